@@ -1,0 +1,1 @@
+//! Go text/template and fmt, exactly.
