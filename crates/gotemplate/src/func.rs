@@ -1,0 +1,143 @@
+//! Functions that templates call, and their Go signatures.
+
+use std::collections::HashMap;
+
+use crate::set::{ExecError, Set};
+use crate::str::Str;
+use crate::value::Value;
+
+/// The Go types that parameters and elements are declared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as in Go")]
+pub enum Type {
+    /// `interface {}`: anything, nil included.
+    Any,
+    Bool,
+    Int,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    Float32,
+    Float64,
+    String,
+    /// `[]byte`.
+    Bytes,
+    /// `[]interface {}`.
+    ListAny,
+    /// `[]string`.
+    ListString,
+    /// `[]int`.
+    ListInt,
+    /// `map[string]interface {}`.
+    MapAny,
+    /// `map[string]string`.
+    MapString,
+    /// A named type, by the name that `%T` prints.
+    Named(&'static str),
+}
+
+/// What a function or method takes. The executor checks arguments against it, with Go's error texts, before calling.
+#[derive(Clone, Copy, Debug)]
+pub struct Signature {
+    /// The fixed parameters.
+    pub params: &'static [Type],
+    /// The type of each further argument, if it takes any.
+    pub variadic: Option<Type>,
+}
+
+/// A function that templates can call.
+///
+/// `H` is the host: whatever state the caller of [`crate::Set::execute`] hands in, such as a clock or a random source.
+pub struct Func<H> {
+    /// What it takes.
+    pub signature: Signature,
+    /// What it does; the arguments have been checked and converted.
+    pub call: fn(&mut Call<'_, H>) -> Result<Value, CallError>,
+}
+
+impl<H> Clone for Func<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Func<H> {}
+
+/// The functions that a template set can use, by name.
+pub struct Funcs<H> {
+    by_name: HashMap<Str, Func<H>>,
+}
+
+impl<H> Default for Funcs<H> {
+    fn default() -> Self {
+        Self { by_name: HashMap::new() }
+    }
+}
+
+impl<H> Funcs<H> {
+    /// No functions but Go's own (`and`, `printf`, `index`, ...), which every set has.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a function, or replaces the one of that name, a built-in one included.
+    pub fn insert(
+        &mut self,
+        name: &'static str,
+        params: &'static [Type],
+        variadic: Option<Type>,
+        call: fn(&mut Call<'_, H>) -> Result<Value, CallError>,
+    ) {
+        let signature = Signature { params, variadic };
+        self.by_name.insert(name.into(), Func { signature, call });
+    }
+
+    /// The function of that name.
+    pub fn get(&self, name: &[u8]) -> Option<Func<H>> {
+        self.by_name.get(name).copied()
+    }
+
+    /// All names, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &Str> {
+        self.by_name.keys()
+    }
+}
+
+/// One call of a function from a template.
+pub struct Call<'a, H> {
+    /// The arguments, checked against the signature and converted to the declared types.
+    pub args: &'a [Value],
+    /// The state handed to [`Set::execute`].
+    pub host: &'a mut H,
+    /// The templates that are being executed, so that functions can execute others.
+    pub set: &'a Set<H>,
+}
+
+/// Why a function failed. Its text appears after `error calling NAME: `.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CallError {
+    message: String,
+    #[source]
+    source: Option<Box<ExecError>>,
+}
+
+impl CallError {
+    /// An error with this text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), source: None }
+    }
+}
+
+impl From<ExecError> for CallError {
+    /// The function executed another template, and that failed: the text is that of the inner error.
+    fn from(error: ExecError) -> Self {
+        Self { message: error.to_string(), source: Some(Box::new(error)) }
+    }
+}

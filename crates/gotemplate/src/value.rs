@@ -1,0 +1,382 @@
+//! Values as Go's `reflect` sees them through an `interface{}`.
+
+use std::any::Any;
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use crate::func::{CallError, Signature, Type};
+use crate::str::Str;
+
+/// Go's signed integer types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in Go")]
+pub enum IntType {
+    Int,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+}
+
+/// Go's unsigned integer types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in Go")]
+pub enum UintType {
+    Uint,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+}
+
+/// Go's floating point types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in Go")]
+pub enum FloatType {
+    Float32,
+    Float64,
+}
+
+/// What Go's `reflect.Kind` says of a value; [`fmt::Display`] gives Go's name ("map", "slice", "float64", "ptr", ...).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in Go")]
+pub enum Kind {
+    Invalid,
+    Bool,
+    Int(IntType),
+    Uint(UintType),
+    Float(FloatType),
+    Complex128,
+    String,
+    Slice,
+    Map,
+    Struct,
+    Ptr,
+    Func,
+    Interface,
+}
+
+/// A Go value. Cheap to clone; maps are shared between clones, as in Go.
+#[derive(Clone)]
+pub enum Value {
+    /// Untyped nil.
+    Nil,
+    /// `bool`.
+    Bool(bool),
+    /// A signed integer of the given type.
+    Int(i64, IntType),
+    /// An unsigned integer of the given type.
+    Uint(u64, UintType),
+    /// A float of the given type (a `float32` is held widened).
+    Float(f64, FloatType),
+    /// `complex128`, real and imaginary part: only constants such as `1i` make one.
+    Complex(f64, f64),
+    /// `string`.
+    String(Str),
+    /// `[]byte`.
+    Bytes(Str),
+    /// Any other slice. Nothing changes a slice in place.
+    List(List),
+    /// A map with string keys, shared and changed in place.
+    Map(Map),
+    /// A struct, a pointer, or a named type that has behaviour of its own.
+    Object(Rc<dyn Object>),
+}
+
+/// A method of a map or slice type, as in Go's `func (m Values) AsMap() map[string]interface{}`.
+pub struct Method<T> {
+    /// Go's name for it.
+    pub name: &'static str,
+    /// What it takes.
+    pub signature: Signature,
+    /// What it does; the arguments have been checked against the signature.
+    pub call: fn(&T, &[Value]) -> Result<Value, CallError>,
+}
+
+/// A Go slice type.
+pub struct ListType {
+    /// Go's name as `%T` prints it, such as `[]interface {}`.
+    pub name: &'static str,
+    /// The type of the elements.
+    pub elem: Type,
+    /// Methods of a named type.
+    pub methods: &'static [Method<List>],
+}
+
+impl ListType {
+    /// `[]interface {}`.
+    pub const ANY: &'static Self = &Self { name: "[]interface {}", elem: Type::Any, methods: &[] };
+    /// `[]string`.
+    pub const STRING: &'static Self = &Self { name: "[]string", elem: Type::String, methods: &[] };
+    /// `[]int`.
+    pub const INT: &'static Self = &Self { name: "[]int", elem: Type::Int, methods: &[] };
+}
+
+/// A Go slice: immutable and shared.
+#[derive(Clone)]
+pub struct List {
+    ty: &'static ListType,
+    items: Rc<Vec<Value>>,
+}
+
+impl List {
+    /// A slice of this type.
+    pub fn new(ty: &'static ListType, items: Vec<Value>) -> Self {
+        Self { ty, items: Rc::new(items) }
+    }
+
+    /// Its type.
+    pub fn ty(&self) -> &'static ListType {
+        self.ty
+    }
+}
+
+impl std::ops::Deref for List {
+    type Target = [Value];
+    fn deref(&self) -> &[Value] {
+        &self.items
+    }
+}
+
+/// A Go map type with string keys.
+pub struct MapType {
+    /// Go's name as `%T` prints it, such as `map[string]interface {}`.
+    pub name: &'static str,
+    /// The type of the elements.
+    pub elem: Type,
+    /// Methods of a named type.
+    pub methods: &'static [Method<Map>],
+}
+
+impl MapType {
+    /// `map[string]interface {}`.
+    pub const ANY: &'static Self = &Self { name: "map[string]interface {}", elem: Type::Any, methods: &[] };
+    /// `map[string]string`.
+    pub const STRING: &'static Self = &Self { name: "map[string]string", elem: Type::String, methods: &[] };
+}
+
+/// A Go map with string keys, shared between clones and changed in place.
+#[derive(Clone)]
+pub struct Map {
+    ty: &'static MapType,
+    entries: Rc<RefCell<BTreeMap<Str, Value>>>,
+}
+
+impl Map {
+    /// An empty `map[string]interface {}`.
+    pub fn new() -> Self {
+        Self::with_type(MapType::ANY, BTreeMap::new())
+    }
+
+    /// A map of this type with these entries.
+    pub fn with_type(ty: &'static MapType, entries: BTreeMap<Str, Value>) -> Self {
+        Self { ty, entries: Rc::new(RefCell::new(entries)) }
+    }
+
+    /// The same map seen as another type (a Go conversion): both change together.
+    pub fn converted(&self, ty: &'static MapType) -> Self {
+        Self { ty, entries: Rc::clone(&self.entries) }
+    }
+
+    /// Its type.
+    pub fn ty(&self) -> &'static MapType {
+        self.ty
+    }
+
+    /// The value under a key.
+    pub fn get(&self, key: &[u8]) -> Option<Value> {
+        self.entries.borrow().get(key).cloned()
+    }
+
+    /// Sets a key.
+    pub fn insert(&self, key: impl Into<Str>, value: Value) {
+        self.entries.borrow_mut().insert(key.into(), value);
+    }
+
+    /// Removes a key.
+    pub fn remove(&self, key: &[u8]) -> Option<Value> {
+        self.entries.borrow_mut().remove(key)
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.entries.borrow().len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.entries.borrow().is_empty()
+    }
+
+    /// The entries, sorted by key. Do not hold it while templates run: they may change the map.
+    pub fn borrow(&self) -> Ref<'_, BTreeMap<Str, Value>> {
+        self.entries.borrow()
+    }
+
+    /// The entries, to change. Do not hold it while templates run.
+    pub fn borrow_mut(&self) -> RefMut<'_, BTreeMap<Str, Value>> {
+        self.entries.borrow_mut()
+    }
+
+    /// Whether both are the same map in memory.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.entries, &other.entries)
+    }
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A struct, a pointer or a named type with fields and methods of its own: `.Chart`, `now`, `semver "1.2.3"`.
+pub trait Object: Any {
+    /// Go's name as `%T` prints it, such as `*semver.Version`.
+    fn type_name(&self) -> &str;
+
+    /// Its kind; a pointer to a struct says [`Kind::Ptr`].
+    fn kind(&self) -> Kind;
+
+    /// The exported struct field of that name (through pointers and embedded structs).
+    fn field(&self, name: &str) -> Option<Value> {
+        let _ = name;
+        None
+    }
+
+    /// The signature of the method of that name.
+    fn method(&self, name: &str) -> Option<Signature> {
+        let _ = name;
+        None
+    }
+
+    /// Calls a method whose signature [`Object::method`] gave; the arguments have been checked against it.
+    fn call(&self, name: &str, args: &[Value]) -> Result<Value, CallError> {
+        let _ = args;
+        Err(CallError::new(format!("no method {name}")))
+    }
+
+    /// What `fmt` prints for `%v`: the `String()` or `Error()` text if it has one, else Go's rendering of the struct.
+    fn display(&self) -> String;
+
+    /// Whether `%v` comes from a `String()` or `Error()` method, which then also serves `%s` and `%q`.
+    fn is_stringer(&self) -> bool {
+        false
+    }
+
+    /// What `encoding/json` sees: a value made of nil, booleans, numbers, strings, slices and maps.
+    /// By default an empty map.
+    fn json(&self) -> Value {
+        Value::Map(Map::new())
+    }
+
+    /// Go's truth of the value: a struct is true, a pointer if it is not nil. True by default.
+    fn truth(&self) -> bool {
+        true
+    }
+
+    /// The value of a named type with a basic underlying type, such as a duration's `int64`.
+    fn underlying(&self) -> Option<Value> {
+        None
+    }
+
+    /// `self`, to be downcast.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl Value {
+    /// An `int`.
+    pub fn int(n: i64) -> Self {
+        Self::Int(n, IntType::Int)
+    }
+
+    /// An `int64`.
+    pub fn int64(n: i64) -> Self {
+        Self::Int(n, IntType::Int64)
+    }
+
+    /// A `float64`.
+    pub fn float(n: f64) -> Self {
+        Self::Float(n, FloatType::Float64)
+    }
+
+    /// A `string`.
+    pub fn string(text: impl Into<Str>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// A `[]interface {}`.
+    pub fn list(items: Vec<Value>) -> Self {
+        Self::List(List::new(ListType::ANY, items))
+    }
+
+    /// A `[]string`.
+    pub fn strings<S: Into<Str>>(items: impl IntoIterator<Item = S>) -> Self {
+        Self::List(List::new(ListType::STRING, items.into_iter().map(Value::string).collect()))
+    }
+
+    /// A `map[string]interface {}` with these entries.
+    pub fn map<K: Into<Str>>(entries: impl IntoIterator<Item = (K, Value)>) -> Self {
+        let entries = entries.into_iter().map(|(k, v)| (k.into(), v)).collect();
+        Self::Map(Map::with_type(MapType::ANY, entries))
+    }
+
+    /// What `reflect.Kind` says; [`Kind::Invalid`] for nil.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Nil => Kind::Invalid,
+            Self::Bool(_) => Kind::Bool,
+            Self::Int(_, ty) => Kind::Int(*ty),
+            Self::Uint(_, ty) => Kind::Uint(*ty),
+            Self::Float(_, ty) => Kind::Float(*ty),
+            Self::Complex(..) => Kind::Complex128,
+            Self::String(_) => Kind::String,
+            Self::Bytes(_) | Self::List(_) => Kind::Slice,
+            Self::Map(_) => Kind::Map,
+            Self::Object(object) => object.kind(),
+        }
+    }
+
+    /// Go's name of its type as `%T` prints it; `<nil>` for nil.
+    pub fn type_name(&self) -> String {
+        match self {
+            Self::Nil => "<nil>".into(),
+            Self::Bytes(_) => "[]uint8".into(),
+            Self::List(list) => list.ty().name.into(),
+            Self::Map(map) => map.ty().name.into(),
+            Self::Object(object) => object.type_name().into(),
+            other => other.kind().to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Invalid => "invalid",
+            Self::Bool => "bool",
+            Self::Int(IntType::Int) => "int",
+            Self::Int(IntType::Int8) => "int8",
+            Self::Int(IntType::Int16) => "int16",
+            Self::Int(IntType::Int32) => "int32",
+            Self::Int(IntType::Int64) => "int64",
+            Self::Uint(UintType::Uint) => "uint",
+            Self::Uint(UintType::Uint8) => "uint8",
+            Self::Uint(UintType::Uint16) => "uint16",
+            Self::Uint(UintType::Uint32) => "uint32",
+            Self::Uint(UintType::Uint64) => "uint64",
+            Self::Float(FloatType::Float32) => "float32",
+            Self::Float(FloatType::Float64) => "float64",
+            Self::Complex128 => "complex128",
+            Self::String => "string",
+            Self::Slice => "slice",
+            Self::Map => "map",
+            Self::Struct => "struct",
+            Self::Ptr => "ptr",
+            Self::Func => "func",
+            Self::Interface => "interface",
+        })
+    }
+}
