@@ -119,12 +119,23 @@ impl ListType {
 pub struct List {
     ty: &'static ListType,
     items: Rc<Vec<Value>>,
+    nil: bool,
 }
 
 impl List {
     /// A slice of this type.
     pub fn new(ty: &'static ListType, items: Vec<Value>) -> Self {
-        Self { ty, items: Rc::new(items) }
+        Self { ty, items: Rc::new(items), nil: false }
+    }
+
+    /// The nil slice of this type: empty, but `null` to `toJson` and unequal to an empty one.
+    pub fn nil(ty: &'static ListType) -> Self {
+        Self { ty, items: Rc::default(), nil: true }
+    }
+
+    /// Whether this is a nil slice.
+    pub fn is_nil(&self) -> bool {
+        self.nil
     }
 
     /// Its type.
@@ -162,6 +173,7 @@ impl MapType {
 pub struct Map {
     ty: &'static MapType,
     entries: Rc<RefCell<BTreeMap<Str, Value>>>,
+    nil: bool,
 }
 
 impl Map {
@@ -172,12 +184,22 @@ impl Map {
 
     /// A map of this type with these entries.
     pub fn with_type(ty: &'static MapType, entries: BTreeMap<Str, Value>) -> Self {
-        Self { ty, entries: Rc::new(RefCell::new(entries)) }
+        Self { ty, entries: Rc::new(RefCell::new(entries)), nil: false }
+    }
+
+    /// The nil map of this type: empty, but `null` to `toJson` and not to be written to.
+    pub fn nil(ty: &'static MapType) -> Self {
+        Self { ty, entries: Rc::default(), nil: true }
+    }
+
+    /// Whether this is a nil map.
+    pub fn is_nil(&self) -> bool {
+        self.nil
     }
 
     /// The same map seen as another type (a Go conversion): both change together.
     pub fn converted(&self, ty: &'static MapType) -> Self {
-        Self { ty, entries: Rc::clone(&self.entries) }
+        Self { ty, entries: Rc::clone(&self.entries), nil: self.nil }
     }
 
     /// Its type.
