@@ -1,0 +1,121 @@
+//! Who manages which fields: `metadata.managedFields`, read and written.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::path::FieldSet;
+
+/// Who made a change, and how. Orders as Kubernetes lists conflicts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Manager {
+    pub(crate) name: String,
+    pub(crate) applied: bool,
+    /// Empty for appliers, who stay the same manager in whatever version they apply.
+    pub(crate) api_version: String,
+    pub(crate) subresource: String,
+}
+
+impl Manager {
+    /// How messages name it.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = format!("{:?}", self.name);
+        if !self.subresource.is_empty() {
+            text += &format!(" with subresource {:?}", self.subresource);
+        }
+        if !self.applied {
+            text += &format!(" using {}", self.api_version);
+        }
+        text
+    }
+}
+
+/// The fields of one manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) fields: FieldSet,
+    /// The version that the fields are named in.
+    pub(crate) api_version: String,
+    /// When they last changed, as RFC 3339.
+    pub(crate) time: Option<String>,
+}
+
+/// All managers of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Managed(pub(crate) BTreeMap<Manager, Owned>);
+
+impl Managed {
+    /// Reads `metadata.managedFields`; the error is Kubernetes' text.
+    pub(crate) fn decode(entries: Option<&Value>) -> Result<Self, String> {
+        let mut managed = BTreeMap::new();
+        let entries = entries.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for (i, entry) in entries.iter().enumerate() {
+            let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+            let applied = match text("operation") {
+                "Apply" => true,
+                "Update" => false,
+                _ => return Err("operation must be `Apply` or `Update`".into()),
+            };
+            let api_version = text("apiVersion").to_owned();
+            if api_version.is_empty() {
+                return Err("apiVersion must not be empty".into());
+            }
+            match text("fieldsType") {
+                "FieldsV1" => {}
+                "" => return Err(format!("missing fieldsType in managed fields entry {i}")),
+                other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {i}")),
+            }
+            let fields = match entry.get("fieldsV1") {
+                None | Some(Value::Null) => FieldSet::default(),
+                Some(fields) => FieldSet::from_fields_v1(fields)
+                    .map_err(|e| format!("error decoding versioned set: error decoding set: {e}"))?,
+            };
+            let manager = Manager {
+                name: text("manager").to_owned(),
+                applied,
+                api_version: if applied { String::new() } else { api_version.clone() },
+                subresource: text("subresource").to_owned(),
+            };
+            let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
+            managed.insert(manager, Owned { fields, api_version, time });
+        }
+        Ok(Self(managed))
+    }
+
+    /// Writes `metadata.managedFields`; nothing if nobody manages anything.
+    pub(crate) fn encode(&self) -> Option<Value> {
+        let mut managers: Vec<_> = self.0.iter().collect();
+        managers.sort_by(|(p, po), (q, qo)| {
+            // Appliers first, then by time to the second, then by name.
+            (!p.applied, po.time.as_deref().unwrap_or(""), &p.name, &po.api_version, &p.subresource).cmp(&(
+                !q.applied,
+                qo.time.as_deref().unwrap_or(""),
+                &q.name,
+                &qo.api_version,
+                &q.subresource,
+            ))
+        });
+        let entries: Vec<_> =
+            managers.into_iter().map(|(manager, owned)| encode_entry(manager, owned)).collect();
+        if entries.is_empty() { None } else { Some(Value::Array(entries)) }
+    }
+}
+
+fn encode_entry(manager: &Manager, owned: &Owned) -> Value {
+    let mut entry = Map::new();
+    if !manager.name.is_empty() {
+        entry.insert("manager".into(), json!(manager.name));
+    }
+    let operation = if manager.applied { "Apply" } else { "Update" };
+    entry.insert("operation".into(), json!(operation));
+    entry.insert("apiVersion".into(), json!(owned.api_version));
+    if let Some(time) = &owned.time {
+        entry.insert("time".into(), json!(time));
+    }
+    entry.insert("fieldsType".into(), json!("FieldsV1"));
+    entry.insert("fieldsV1".into(), owned.fields.to_fields_v1());
+    if !manager.subresource.is_empty() {
+        entry.insert("subresource".into(), json!(manager.subresource));
+    }
+    Value::Object(entry)
+}

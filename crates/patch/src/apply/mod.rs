@@ -1,0 +1,563 @@
+//! Server-side apply: configurations merged into objects, and the record of who manages which field.
+
+mod managed;
+mod path;
+mod typed;
+mod types;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value, json};
+
+use managed::{Managed, Manager, Owned};
+pub use path::{FieldSet, Path, PathElement};
+use typed::Comparison;
+pub use typed::TypeErrors;
+pub use types::{TypeId, Types};
+
+/// At most so many entries of updates are kept apart; older ones are merged.
+const MAX_UPDATE_MANAGERS: usize = 10;
+
+/// `kubectl apply` without `--server-side` keeps what it applied in this annotation.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Above this many bytes of annotations, the last-applied one is left out.
+const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
+
+/// The kind that is being changed, and how its versions relate.
+pub trait Resource {
+    /// `group/version` of the request.
+    fn api_version(&self) -> &str;
+
+    /// The types that this kind is described by in a version; `None` if that version is no longer served.
+    fn typed(&self, api_version: &str) -> Option<(&Types, TypeId)>;
+
+    /// The object in another version; `None` if that version is no longer served.
+    fn convert<'a>(&self, object: &'a Value, api_version: &str) -> Option<Cow<'a, Value>>;
+
+    /// Fills in the defaults of the request's version after a merge.
+    fn default(&self, object: &mut Value);
+
+    /// What this request may not change, by version: the status on the main resource, all else on the status.
+    fn reset_fields(&self, api_version: &str) -> Option<&FieldSet>;
+
+    /// The subresource that is written through; empty for the main resource.
+    fn subresource(&self) -> &str {
+        ""
+    }
+}
+
+/// A request for a change.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The field manager; `unknown` if empty.
+    pub manager: &'a str,
+    /// The time of the request, as RFC 3339 to the second.
+    pub now: &'a str,
+}
+
+/// Why an apply was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ApplyError {
+    /// Other managers own fields that the configuration would change. Answered with 409.
+    #[error("{}", conflict_message(.0))]
+    Conflict(Vec<Conflict>),
+    /// The request is not an apply of this kind. Answered with 400.
+    #[error("{0}")]
+    BadRequest(String),
+    /// The configuration does not fit the schema, or the object is not readable. Answered with 500.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// A field that another manager owns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflict {
+    /// The other manager as messages name it, such as `"kubectl" using apps/v1`.
+    pub manager: String,
+    /// The field.
+    pub path: Path,
+    key: Manager,
+}
+
+fn conflict_message(conflicts: &[Conflict]) -> String {
+    if let [conflict] = conflicts {
+        let Conflict { manager, path, .. } = conflict;
+        return format!("Apply failed with 1 conflict: conflict with {manager}: {path}");
+    }
+    let mut lines = Vec::new();
+    let mut previous = None;
+    for conflict in conflicts {
+        if previous != Some(&conflict.key) {
+            lines.push(format!("conflicts with {}:", conflict.manager));
+            previous = Some(&conflict.key);
+        }
+        lines.push(format!("- {}", conflict.path));
+    }
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+}
+
+/// Records in `new` who manages what after a create, an update or a patch from `live` to `new`.
+///
+/// `live` is the object without content on a create. Should the record be unreadable, it is dropped rather than the
+/// request refused.
+pub fn update(resource: &dyn Resource, live: &Value, new: &mut Value, request: Request<'_>) {
+    let managed = managed_of(resource, live, new);
+    take_managed_fields(new);
+    let live = without_managed_fields(live);
+    let Ok(managed) = managed else { return };
+    let is_tracked = !managed.0.is_empty() || live.pointer("/metadata/uid").is_none_or(|uid| uid == "");
+    if !is_tracked {
+        return;
+    }
+    let Ok(managed) = Writer { resource, request }.update(&live, new, managed) else { return };
+    set_managed_fields(new, &managed);
+}
+
+/// `live` with `config` applied to it, and the record of managers brought up to date.
+///
+/// `live` is the object without content if there is none yet.
+pub fn apply(
+    resource: &dyn Resource,
+    live: &Value,
+    config: &Value,
+    request: Request<'_>,
+    force: bool,
+) -> Result<Value, ApplyError> {
+    let api_version = resource.api_version();
+    let config_version = config.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if config_version != api_version {
+        return Err(ApplyError::BadRequest(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {config_version}, \
+             expected: {api_version}"
+        )));
+    }
+    if config.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
+    }
+    let mut managed = Managed::decode(live.pointer("/metadata/managedFields"))
+        .map_err(|e| ApplyError::Internal(format!("failed to decode managed fields: {e}")))?;
+    let live = without_managed_fields(live);
+
+    if managed.0.is_empty() {
+        // What was there before the first apply belongs to a manager of its own.
+        let before = Writer { resource, request: Request { manager: "before-first-apply", ..request } };
+        let nothing = json!({"apiVersion": live.get("apiVersion"), "kind": live.get("kind")});
+        managed = before.update(&nothing, &live, managed).map_err(|e| {
+            ApplyError::Internal(format!("failed to create manager for existing fields: {e}"))
+        })?;
+    }
+
+    let writer = Writer { resource, request };
+    let (mut object, managed) = match writer.apply(&live, config, managed.clone(), force) {
+        Err(ApplyError::Conflict(conflicts)) if request.manager == "kubectl" => {
+            // Fields that client-side apply set and nobody changed since are the same person's.
+            match writer.last_applied_fields(&live) {
+                None => return Err(ApplyError::Conflict(conflicts)),
+                Some(allowed) => {
+                    let left: Vec<_> =
+                        conflicts.into_iter().filter(|c| !allowed.contains(&c.path.0)).collect();
+                    if !left.is_empty() {
+                        return Err(ApplyError::Conflict(left));
+                    }
+                    writer.apply(&live, config, managed, true)?
+                }
+            }
+        }
+        other => other?,
+    };
+    if request.manager == "kubectl" {
+        refresh_last_applied(&mut object, config);
+    }
+    set_managed_fields(&mut object, &managed);
+    Ok(object)
+}
+
+/// Whether both objects differ in nothing but the times in `metadata.managedFields`.
+pub fn differ_in_times_only(old: &Value, new: &Value) -> bool {
+    let timeless = |object: &Value| {
+        let mut object = object.clone();
+        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten() {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.remove("time");
+            }
+        }
+        object
+    };
+    timeless(old) == timeless(new)
+}
+
+fn managed_of(resource: &dyn Resource, live: &Value, new: &Value) -> Result<Managed, String> {
+    let of = |object: &Value| Managed::decode(object.pointer("/metadata/managedFields"));
+    if !resource.subresource().is_empty() {
+        return Ok(of(live).unwrap_or_default());
+    }
+    match new.pointer("/metadata/managedFields").and_then(Value::as_array).map(Vec::as_slice) {
+        // A client clears the record with an empty list, or one empty entry.
+        Some([]) => return Ok(Managed::default()),
+        Some([Value::Object(entry)]) if entry.is_empty() => return Ok(Managed::default()),
+        _ => {}
+    }
+    match of(new) {
+        Ok(managed) if !managed.0.is_empty() => Ok(managed),
+        _ => Ok(of(live).unwrap_or_default()),
+    }
+}
+
+fn take_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
+fn without_managed_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    take_managed_fields(&mut object);
+    object
+}
+
+fn set_managed_fields(object: &mut Value, managed: &Managed) {
+    take_managed_fields(object);
+    if let (Some(entries), Some(object)) = (managed.encode(), object.as_object_mut()) {
+        let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("managedFields".into(), entries);
+        }
+    }
+}
+
+/// Brings the annotation of client-side apply, where there is one, up to what was applied.
+fn refresh_last_applied(object: &mut Value, config: &Value) {
+    let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if annotations.get(LAST_APPLIED).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+        if annotations.is_empty() {
+            if let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("annotations");
+            }
+        }
+    }
+    let text = format!("{}\n", crate::value::go_json(&config));
+    annotations.insert(LAST_APPLIED.into(), Value::String(text));
+    let size: usize = annotations.iter().map(|(k, v)| k.len() + v.as_str().map_or(0, str::len)).sum();
+    if size > MAX_ANNOTATION_BYTES {
+        annotations.remove(LAST_APPLIED);
+    }
+}
+
+/// One change by one manager.
+struct Writer<'a> {
+    resource: &'a dyn Resource,
+    request: Request<'a>,
+}
+
+impl Writer<'_> {
+    fn manager(&self, applied: bool) -> Manager {
+        let name = if self.request.manager.is_empty() { "unknown" } else { self.request.manager };
+        Manager {
+            name: name.to_owned(),
+            applied,
+            api_version: if applied { String::new() } else { self.resource.api_version().to_owned() },
+            subresource: self.resource.subresource().to_owned(),
+        }
+    }
+
+    fn typed(&self) -> Result<(&Types, TypeId), String> {
+        let api_version = self.resource.api_version();
+        self.resource.typed(api_version).ok_or_else(|| format!("no corresponding type for {api_version}"))
+    }
+
+    /// The record after a change from `live` to `new` that is no apply.
+    fn update(&self, live: &Value, new: &Value, managed: Managed) -> Result<Managed, String> {
+        let (types, ty) = self.typed()?;
+        types.check(ty, new, true).map_err(|e| e.to_string())?;
+        types.check(ty, live, true).map_err(|e| e.to_string())?;
+        let api_version = self.resource.api_version();
+        let managed = self.reconciled(managed);
+        let (mut managed, comparison, _) = self.settle(live, new, managed, None)?;
+
+        let mut changed = comparison.modified.union(&comparison.added);
+        if let Some(reset) = self.resource.reset_fields(api_version) {
+            changed = changed.recursive_difference(reset);
+        }
+        let changed = changed.difference(&never_managed());
+        if !changed.is_empty() {
+            let manager = self.manager(false);
+            let owned = managed.0.entry(manager).or_insert_with(|| Owned {
+                fields: FieldSet::default(),
+                api_version: api_version.to_owned(),
+                time: None,
+            });
+            owned.fields.extend(&changed);
+            owned.time = Some(self.request.now.to_owned());
+        }
+        cap_update_managers(&mut managed);
+        Ok(managed)
+    }
+
+    /// The object and the record after an apply.
+    fn apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        managed: Managed,
+        force: bool,
+    ) -> Result<(Value, Managed), ApplyError> {
+        let (types, ty) = self.typed().map_err(ApplyError::Internal)?;
+        let internal = |what: &str, object: &Value, error: &dyn std::fmt::Display| {
+            ApplyError::Internal(format!("{what} ({}): {error}", describe(object)))
+        };
+        types
+            .check(ty, config, false)
+            .map_err(|e| internal("failed to create typed patch object", config, &e))?;
+        types.check(ty, live, true).map_err(|e| internal("failed to create typed live object", live, &e))?;
+
+        let api_version = self.resource.api_version();
+        let mut managed = self.reconciled(managed);
+        let merged = types
+            .merge(ty, live, config)
+            .map_err(|e| ApplyError::Internal(format!("failed to merge config: {e}")))?;
+        let manager = self.manager(true);
+        let last = managed.0.get(&manager).cloned();
+        let mut fields = types.field_set(ty, config);
+        if let Some(reset) = self.resource.reset_fields(api_version) {
+            fields = fields.recursive_difference(reset);
+        }
+        let time = last.as_ref().and_then(|owned| owned.time.clone());
+        managed.0.insert(manager.clone(), Owned { fields, api_version: api_version.to_owned(), time });
+
+        let pruned = self.prune(merged, &managed, last.as_ref());
+        let (mut managed, _, conflicts) =
+            self.settle(live, &pruned, managed, Some(&manager)).map_err(ApplyError::Internal)?;
+        if !force && !conflicts.is_empty() {
+            return Err(ApplyError::Conflict(conflicts));
+        }
+
+        let changed = !crate::value::equal(live, &pruned);
+        if let Some(owned) = managed.0.get_mut(&manager) {
+            // A new manager that changes nothing has no time of change.
+            if changed {
+                owned.time = Some(self.request.now.to_owned());
+            }
+            owned.fields = owned.fields.difference(&never_managed());
+            if owned.fields.is_empty() {
+                managed.0.remove(&manager);
+            }
+        }
+        if !changed {
+            return Ok((live.clone(), managed));
+        }
+        let mut object = pruned;
+        self.resource.default(&mut object);
+        Ok((object, managed))
+    }
+
+    /// The record with every manager's fields named as the types are now; managers of versions that are gone left out.
+    fn reconciled(&self, managed: Managed) -> Managed {
+        let entries = managed.0.into_iter().filter_map(|(manager, mut owned)| {
+            let (types, ty) = self.resource.typed(&owned.api_version)?;
+            owned.fields = types.reconcile(ty, &owned.fields);
+            Some((manager, owned))
+        });
+        Managed(entries.collect())
+    }
+
+    /// Takes from all managers but `applier` what the change from `live` to `new` takes from them. Gives the record, the change
+    /// as seen in the request's version, and what others owned of it.
+    fn settle(
+        &self,
+        live: &Value,
+        new: &Value,
+        managed: Managed,
+        applier: Option<&Manager>,
+    ) -> Result<(Managed, Comparison, Vec<Conflict>), String> {
+        let mut by_version: HashMap<String, Comparison> = HashMap::new();
+        let own_version = self.resource.api_version().to_owned();
+        let own = self.compare_in(live, new, &own_version)?.unwrap_or_default();
+        by_version.insert(own_version.clone(), own);
+
+        let mut kept = BTreeMap::new();
+        let mut conflicts = Vec::new();
+        for (manager, mut owned) in managed.0 {
+            if Some(&manager) == applier {
+                kept.insert(manager, owned);
+                continue;
+            }
+            if !by_version.contains_key(&owned.api_version) {
+                let Some(comparison) = self.compare_in(live, new, &owned.api_version)? else { continue };
+                by_version.insert(owned.api_version.clone(), comparison);
+            }
+            let Some(comparison) = by_version.get(&owned.api_version) else { continue };
+            let taken = owned.fields.intersection(&comparison.modified.union(&comparison.added));
+            for path in taken.paths() {
+                conflicts.push(Conflict { manager: manager.describe(), path, key: manager.clone() });
+            }
+            owned.fields = owned.fields.difference(&taken).difference(&comparison.removed);
+            if !owned.fields.is_empty() {
+                kept.insert(manager, owned);
+            }
+        }
+        let own = by_version.remove(&own_version).unwrap_or_default();
+        Ok((Managed(kept), own, conflicts))
+    }
+
+    fn compare_in(&self, live: &Value, new: &Value, api_version: &str) -> Result<Option<Comparison>, String> {
+        let Some((types, ty)) = self.resource.typed(api_version) else { return Ok(None) };
+        let (Some(live), Some(new)) =
+            (self.resource.convert(live, api_version), self.resource.convert(new, api_version))
+        else {
+            return Ok(None);
+        };
+        let comparison =
+            types.compare(ty, &live, &new).map_err(|e| format!("failed to compare objects: {e}"))?;
+        Ok(Some(comparison.excluding(self.resource.reset_fields(api_version))))
+    }
+
+    /// The merged object without what the applier applied last time, does not apply now, and nobody else owns.
+    fn prune(&self, merged: Value, managed: &Managed, last: Option<&Owned>) -> Value {
+        let Some(last) = last.filter(|owned| !owned.fields.is_empty()) else { return merged };
+        let Some((types, ty)) = self.resource.typed(&last.api_version) else { return merged };
+        let Some(base) = self.resource.convert(&merged, &last.api_version) else { return merged };
+
+        let last_fields = last.fields.with_declared_fields(types, Some(ty));
+        let mut pruned = types.remove(Some(ty), &base, &last_fields);
+        pruned = self.add_back_owned(&base, pruned, &last.api_version, managed);
+
+        // Only what the applier itself had applied may go.
+        let Some(pruned_then) = self.resource.convert(&pruned, &last.api_version) else {
+            return base.into_owned();
+        };
+        let pruned_set = types.field_set(ty, &pruned_then).with_declared_fields(types, Some(ty));
+        let merged_set = types.field_set(ty, &base).with_declared_fields(types, Some(ty));
+        let gone = merged_set.difference(&pruned_set).intersection(&last_fields);
+        let result = types.remove(Some(ty), &base, &gone);
+        match self.resource.convert(&result, self.resource.api_version()) {
+            Some(result) => result.into_owned(),
+            None => merged,
+        }
+    }
+
+    /// `pruned` with those parts of `merged` put back that some manager owns.
+    fn add_back_owned(&self, merged: &Value, pruned: Value, version: &str, managed: &Managed) -> Value {
+        let mut by_version: BTreeMap<&str, FieldSet> = BTreeMap::new();
+        for owned in managed.0.values() {
+            by_version.entry(&owned.api_version).or_default().extend(&owned.fields);
+        }
+        // The version that was pruned in comes first: what it needs may be needed to convert to the others.
+        let mut versions: Vec<_> = by_version.into_iter().collect();
+        versions.sort_by_key(|(v, _)| *v != version);
+        let mut merged = Cow::Borrowed(merged);
+        let mut pruned = pruned;
+        for (version, owned) in versions {
+            let Some((types, ty)) = self.resource.typed(version) else { continue };
+            let (Some(whole), Some(part)) =
+                (self.resource.convert(&merged, version), self.resource.convert(&pruned, version))
+            else {
+                continue;
+            };
+            let declared = |set: FieldSet| set.with_declared_fields(types, Some(ty));
+            let keep = declared(types.field_set(ty, &part)).union(&declared(owned));
+            let gone = declared(types.field_set(ty, &whole)).difference(&keep);
+            pruned = types.remove(Some(ty), &whole, &gone);
+            merged = Cow::Owned(whole.into_owned());
+        }
+        pruned
+    }
+
+    /// The fields that client-side apply set and that are still as it set them.
+    fn last_applied_fields(&self, live: &Value) -> Option<FieldSet> {
+        let (types, ty) = self.typed().ok()?;
+        let text =
+            live.pointer("/metadata/annotations")?.get(LAST_APPLIED)?.as_str().filter(|t| !t.is_empty())?;
+        let last: Value = serde_json::from_str(text).ok()?;
+        if last.get("apiVersion")?.as_str()? != self.resource.api_version() {
+            return None;
+        }
+        types.check(ty, live, false).ok()?;
+        types.check(ty, &last, false).ok()?;
+        let comparison = types.compare(ty, &last, live).ok()?;
+        let fields = types.field_set(ty, &last);
+        Some(
+            fields
+                .difference(&comparison.modified)
+                .difference(&comparison.added)
+                .difference(&comparison.removed),
+        )
+    }
+}
+
+/// Fields that nobody manages: the object's identity, and what the server sets.
+fn never_managed() -> FieldSet {
+    FieldSet::of_fields([
+        &["apiVersion"][..],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+}
+
+/// Merges the oldest entries of updates into one per version until few enough are left.
+fn cap_update_managers(managed: &mut Managed) {
+    let mut updaters: Vec<Manager> = managed.0.keys().filter(|m| !m.applied).cloned().collect();
+    if updaters.len() <= MAX_UPDATE_MANAGERS {
+        return;
+    }
+    updaters.sort_by_cached_key(|m| {
+        (managed.0.get(m).and_then(|o| o.time.clone()).unwrap_or_default(), m.clone())
+    });
+    let mut left = updaters.len();
+    let mut first_of_version: HashMap<String, Manager> = HashMap::new();
+    for manager in updaters {
+        if left <= MAX_UPDATE_MANAGERS {
+            break;
+        }
+        let Some(version) = managed.0.get(&manager).map(|o| o.api_version.clone()) else { continue };
+        let Some(first) = first_of_version.get(&version) else {
+            first_of_version.insert(version, manager);
+            continue;
+        };
+        let bucket = Manager {
+            name: "ancient-changes".into(),
+            applied: false,
+            api_version: version,
+            subresource: String::new(),
+        };
+        if !managed.0.contains_key(&bucket)
+            && let Some(owned) = managed.0.remove(first)
+        {
+            managed.0.insert(bucket.clone(), owned);
+        }
+        if let Some(owned) = managed.0.remove(&manager)
+            && let Some(ancient) = managed.0.get_mut(&bucket)
+        {
+            ancient.fields.extend(&owned.fields);
+            ancient.time = owned.time;
+        }
+        left -= 1;
+    }
+}
+
+/// `namespace/name; group/version, Kind=kind`, as messages name an object.
+fn describe(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let (version, kind) = (text("/apiVersion"), text("/kind"));
+    let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+    format!("{namespace}/{name}; {version}, Kind={kind}")
+}

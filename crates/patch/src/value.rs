@@ -1,0 +1,120 @@
+//! JSON values as Go compares and prints them.
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+/// Orders any two values: numbers, strings, booleans, lists, maps, null.
+pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => compare_numbers(a, b),
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::Array(a), Value::Array(b)) => {
+            for (x, y) in a.iter().zip(b) {
+                let order = compare(x, y);
+                if order != Ordering::Equal {
+                    return order;
+                }
+            }
+            a.len().cmp(&b.len())
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let mut x: Vec<_> = a.iter().collect();
+            let mut y: Vec<_> = b.iter().collect();
+            x.sort_by(|p, q| p.0.cmp(q.0));
+            y.sort_by(|p, q| p.0.cmp(q.0));
+            for ((xn, xv), (yn, yv)) in x.iter().zip(&y) {
+                let order = xn.cmp(yn).then_with(|| compare(xv, yv));
+                if order != Ordering::Equal {
+                    return order;
+                }
+            }
+            x.len().cmp(&y.len())
+        }
+        (a, b) => rank(a).cmp(&rank(b)),
+    }
+}
+
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Number(_) => 0,
+        Value::String(_) => 1,
+        Value::Bool(_) => 2,
+        Value::Array(_) => 3,
+        Value::Object(_) => 4,
+        Value::Null => 5,
+    }
+}
+
+fn compare_numbers(a: &Number, b: &Number) -> Ordering {
+    match (a.as_i64(), b.as_i64()) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => {
+            let (a, b) = (a.as_f64().unwrap_or(f64::NAN), b.as_f64().unwrap_or(f64::NAN));
+            a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+        }
+    }
+}
+
+/// Whether both are the same, `1` and `1.0` included.
+pub(crate) fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => compare_numbers(a, b) == Ordering::Equal,
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(x, y)| equal(x, y)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(k, x)| b.get(k).is_some_and(|y| equal(x, y)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// JSON as Go's encoder writes it: `<`, `>`, `&` and the line separators are escaped.
+pub(crate) fn go_json(value: &Value) -> String {
+    let plain = value.to_string();
+    if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return plain;
+    }
+    let mut out = String::with_capacity(plain.len() + 16);
+    for c in plain.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// A value in a message: strings quoted, lists in brackets.
+pub(crate) fn readable(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(readable).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(map) => map.iter().map(|(k, v)| format!("{k}={}", readable(v))).collect(),
+        other => other.to_string(),
+    }
+}
+
+/// A value as Go's `%v` prints it.
+pub(crate) fn go_print(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(go_print).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by(|a, b| a.0.cmp(b.0));
+            let entries: Vec<_> = entries.iter().map(|(k, v)| format!("{k}:{}", go_print(v))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
