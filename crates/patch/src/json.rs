@@ -48,10 +48,10 @@ fn decode(patch: &[u8]) -> Result<Vec<Operation>, JsonPatchError> {
     let malformed = |message: String| JsonPatchError::Malformed(message);
     let items: Value = serde_json::from_slice(patch).map_err(|e| malformed(e.to_string()))?;
     let kind = match &items {
-        Value::Array(items) => match items.iter().find(|item| !item.is_object() && !item.is_null()) {
-            None => None,
-            Some(other) => Some((json_kind(other), "jsonpatch.Operation")),
-        },
+        Value::Array(items) => items
+            .iter()
+            .find(|item| !item.is_object() && !item.is_null())
+            .map(|other| (json_kind(other), "jsonpatch.Operation")),
         Value::Null => return Ok(Vec::new()),
         other => Some((json_kind(other), "jsonpatch.Patch")),
     };

@@ -35,11 +35,17 @@ pub fn strategic_merge_patch(
     components: &Map<String, Value>,
     schema: &str,
 ) -> Result<Value, StrategicError> {
-    let (Value::Object(document), Value::Object(patch)) = (document, patch) else {
-        return malformed("invalid JSON document");
-    };
     let schema = Schema { components, name: schema, schema: components.get(schema) };
-    merge_map(document.clone(), patch.clone(), schema).map(Value::Object)
+    merge_map(object(document)?, object(patch)?, schema).map(Value::Object)
+}
+
+/// Null stands for an object without fields.
+fn object(value: &Value) -> Result<Map<String, Value>, StrategicError> {
+    match value {
+        Value::Object(map) => Ok(map.clone()),
+        Value::Null => Ok(Map::new()),
+        _ => malformed("invalid JSON document"),
+    }
 }
 
 /// A schema on the way down.

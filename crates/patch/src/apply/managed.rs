@@ -1,19 +1,38 @@
 //! Who manages which fields: `metadata.managedFields`, read and written.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::path::FieldSet;
 
-/// Who made a change, and how. Orders as Kubernetes lists conflicts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Who made a change, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manager {
     pub(crate) name: String,
     pub(crate) applied: bool,
     /// Empty for appliers, who stay the same manager in whatever version they apply.
     pub(crate) api_version: String,
     pub(crate) subresource: String,
+}
+
+impl Ord for Manager {
+    /// By name, applies before updates, subresources first: the order that conflicts are listed in.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name
+            .cmp(&other.name)
+            .then_with(|| other.applied.cmp(&self.applied))
+            .then_with(|| self.api_version.cmp(&other.api_version))
+            .then_with(|| self.subresource.is_empty().cmp(&other.subresource.is_empty()))
+            .then_with(|| self.subresource.cmp(&other.subresource))
+    }
+}
+
+impl PartialOrd for Manager {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Manager {

@@ -239,10 +239,10 @@ fn refresh_last_applied(object: &mut Value, config: &Value) {
     let mut config = config.clone();
     if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(LAST_APPLIED);
-        if annotations.is_empty() {
-            if let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("annotations");
-            }
+        if annotations.is_empty()
+            && let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("annotations");
         }
     }
     let text = format!("{}\n", crate::value::go_json(&config));

@@ -1,0 +1,573 @@
+//! Random patches and applies, compared with what Kubernetes' own libraries make of them.
+//!
+//! Needs the oracle (`oracles/kubernetes/build libs`) and `../shared/kubernetes`: `make test-slow` runs it.
+
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fastrand::Rng;
+use serde_json::{Map, Value, json};
+use steersman_patch::apply::{self, ApplyError, FieldSet, Request, Resource, TypeId, Types};
+use steersman_patch::{JsonPatchError, json_patch, merge_patch, strategic_merge_patch};
+
+/// The kinds that objects are made of, with the names of their schemas.
+const KINDS: &[(&str, &str, &str)] = &[
+    ("apps/v1", "Deployment", "io.k8s.api.apps.v1.Deployment"),
+    ("v1", "Service", "io.k8s.api.core.v1.Service"),
+    ("v1", "Pod", "io.k8s.api.core.v1.Pod"),
+    ("v1", "ConfigMap", "io.k8s.api.core.v1.ConfigMap"),
+    ("batch/v1", "CronJob", "io.k8s.api.batch.v1.CronJob"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole"),
+    ("networking.k8s.io/v1", "Ingress", "io.k8s.api.networking.v1.Ingress"),
+];
+
+fn shared() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::env::var_os("STEERSMAN_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from)
+}
+
+fn components() -> Map<String, Value> {
+    let path = shared().join("kubernetes/openapi-schemas.json");
+    let text = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_slice(&text).expect("schemas are a JSON object")
+}
+
+fn cases(default: usize) -> usize {
+    std::env::var("STEERSMAN_ORACLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+/// Asks the libraries all requests at once.
+fn ask(requests: &[Value]) -> Vec<Value> {
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../oracles/kubernetes/build");
+    let build = std::env::var_os("STEERSMAN_ORACLE_BUILD").map_or(build, PathBuf::from);
+    let path = Command::new(&build).arg("libs").stderr(Stdio::inherit()).output().expect("the oracle builds");
+    assert!(path.status.success(), "{} libs failed", build.display());
+    let path = String::from_utf8(path.stdout).expect("a path is text");
+    let mut child = Command::new(path.trim())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the oracle starts");
+    let mut input = child.stdin.take().expect("it has an input");
+    let lines: Vec<String> = requests.iter().map(Value::to_string).collect();
+    let writer = std::thread::spawn(move || {
+        for line in lines {
+            writeln!(input, "{line}").expect("the oracle reads");
+        }
+    });
+    let answers = BufReader::new(child.stdout.take().expect("it has an output"))
+        .lines()
+        .map(|line| serde_json::from_str(&line.expect("an answer")).expect("JSON"))
+        .collect();
+    writer.join().expect("all requests were written");
+    child.wait().expect("the oracle ends");
+    answers
+}
+
+/// Prints the figures of an area, and fails if more than one case in a thousand differs.
+fn report(name: &str, tried: usize, different: &[String]) {
+    println!("oracle {name} tried={tried} different={}", different.len());
+    for text in different.iter().take(5) {
+        println!("{text}\n");
+    }
+    assert!(different.len() * 1000 <= tried, "{name}: {} of {tried} differ", different.len());
+}
+
+/// Makes random objects of a schema, from few words, so that they often meet.
+struct Maker<'a> {
+    rng: Rng,
+    components: &'a Map<String, Value>,
+}
+
+impl Maker<'_> {
+    fn word(&mut self) -> String {
+        self.rng.choice(["a", "b", "c", "web", "app"]).map_or_else(String::new, str::to_owned)
+    }
+
+    fn scalar(&mut self) -> Value {
+        match self.rng.u8(..6) {
+            0 => json!(self.rng.i32(0..3)),
+            1 => json!(self.rng.bool()),
+            2 => json!(1.5),
+            _ => json!(self.word()),
+        }
+    }
+
+    fn object(&mut self, api_version: &str, kind: &str, schema: &str) -> Value {
+        let mut object = self.of(&json!({"$ref": schema}), 0);
+        if let Some(map) = object.as_object_mut() {
+            map.insert("apiVersion".into(), json!(api_version));
+            map.insert("kind".into(), json!(kind));
+            let mut metadata =
+                self.of(&json!({"$ref": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}), 1);
+            if let Some(metadata) = metadata.as_object_mut() {
+                metadata.remove("managedFields");
+                metadata.insert("name".into(), json!("x"));
+                metadata.insert("namespace".into(), json!("n"));
+            }
+            map.insert("metadata".into(), metadata);
+        }
+        object
+    }
+
+    fn of(&mut self, schema: &Value, depth: usize) -> Value {
+        let reference = schema.get("$ref").or_else(|| schema.get("allOf")?.get(0)?.get("$ref"));
+        if let Some(name) = reference.and_then(Value::as_str) {
+            let name = name.rsplit('/').next().unwrap_or(name);
+            if name.ends_with("Quantity") {
+                return json!(self.rng.choice(["1", "100m", "1Gi"]).expect("one"));
+            }
+            if name.ends_with(".Time") || name.ends_with(".MicroTime") {
+                return json!("2026-01-02T03:04:05Z");
+            }
+            let target = self.components.get(name).cloned().unwrap_or(Value::Null);
+            return self.of(&target, depth);
+        }
+        if depth > 0 && self.rng.u8(..60) == 0 {
+            return Value::Null;
+        }
+        match schema.get("type").and_then(Value::as_str) {
+            Some("object") => {
+                let mut map = Map::new();
+                if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+                    // Deep objects thin out, so that a pod stays small.
+                    let wanted = if depth < 2 { 4 } else { 3 };
+                    let required: Vec<&str> = schema["required"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(Value::as_str)
+                        .collect();
+                    for (name, property) in properties {
+                        let chance = self.rng.usize(..properties.len()) < wanted;
+                        let keep = required.contains(&name.as_str()) || chance;
+                        if keep && (depth < 7 || required.contains(&name.as_str())) {
+                            map.insert(name.clone(), self.of(property, depth + 1));
+                        }
+                    }
+                } else if let Some(additional) = schema.get("additionalProperties") {
+                    for _ in 0..self.rng.usize(..3) {
+                        let value = self.of(additional, depth + 1);
+                        map.insert(self.word(), value);
+                    }
+                }
+                Value::Object(map)
+            }
+            Some("array") => {
+                let items = schema.get("items").cloned().unwrap_or(Value::Null);
+                let mut list: Vec<Value> =
+                    (0..self.rng.usize(..4)).map(|_| self.of(&items, depth + 1)).collect();
+                list.retain(|item| !item.is_null());
+                Value::Array(list)
+            }
+            Some("integer") => json!(self.rng.i32(0..4)),
+            Some("number") => json!(0.5),
+            Some("boolean") => json!(self.rng.bool()),
+            Some("string") => json!(self.word()),
+            _ => self.scalar(),
+        }
+    }
+
+    /// The object with a few things changed, added and taken away.
+    fn changed(&mut self, value: &Value, depth: usize) -> Value {
+        match value {
+            Value::Object(map) => {
+                let mut out = Map::new();
+                for (key, value) in map {
+                    match self.rng.u8(..12) {
+                        0 if depth > 0 => {}
+                        _ => {
+                            out.insert(key.clone(), self.changed(value, depth + 1));
+                        }
+                    }
+                }
+                Value::Object(out)
+            }
+            Value::Array(items) => {
+                let mut out: Vec<Value> = items.iter().map(|item| self.changed(item, depth + 1)).collect();
+                if self.rng.u8(..4) == 0 {
+                    self.rng.shuffle(&mut out);
+                }
+                if self.rng.u8(..6) == 0 {
+                    out.pop();
+                }
+                Value::Array(out)
+            }
+            Value::String(_) if depth > 1 && self.rng.u8(..8) == 0 => json!(self.word()),
+            Value::Number(_) if self.rng.u8(..8) == 0 => json!(self.rng.i32(0..4)),
+            Value::Bool(_) if self.rng.u8(..8) == 0 => json!(self.rng.bool()),
+            other => other.clone(),
+        }
+    }
+}
+
+struct BuiltIn<'a> {
+    api_version: &'a str,
+    types: &'a Types,
+    ty: TypeId,
+    reset: FieldSet,
+    subresource: &'a str,
+}
+
+impl Resource for BuiltIn<'_> {
+    fn api_version(&self) -> &str {
+        self.api_version
+    }
+    fn typed(&self, api_version: &str) -> Option<(&Types, TypeId)> {
+        (api_version == self.api_version).then_some((self.types, self.ty))
+    }
+    fn convert<'v>(&self, object: &'v Value, api_version: &str) -> Option<Cow<'v, Value>> {
+        (api_version == self.api_version).then_some(Cow::Borrowed(object))
+    }
+    fn default(&self, _: &mut Value) {}
+    fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
+        Some(&self.reset)
+    }
+    fn subresource(&self) -> &str {
+        self.subresource
+    }
+}
+
+/// What a step led to, in the oracle's words.
+fn outcome(result: Result<&Value, &ApplyError>) -> Value {
+    match result {
+        Ok(object) => {
+            let mut object = object.clone();
+            let mut managed = Vec::new();
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+                && let Some(Value::Array(entries)) = metadata.remove("managedFields")
+            {
+                managed = entries;
+            }
+            for entry in &mut managed {
+                if let Some(entry) = entry.as_object_mut() {
+                    entry.remove("time");
+                    entry.remove("fieldsType");
+                }
+            }
+            normal(json!({"object": object, "managedFields": managed}))
+        }
+        Err(error) => normal(json!({"error": error.to_string()})),
+    }
+}
+
+/// The times of the oracle's steps are its own, so entries are compared in one order.
+fn normal(mut outcome: Value) -> Value {
+    if let Some(Value::Array(entries)) = outcome.get_mut("managedFields") {
+        entries.sort_by_key(|e| {
+            format!("{} {} {} {}", e["operation"], e["manager"], e["apiVersion"], e["subresource"])
+        });
+    }
+    if let Some(metadata) = outcome.pointer_mut("/object/metadata").and_then(Value::as_object_mut) {
+        if metadata.get("creationTimestamp").is_some_and(Value::is_null) {
+            metadata.remove("creationTimestamp");
+        }
+        if metadata.is_empty()
+            && let Some(object) = outcome["object"].as_object_mut()
+        {
+            object.remove("metadata");
+        }
+    }
+    let error = outcome.get("error").cloned();
+    match error {
+        // Fields are walked in another order, so of several complaints the first ones may differ.
+        Some(Value::String(text)) if text.contains("field not declared") => json!({"error": "not declared"}),
+        Some(Value::String(text)) => {
+            let mut lines: Vec<_> = text.lines().collect();
+            if text.contains("errors:") {
+                lines.sort_unstable();
+            }
+            json!({"error": lines})
+        }
+        Some(other) => json!({"error": other}),
+        None => json!({
+            "object": outcome["object"],
+            "managedFields": outcome.get("managedFields").cloned().unwrap_or_else(|| json!([]))
+        }),
+    }
+}
+
+#[test]
+#[ignore = "needs the Kubernetes oracle: make test-slow"]
+fn applies_are_as_in_kubernetes() {
+    let components = components();
+    let types = Types::from_components(&components);
+    let mut requests = Vec::new();
+    let mut ours = Vec::new();
+    for seed in 0..cases(4_000) {
+        let mut maker = Maker { rng: Rng::with_seed(seed as u64), components: &components };
+        let (api_version, kind, schema) = KINDS[seed % KINDS.len()];
+        let mut steps = Vec::new();
+        let mut outcomes = Vec::new();
+        let mut live = json!({"apiVersion": api_version, "kind": kind});
+        let base = maker.object(api_version, kind, schema);
+        for _ in 0..maker.rng.usize(2..6) {
+            let manager = maker.rng.choice(["one", "two", "kubectl"]).expect("one");
+            let is_apply = maker.rng.u8(..3) > 0;
+            let force = maker.rng.u8(..3) == 0;
+            let subresource = if !is_apply && maker.rng.u8(..5) == 0 { "status" } else { "" };
+            let object = match maker.rng.u8(..4) {
+                0 => maker.object(api_version, kind, schema),
+                1 if live.get("metadata").is_some() => {
+                    let mut object = maker.changed(&live, 0);
+                    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                        metadata.remove("managedFields");
+                    }
+                    object
+                }
+                _ => maker.changed(&base, 0),
+            };
+            let reset: &[&[&str]] =
+                if subresource.is_empty() { &[&["status"]] } else { &[&["spec"], &["metadata", "labels"]] };
+            let resource = BuiltIn {
+                api_version,
+                types: &types,
+                ty: types.named(schema).expect("a schema of that name"),
+                reset: FieldSet::of_fields(reset.iter().copied()),
+                subresource,
+            };
+            let request = Request { manager, now: "2026-01-02T03:04:05Z" };
+            if is_apply {
+                let result = apply::apply(&resource, &live, &object, request, force);
+                outcomes.push(outcome(result.as_ref()));
+                if let Ok(object) = result {
+                    live = object;
+                }
+            } else {
+                let mut new = object.clone();
+                apply::update(&resource, &live, &mut new, request);
+                outcomes.push(outcome(Ok(&new)));
+                live = new;
+            }
+            let verb = if is_apply { "apply" } else { "update" };
+            steps.push(json!({
+                "do": verb, "manager": manager, "force": force, "subresource": subresource, "object": object
+            }));
+        }
+        requests.push(json!({
+            "op": "apply", "kind": format!("{api_version}/{kind}"), "reset": ["status"], "steps": steps
+        }));
+        ours.push(outcomes);
+    }
+    let answers = ask(&requests);
+    let mut different = Vec::new();
+    let mut tried = 0;
+    for (i, answer) in answers.iter().enumerate() {
+        let theirs = answer["result"].as_array().cloned().unwrap_or_default();
+        assert_eq!(theirs.len(), ours[i].len(), "{answer}\n{}", requests[i]);
+        for (step, (ours, theirs)) in ours[i].iter().zip(theirs).enumerate() {
+            tried += 1;
+            let theirs = normal(theirs);
+            if *ours != theirs {
+                different.push(format!(
+                    "seed {i} step {step}\n  ours   {ours}\n  theirs {theirs}\n  request {}",
+                    requests[i]
+                ));
+                // What follows starts from another object.
+                break;
+            }
+        }
+    }
+    report("apply", tried, &different);
+}
+
+#[test]
+#[ignore = "needs the Kubernetes oracle: make test-slow"]
+fn strategic_patches_are_as_in_kubernetes() {
+    let components = components();
+    let mut requests = Vec::new();
+    let mut ours = Vec::new();
+    for seed in 0..cases(15_000) {
+        let mut maker = Maker { rng: Rng::with_seed(seed as u64), components: &components };
+        let (api_version, kind, schema) = KINDS[seed % KINDS.len()];
+        let original = unique(maker.object(api_version, kind, schema));
+        let other = if maker.rng.bool() { maker.object(api_version, kind, schema) } else { original.clone() };
+        let mut patch = maker.changed(&other, 1);
+        directives(&mut maker, &mut patch);
+        ours.push(match strategic_merge_patch(&original, &patch, &components, schema) {
+            Ok(object) => json!({"result": object}),
+            Err(error) => json!({"error": error.to_string()}),
+        });
+        requests.push(json!({
+            "op": "patch.strategic", "kind": format!("{api_version}/{kind}"), "original": original, "patch": patch
+        }));
+    }
+    compare("patch.strategic", &requests, &ours);
+}
+
+/// The object with no scalar twice in a list. Of lists that it has read from JSON, the oracle shares the memory with
+/// the result, which then differs; the server never does.
+fn unique(value: Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(map.into_iter().map(|(k, v)| (k, unique(v))).collect()),
+        Value::Array(items) => {
+            let mut out: Vec<Value> = Vec::new();
+            for item in items {
+                if item.is_object() || !out.contains(&item) {
+                    out.push(unique(item));
+                }
+            }
+            Value::Array(out)
+        }
+        scalar => scalar,
+    }
+}
+
+/// Puts directives of strategic patches here and there.
+fn directives(maker: &mut Maker<'_>, value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for value in map.values_mut() {
+                directives(maker, value);
+            }
+            if maker.rng.u8(..40) == 0 {
+                let directive = maker.rng.choice(["replace", "delete", "merge", "replace"]).expect("one");
+                map.insert("$patch".into(), json!(directive));
+            }
+            if maker.rng.u8(..40) == 0 {
+                let keys: Vec<&String> = map.keys().collect();
+                let keys = json!(keys);
+                map.insert("$retainKeys".into(), keys);
+            }
+            let lists: Vec<String> =
+                map.iter().filter(|(_, v)| v.is_array()).map(|(k, _)| k.clone()).collect();
+            for list in lists {
+                match maker.rng.u8(..12) {
+                    0 => {
+                        let order = map[&list].clone();
+                        map.insert(format!("$setElementOrder/{list}"), order);
+                    }
+                    1 => {
+                        if let Some(items) = map.remove(&list) {
+                            map.insert(format!("$deleteFromPrimitiveList/{list}"), items);
+                        }
+                    }
+                    2 => {
+                        map.insert(list, Value::Null);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| directives(maker, item)),
+        _ => {}
+    }
+}
+
+fn compare(name: &str, requests: &[Value], ours: &[Value]) {
+    let answers = ask(requests);
+    let mut different = Vec::new();
+    for ((request, ours), answer) in requests.iter().zip(ours).zip(&answers) {
+        let result = &answer["result"];
+        let theirs = match (result.get("error"), answer.get("panic")) {
+            (_, Some(_)) => continue,
+            (Some(error), _) => json!({"error": error}),
+            _ => json!({"result": result["result"]}),
+        };
+        // Of several mistakes in one patch, a random one is reported there.
+        let both_fail =
+            name == "patch.strategic" && ours.get("error").is_some() && theirs.get("error").is_some();
+        if *ours != theirs && !both_fail {
+            different.push(format!("  ours   {ours}\n  theirs {theirs}\n  request {request}"));
+        }
+    }
+    report(name, requests.len(), &different);
+}
+
+#[test]
+#[ignore = "needs the Kubernetes oracle: make test-slow"]
+fn merge_patches_are_as_in_kubernetes() {
+    let components = components();
+    let mut requests = Vec::new();
+    let mut ours = Vec::new();
+    for seed in 0..cases(15_000) {
+        let mut maker = Maker { rng: Rng::with_seed(seed as u64), components: &components };
+        let (api_version, kind, schema) = KINDS[seed % KINDS.len()];
+        let original = maker.object(api_version, kind, schema);
+        let other = if maker.rng.bool() { maker.object(api_version, kind, schema) } else { original.clone() };
+        let mut patch = maker.changed(&other, 1);
+        directives(&mut maker, &mut patch);
+        ours.push(match merge_patch(&original, &patch) {
+            Ok(object) => json!({"result": object}),
+            Err(error) => json!({"error": error.to_string()}),
+        });
+        requests.push(json!({"op": "patch.merge", "original": original, "patch": patch}));
+    }
+    compare("patch.merge", &requests, &ours);
+}
+
+#[test]
+#[ignore = "needs the Kubernetes oracle: make test-slow"]
+fn json_patches_are_as_in_kubernetes() {
+    let components = components();
+    let mut requests = Vec::new();
+    let mut ours = Vec::new();
+    for seed in 0..cases(20_000) {
+        let mut maker = Maker { rng: Rng::with_seed(seed as u64), components: &components };
+        let (api_version, kind, schema) = KINDS[seed % KINDS.len()];
+        let original = maker.object(api_version, kind, schema);
+        let paths = pointers(&original);
+        let operations: Vec<Value> =
+            (0..maker.rng.usize(1..4)).map(|_| operation(&mut maker, &original, &paths)).collect();
+        let patch = Value::Array(operations);
+        ours.push(match json_patch(&original, patch.to_string().as_bytes()) {
+            Ok(object) => json!({"result": object}),
+            Err(error @ JsonPatchError::Malformed(_)) => json!({"error": error.to_string()}),
+            Err(error) => json!({"error": error.to_string()}),
+        });
+        requests.push(json!({"op": "patch.json", "original": original, "patchText": patch.to_string()}));
+    }
+    compare("patch.json", &requests, &ours);
+}
+
+fn pointers(value: &Value) -> Vec<String> {
+    let mut out = vec![String::new()];
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(map) => map.iter().map(|(k, v)| (k.replace('~', "~0").replace('/', "~1"), v)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(i, v)| (i.to_string(), v)).collect(),
+        _ => Vec::new(),
+    };
+    for (key, value) in children {
+        out.extend(pointers(value).into_iter().map(|path| format!("/{key}{path}")));
+    }
+    out
+}
+
+fn operation(maker: &mut Maker<'_>, original: &Value, paths: &[String]) -> Value {
+    let path = |maker: &mut Maker<'_>| {
+        let path = maker.rng.choice(paths).cloned().unwrap_or_default();
+        match maker.rng.u8(..8) {
+            0 => format!("{path}/{}", maker.word()),
+            1 => format!("{path}/-"),
+            2 => format!("{path}/{}", maker.rng.i32(-3..4)),
+            3 => format!("{path}/a~1b"),
+            4 => path.trim_start_matches('/').to_owned(),
+            _ => path,
+        }
+    };
+    let target = path(maker);
+    let kind =
+        maker.rng.choice(["add", "remove", "replace", "move", "copy", "test", "test", "frob"]).expect("one");
+    let mut operation = json!({"op": kind, "path": target});
+    match kind {
+        "move" | "copy" => operation["from"] = json!(path(maker)),
+        "test" => {
+            let live = original.pointer(&target).cloned();
+            let value = if maker.rng.bool() { live.unwrap_or(Value::Null) } else { maker.scalar() };
+            operation["value"] = value;
+        }
+        "add" | "replace" => {
+            operation["value"] = if maker.rng.bool() { maker.scalar() } else { json!({"a": [1]}) }
+        }
+        _ => {}
+    }
+    if maker.rng.u8(..30) == 0
+        && let Some(map) = operation.as_object_mut()
+    {
+        let field = maker.rng.choice(["op", "path", "from", "value"]).expect("one");
+        map.remove(field);
+    }
+    operation
+}
