@@ -1,1 +1,97 @@
-//! YAML and JSON as sigs.k8s.io/yaml reads and writes them.
+//! YAML and JSON as `sigs.k8s.io/yaml` and Go's `encoding/json` read and write them, down to the error texts.
+//!
+//! Written by hand, because no crate reads YAML 1.1 as goyaml does or folds, quotes and sorts as its emitter does.
+//!
+//! ```
+//! let value = steersman_yaml::from_str("on: yes\nport: 0o17\n")?;
+//! assert_eq!(value, serde_json::json!({ "true": true, "port": 15 }));
+//! assert_eq!(steersman_yaml::to_string(&value)?, "port: 15\n\"true\": true\n");
+//!
+//! let error = steersman_yaml::from_str("a: 1\nb: c: d\n").unwrap_err();
+//! assert_eq!(error.to_string(), "yaml: line 2: mapping values are not allowed in this context");
+//! # Ok::<(), steersman_yaml::Error>(())
+//! ```
+
+mod compose;
+mod emit;
+mod error;
+mod go;
+mod input;
+pub mod json;
+mod node;
+mod parser;
+mod resolve;
+mod scanner;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+pub use error::{Error, Position};
+pub use node::{Mapping, Node};
+
+use emit::{Dialect, ser};
+use input::Input;
+
+/// Reads the first document, borrowing strings from its text. Of repeated keys the last one counts.
+pub fn parse(bytes: &[u8]) -> Result<Node<'_>, Error> {
+    parse_with(bytes, false)
+}
+
+/// As [`parse`], with repeated keys refused.
+pub fn parse_strict(bytes: &[u8]) -> Result<Node<'_>, Error> {
+    parse_with(bytes, true)
+}
+
+fn parse_with(bytes: &[u8], strict: bool) -> Result<Node<'_>, Error> {
+    let Input { text, problem } = Input::decode(bytes);
+    match text {
+        Cow::Borrowed(text) => compose::load(text, problem, strict),
+        Cow::Owned(text) => compose::load(&text, problem, strict).map(Node::into_owned),
+    }
+}
+
+/// Reads the first document as the JSON that `YAMLToJSON` makes of it: whole numbers stay whole, keys become strings.
+pub fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
+    parse(bytes).map(Node::into_value)
+}
+
+/// As [`from_slice`], from text.
+pub fn from_str(text: &str) -> Result<Value, Error> {
+    from_slice(text.as_bytes())
+}
+
+/// As [`from_slice`], with repeated keys refused.
+pub fn from_slice_strict(bytes: &[u8]) -> Result<Value, Error> {
+    parse_strict(bytes).map(Node::into_value)
+}
+
+/// Reads the first document as `Unmarshal` of `sigs.k8s.io/yaml` does where no type is asked for: every number is an `f64`.
+pub fn from_slice_f64(bytes: &[u8]) -> Result<Value, Error> {
+    parse(bytes).map(Node::into_value_f64).map_err(|error| Error::Convert(Box::new(error)))
+}
+
+/// Reads the first document into a `map[string]interface {}` as `Unmarshal` of `sigs.k8s.io/yaml` does: every number is an
+/// `f64`, nothing gives an empty map, and anything else than a mapping is an error.
+pub fn object_from_slice(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
+    json::into_object(from_slice_f64(bytes)?).map_err(|error| Error::Unmarshal(Box::new(error)))
+}
+
+/// Reads the first document into an `[]interface {}`, otherwise as [`object_from_slice`].
+pub fn array_from_slice(bytes: &[u8]) -> Result<Vec<Value>, Error> {
+    json::into_array(from_slice_f64(bytes)?).map_err(|error| Error::Unmarshal(Box::new(error)))
+}
+
+/// Writes a value as `yaml.Marshal` of `sigs.k8s.io/yaml` does: keys sorted, long lines folded at column 80.
+pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
+    ser::to_string(value, Dialect::Sigs)
+}
+
+/// Writes a value as goyaml v3's encoder does with an indentation of 2: lists indented, lines not folded, floats as Go prints
+/// them, and the fields of structs in their own order.
+pub fn to_string_pretty<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
+    ser::to_string(value, Dialect::Pretty)
+}

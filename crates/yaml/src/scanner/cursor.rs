@@ -1,0 +1,231 @@
+//! A place in the text that knows its line and column, and moves over characters, blanks and line breaks.
+
+use super::Mark;
+use crate::Error;
+
+pub(super) struct Cursor<'a> {
+    text: &'a str,
+    problem: Option<Error>,
+    pos: usize,
+    line: u32,
+    /// `pos - line_base` is the column: the start of the line, moved on by one for each continuation byte passed.
+    line_base: usize,
+    /// Continuation bytes passed in all: `pos - wide` counts characters.
+    wide: usize,
+}
+
+/// A line break as it reads: every kind becomes a newline, except the two Unicode separators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Break {
+    Newline,
+    LineSeparator,
+    ParagraphSeparator,
+}
+
+impl Break {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Break::Newline => "\n",
+            Break::LineSeparator => "\u{2028}",
+            Break::ParagraphSeparator => "\u{2029}",
+        }
+    }
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(text: &'a str, problem: Option<Error>) -> Self {
+        Cursor { text, problem, pos: 0, line: 0, line_base: 0, wide: 0 }
+    }
+
+    /// Fails if fewer than this many characters are readable because the input is broken behind them.
+    #[inline]
+    pub(super) fn ensure(&self, characters: usize) -> Result<(), Error> {
+        match &self.problem {
+            Some(problem) if self.rest().chars().take(characters).count() < characters => {
+                Err(problem.clone())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn pos(&self) -> usize {
+        self.pos
+    }
+
+    #[inline]
+    pub(super) fn line(&self) -> u32 {
+        self.line
+    }
+
+    #[inline]
+    pub(super) fn column(&self) -> u32 {
+        (self.pos - self.line_base) as u32
+    }
+
+    /// Characters passed so far.
+    #[inline]
+    pub(super) fn index(&self) -> usize {
+        self.pos - self.wide
+    }
+
+    #[inline]
+    pub(super) fn mark(&self) -> Mark {
+        Mark { line: self.line, column: self.column() }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.pos..).unwrap_or_default()
+    }
+
+    /// The text between two places that the cursor has been at.
+    #[inline]
+    pub(super) fn slice(&self, start: usize, end: usize) -> &'a str {
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    /// The byte here, `None` at the end.
+    #[inline]
+    pub(super) fn current(&self) -> Option<u8> {
+        self.bytes().get(self.pos).copied()
+    }
+
+    /// The byte `ahead` places on, NUL behind the end. YAML text has no NUL of its own.
+    #[inline]
+    pub(super) fn at(&self, ahead: usize) -> u8 {
+        self.bytes().get(self.pos + ahead).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(super) fn is_blank(&self) -> bool {
+        matches!(self.at(0), b' ' | b'\t')
+    }
+
+    #[inline]
+    pub(super) fn is_break(&self) -> bool {
+        self.break_at(self.pos).is_some()
+    }
+
+    #[inline]
+    pub(super) fn is_break_or_end(&self) -> bool {
+        self.pos >= self.text.len() || self.is_break()
+    }
+
+    /// Whether a blank, a line break or the end stands `ahead` places on.
+    #[inline]
+    pub(super) fn is_blank_or_end(&self, ahead: usize) -> bool {
+        match self.at(ahead) {
+            0 | b' ' | b'\t' => true,
+            _ => self.break_at(self.pos + ahead).is_some(),
+        }
+    }
+
+    /// `-` or `.` if `---` or `...` stands here on its own.
+    pub(super) fn document_indicator(&self) -> Option<u8> {
+        let byte = self.at(0);
+        let stands = matches!(byte, b'-' | b'.')
+            && self.at(1) == byte
+            && self.at(2) == byte
+            && self.is_blank_or_end(3);
+        stands.then_some(byte)
+    }
+
+    /// The line break at a place, and its length in bytes.
+    #[inline]
+    fn break_at(&self, at: usize) -> Option<(Break, usize)> {
+        let bytes = self.bytes();
+        match *bytes.get(at)? {
+            b'\n' => Some((Break::Newline, 1)),
+            b'\r' if bytes.get(at + 1) == Some(&b'\n') => Some((Break::Newline, 2)),
+            b'\r' => Some((Break::Newline, 1)),
+            0xC2 if bytes.get(at + 1) == Some(&0x85) => Some((Break::Newline, 2)),
+            0xE2 if bytes.get(at + 1) == Some(&0x80) => match bytes.get(at + 2) {
+                Some(0xA8) => Some((Break::LineSeparator, 3)),
+                Some(0xA9) => Some((Break::ParagraphSeparator, 3)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Moves over a line break if one stands here.
+    #[inline]
+    pub(super) fn take_break(&mut self) -> Result<Option<Break>, Error> {
+        let Some((kind, length)) = self.break_at(self.pos) else {
+            return Ok(None);
+        };
+        self.ensure(2)?;
+        self.wide += match self.at(0) {
+            b'\n' | b'\r' => 0,
+            _ => length - 1,
+        };
+        self.pos += length;
+        self.line += 1;
+        self.line_base = self.pos;
+        Ok(Some(kind))
+    }
+
+    #[inline]
+    pub(super) fn skip_break(&mut self) -> Result<bool, Error> {
+        Ok(self.take_break()?.is_some())
+    }
+
+    /// Moves over ASCII characters.
+    #[inline]
+    pub(super) fn skip_ascii(&mut self, count: usize) {
+        self.pos = (self.pos + count).min(self.text.len());
+    }
+
+    /// Moves over one character, which is no line break.
+    #[inline]
+    pub(super) fn skip_char(&mut self) {
+        let width = match self.at(0) {
+            0x00..=0x7F => 1,
+            0x80..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            _ => 4,
+        };
+        self.pos = (self.pos + width).min(self.text.len());
+        self.line_base += width - 1;
+        self.wide += width - 1;
+    }
+
+    /// Moves over spaces, and over tabs where they separate rather than indent.
+    #[inline]
+    pub(super) fn skip_blanks(&mut self, tabs: bool) {
+        let bytes = self.bytes();
+        while let Some(&byte) = bytes.get(self.pos) {
+            if byte != b' ' && !(tabs && byte == b'\t') {
+                return;
+            }
+            self.pos += 1;
+        }
+    }
+
+    /// Moves on to the next line break or the end.
+    #[inline]
+    pub(super) fn skip_to_break(&mut self) {
+        let bytes = self.bytes();
+        while let Some(&byte) = bytes.get(self.pos) {
+            match byte {
+                b'\n' | b'\r' => return,
+                0x00..=0x7F => self.pos += 1,
+                _ if self.is_break() => return,
+                _ => self.skip_char(),
+            }
+        }
+    }
+
+    /// The end of the stream counts as a new line unless the last one was ended.
+    pub(super) fn end_line(&mut self) {
+        if self.column() != 0 {
+            self.line += 1;
+            self.line_base = self.pos;
+        }
+    }
+}
