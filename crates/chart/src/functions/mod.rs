@@ -1,6 +1,23 @@
 //! Every function that Helm offers to templates.
 
-use steersman_gotemplate::Funcs;
+#![allow(dead_code, reason = "the engine that registers them comes next")]
+
+mod args;
+mod cast;
+mod decimal;
+mod dicts;
+mod encoding;
+mod gofmt;
+mod lists;
+mod math;
+mod merge;
+mod random;
+mod reflect;
+mod text;
+mod unicode;
+mod words;
+
+use steersman_gotemplate::{CallError, Funcs};
 
 use crate::environment::Environment;
 
@@ -12,5 +29,25 @@ pub(crate) trait Host {
 
 /// Adds sprig's functions and those of Helm's that need nothing but their arguments and the environment.
 pub(crate) fn register<H: Host>(funcs: &mut Funcs<H>) {
-    let _ = funcs;
+    text::register(funcs);
+    math::register(funcs);
+    random::register(funcs);
+    reflect::register(funcs);
+    lists::register(funcs);
+    dicts::register(funcs);
+    encoding::register(funcs);
+}
+
+/// What Go's runtime says when a nil interface is asked for its type.
+const NIL_DEREFERENCE: &str = "runtime error: invalid memory address or nil pointer dereference";
+
+/// The most bytes that one call may make out of a count, such as `repeat`; Go would try and run out of memory.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The most elements that one call may make out of a count, such as `until`.
+const MAX_ELEMENTS: usize = 1 << 20;
+
+/// The error of a call that asks for more than this engine makes at once.
+fn too_large(what: &str, limit: usize) -> CallError {
+    CallError::new(format!("{what} is more than the limit of {limit}"))
 }

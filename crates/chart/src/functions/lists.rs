@@ -1,0 +1,150 @@
+//! Lists. What takes a list takes any Go slice and gives back a `[]interface {}`.
+
+use std::borrow::Cow;
+
+use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Type, UintType, Value};
+
+use super::args::define;
+use super::cast::to_int64;
+use super::reflect::{deep_equal, is_empty};
+use super::{Host, MAX_ELEMENTS, NIL_DEREFERENCE, too_large};
+
+/// `[][]interface {}`, which `chunk` gives.
+const CHUNKS: &ListType = &ListType { name: "[][]interface {}", elem: Type::ListAny, methods: &[] };
+
+pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
+    // The must variants fail with the same text: the others panic with that error, which Go's templates catch.
+    define!(funcs {
+        "list" | "tuple" (; values: &[Value]) => Value::list(values.to_vec());
+        "append" | "push" | "mustAppend" | "mustPush" (list: &Value, value: &Value) => {
+            let mut items = slice_of(list, "Cannot push on type")?.into_owned();
+            items.push(value.clone());
+            Value::list(items)
+        };
+        "prepend" | "mustPrepend" (list: &Value, value: &Value) => {
+            let items = slice_of(list, "Cannot prepend on type")?;
+            Value::list(std::iter::once(value).chain(items.iter()).cloned().collect())
+        };
+        "first" | "mustFirst" (list: &Value) =>
+            slice_of(list, "Cannot find first on type")?.first().cloned().unwrap_or(Value::Nil);
+        "last" | "mustLast" (list: &Value) =>
+            slice_of(list, "Cannot find last on type")?.last().cloned().unwrap_or(Value::Nil);
+        "rest" | "mustRest" (list: &Value) =>
+            some_or_nil(slice_of(list, "Cannot find rest on type")?.split_first().map(|(_, rest)| rest));
+        "initial" | "mustInitial" (list: &Value) =>
+            some_or_nil(slice_of(list, "Cannot find initial on type")?.split_last().map(|(_, initial)| initial));
+        "reverse" | "mustReverse" (list: &Value) => {
+            let mut items = slice_of(list, "Cannot find reverse on type")?.into_owned();
+            items.reverse();
+            Value::list(items)
+        };
+        "compact" | "mustCompact" (list: &Value) => {
+            let mut items = slice_of(list, "Cannot compact on type")?.into_owned();
+            items.retain(|item| !is_empty(item));
+            Value::list(items)
+        };
+        "uniq" | "mustUniq" (list: &Value) => uniq(&slice_of(list, "Cannot find uniq on type")?);
+        "without" | "mustWithout" (list: &Value; omit: &[Value]) => {
+            let mut items = slice_of(list, "Cannot find without on type")?.into_owned();
+            items.retain(|item| !contains(omit, item));
+            Value::list(items)
+        };
+        "has" | "mustHas" (needle: &Value, list: &Value) => match list {
+            Value::Nil => false,
+            list => contains(&slice_of(list, "Cannot find has on type")?, needle),
+        };
+        "slice" | "mustSlice" (list: &Value; indices: &[Value]) => slice(list, indices);
+        "chunk" | "mustChunk" (size: i64, list: &Value) => chunk(size, &slice_of(list, "Cannot chunk type")?);
+        "concat" (; lists: &[Value]) => concat(lists);
+    });
+}
+
+/// The elements of a Go slice; for any other value the error is `complaint` and its kind.
+fn slice_of<'a>(value: &'a Value, complaint: &str) -> Result<Cow<'a, [Value]>, CallError> {
+    match value {
+        Value::List(list) => Ok(Cow::Borrowed(list)),
+        Value::Bytes(bytes) => {
+            Ok(bytes.iter().map(|byte| Value::Uint(u64::from(*byte), UintType::Uint8)).collect())
+        }
+        Value::Nil => Err(CallError::new(NIL_DEREFERENCE)),
+        other => Err(CallError::new(format!("{complaint} {}", other.kind()))),
+    }
+}
+
+fn some_or_nil(items: Option<&[Value]>) -> List {
+    items.map_or_else(|| List::nil(ListType::ANY), |items| List::new(ListType::ANY, items.to_vec()))
+}
+
+fn contains(list: &[Value], needle: &Value) -> bool {
+    list.iter().any(|item| deep_equal(needle, item))
+}
+
+fn uniq(items: &[Value]) -> Value {
+    // Strings, which lists mostly are, by their hash; the rest by comparing each with each, as Go does.
+    let mut seen = std::collections::HashSet::new();
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        let fresh = match item {
+            Value::String(text) => seen.insert(text.clone()),
+            other => !contains(&kept, other),
+        };
+        if fresh {
+            kept.push(item.clone());
+        }
+    }
+    Value::list(kept)
+}
+
+fn slice(list: &Value, indices: &[Value]) -> Result<Value, CallError> {
+    let items = slice_of(list, "list should be type of slice or array but")?;
+    if items.is_empty() {
+        return Ok(Value::Nil);
+    }
+    let len = i64::try_from(items.len()).unwrap_or(i64::MAX);
+    let start = indices.first().map_or(0, to_int64);
+    let end = indices.get(1).map_or(len, to_int64);
+    let out_of_bounds = || CallError::new("reflect.Value.Slice: slice index out of bounds");
+    if start < 0 || end < start || end > len {
+        return Err(out_of_bounds());
+    }
+    let range = usize::try_from(start).map_err(|_| out_of_bounds())?
+        ..usize::try_from(end).map_err(|_| out_of_bounds())?;
+    Ok(match list {
+        Value::Bytes(bytes) => Value::Bytes(bytes.get(range).map(Str::from).ok_or_else(out_of_bounds)?),
+        Value::List(list) => {
+            Value::List(List::new(list.ty(), items.get(range).ok_or_else(out_of_bounds)?.to_vec()))
+        }
+        _ => Value::Nil,
+    })
+}
+
+/// Pieces of `size`, the last one shorter. What sprig's float arithmetic makes of negative sizes is kept too.
+fn chunk(size: i64, items: &[Value]) -> Result<Value, CallError> {
+    let chunks = |chunks: Vec<Value>| Ok(Value::List(List::new(CHUNKS, chunks)));
+    match (usize::try_from(size), items) {
+        (Ok(1..), []) => chunks(Vec::new()),
+        (Ok(size @ 1..), items) => {
+            chunks(items.chunks(size).map(|chunk| Value::list(chunk.to_vec())).collect())
+        }
+        (Err(_), [only]) if size < -1 => chunks(vec![Value::list(vec![only.clone()])]),
+        (Err(_), [_, rest @ ..]) if !rest.is_empty() && rest.len() as u64 <= size.unsigned_abs() => {
+            chunks(Vec::new())
+        }
+        _ => Err(CallError::new("runtime error: makeslice: len out of range")),
+    }
+}
+
+fn concat(lists: &[Value]) -> Result<Value, CallError> {
+    let mut all = Vec::new();
+    for list in lists {
+        let items = match list {
+            Value::List(_) | Value::Bytes(_) | Value::Nil => slice_of(list, "")?,
+            other => return Err(CallError::new(format!("Cannot concat type {} as list", other.kind()))),
+        };
+        if all.len() + items.len() > MAX_ELEMENTS {
+            return Err(too_large("the length of the list", MAX_ELEMENTS));
+        }
+        all.extend_from_slice(&items);
+    }
+    Ok(Value::List(if all.is_empty() { List::nil(ListType::ANY) } else { List::new(ListType::ANY, all) }))
+}

@@ -1,0 +1,186 @@
+//! Numbers: arithmetic, rounding, sequences.
+
+use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value};
+
+use super::args::define;
+use super::cast::{parse_int, to_float64, to_int64};
+use super::decimal::Decimal;
+use super::gofmt::sprint;
+use super::{Host, MAX_ELEMENTS, random, too_large};
+
+pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
+    define!(funcs {
+        "atoi" (text: &Str) => Value::int(text.as_str().map_or(0, atoi));
+        "int" (value: &Value) => Value::int(to_int64(value));
+        "int64" (value: &Value) => Value::int64(to_int64(value));
+        "float64" (value: &Value) => to_float64(value);
+        "toDecimal" (value: &Value) =>
+            Value::int64(sprint(value).as_str().and_then(|text| parse_int(text, 8)).unwrap_or(0));
+        "add1" (value: &Value) => Value::int64(to_int64(value).wrapping_add(1));
+        "add" (; values: &[Value]) => Value::int64(values.iter().fold(0, |sum, value| sum.wrapping_add(to_int64(value))));
+        "sub" (a: &Value, b: &Value) => Value::int64(to_int64(a).wrapping_sub(to_int64(b)));
+        "mul" (first: &Value; values: &[Value]) =>
+            Value::int64(values.iter().fold(to_int64(first), |product, value| product.wrapping_mul(to_int64(value))));
+        "div" (a: &Value, b: &Value) => divide(a, b, i64::wrapping_div);
+        "mod" (a: &Value, b: &Value) => divide(a, b, i64::wrapping_rem);
+        "max" | "biggest" (first: &Value; values: &[Value]) =>
+            Value::int64(values.iter().map(to_int64).fold(to_int64(first), i64::max));
+        "min" (first: &Value; values: &[Value]) =>
+            Value::int64(values.iter().map(to_int64).fold(to_int64(first), i64::min));
+        "add1f" (value: &Value) => decimals(to_float64(value), &[Value::int(1)], |a, b| Ok(a.add(&b)));
+        "addf" (; values: &[Value]) => decimals(0.0, values, |a, b| Ok(a.add(&b)));
+        "subf" (first: &Value; values: &[Value]) => decimals(to_float64(first), values, |a, b| Ok(a.sub(&b)));
+        "mulf" (first: &Value; values: &[Value]) => decimals(to_float64(first), values, |a, b| Ok(a.mul(&b)));
+        "divf" (first: &Value; values: &[Value]) => decimals(to_float64(first), values, |a, b| {
+            a.div(&b).ok_or_else(|| CallError::new("decimal division by 0"))
+        });
+        "maxf" (first: &Value; values: &[Value]) => values.iter().map(to_float64).fold(to_float64(first), go_max);
+        "minf" (first: &Value; values: &[Value]) => values.iter().map(to_float64).fold(to_float64(first), go_min);
+        "ceil" (value: &Value) => to_float64(value).ceil();
+        "floor" (value: &Value) => to_float64(value).floor();
+        "round" (value: &Value, places: i64; on: Vec<f64>) => round(to_float64(value), places, on.first().copied());
+        "until" (count: i64) => steps(0, count, if count < 0 { -1 } else { 1 }).map(ints);
+        "untilStep" (start: i64, stop: i64, step: i64) => steps(start, stop, step).map(ints);
+        "seq" (; params: Vec<i64>) => seq(&params);
+        "randInt" [env] (min: i64, max: i64) => random::int(env, min, max).map(Value::int);
+    });
+}
+
+/// `strconv.Atoi` with its error ignored: of a number out of range the nearest one is left.
+fn atoi(text: &str) -> i64 {
+    parse_int(text, 10).unwrap_or_else(|| {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        match (digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()), text.starts_with('-')) {
+            (true, _) => 0,
+            (false, true) => i64::MIN,
+            (false, false) => i64::MAX,
+        }
+    })
+}
+
+fn divide(a: &Value, b: &Value, f: fn(i64, i64) -> i64) -> Result<Value, CallError> {
+    match to_int64(b) {
+        0 => Err(CallError::new("runtime error: integer divide by zero")),
+        b => Ok(Value::int64(f(to_int64(a), b))),
+    }
+}
+
+fn decimals(
+    first: f64,
+    rest: &[Value],
+    f: impl Fn(Decimal, Decimal) -> Result<Decimal, CallError>,
+) -> Result<f64, CallError> {
+    let decimal = |n: f64| {
+        Decimal::from_float(n).ok_or_else(|| {
+            CallError::new(format!("Cannot create a Decimal from {}", sprint(&Value::float(n))))
+        })
+    };
+    let mut result = decimal(first)?;
+    for value in rest {
+        result = f(result, decimal(to_float64(value))?)?;
+    }
+    Ok(result.to_float())
+}
+
+fn go_max(a: f64, b: f64) -> f64 {
+    if a == f64::INFINITY || b == f64::INFINITY {
+        f64::INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a == 0.0 && b == 0.0 {
+        if a.is_sign_negative() { b } else { a }
+    } else {
+        a.max(b)
+    }
+}
+
+fn go_min(a: f64, b: f64) -> f64 {
+    if a == f64::NEG_INFINITY || b == f64::NEG_INFINITY {
+        f64::NEG_INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a == 0.0 && b == 0.0 {
+        if a.is_sign_negative() { a } else { b }
+    } else {
+        a.min(b)
+    }
+}
+
+fn round(n: f64, places: i64, on: Option<f64>) -> f64 {
+    let pow = power_of_ten(places);
+    let shifted = pow * n;
+    let rounded = if shifted.fract() >= on.unwrap_or(0.5) { shifted.ceil() } else { shifted.floor() };
+    rounded / pow
+}
+
+/// `math.Pow(10, places)` step by step as Go does it, since its result is not always the nearest double.
+fn power_of_ten(places: i64) -> f64 {
+    let (mut power, mut exponent) = (1.0_f64, 0_i32);
+    let (mut square, mut square_exponent) = (0.625_f64, 4_i32);
+    let mut left = places.unsigned_abs();
+    while left != 0 {
+        if square_exponent > 1 << 12 {
+            exponent += square_exponent;
+            break;
+        }
+        if left & 1 == 1 {
+            power *= square;
+            exponent += square_exponent;
+        }
+        square *= square;
+        square_exponent <<= 1;
+        if square < 0.5 {
+            square += square;
+            square_exponent -= 1;
+        }
+        left >>= 1;
+    }
+    if places < 0 {
+        power = 1.0 / power;
+        exponent = -exponent;
+    }
+    // In two steps: 2^-1080 is no double, 2^-540 is.
+    power * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
+}
+
+fn ints(numbers: Vec<i64>) -> List {
+    List::new(ListType::INT, numbers.into_iter().map(Value::int).collect())
+}
+
+/// The numbers from `start` on towards `stop`, which is left out; none if `step` leads away from it.
+fn steps(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, CallError> {
+    let leads_there = if stop < start { step < 0 } else { step > 0 };
+    if !leads_there {
+        return Ok(Vec::new());
+    }
+    let count = stop.abs_diff(start).div_ceil(step.unsigned_abs());
+    match usize::try_from(count) {
+        Ok(count) if count <= MAX_ELEMENTS => {
+            Ok(std::iter::successors(Some(start), |n| n.checked_add(step)).take(count).collect())
+        }
+        _ => Err(too_large(&format!("a list of {count} numbers"), MAX_ELEMENTS)),
+    }
+}
+
+fn seq(params: &[i64]) -> Result<String, CallError> {
+    let numbers = match *params {
+        [end] => {
+            let step = if end < 1 { -1 } else { 1 };
+            steps(1, end.wrapping_add(step), step)?
+        }
+        [start, end] => {
+            let step = if end < start { -1 } else { 1 };
+            steps(start, end.wrapping_add(step), step)?
+        }
+        [start, step, end] if end < start => {
+            if step > 0 {
+                return Ok(String::new());
+            }
+            steps(start, end.wrapping_sub(1), step)?
+        }
+        [start, step, end] => steps(start, end.wrapping_add(1), step)?,
+        _ => return Ok(String::new()),
+    };
+    let numbers: Vec<_> = numbers.iter().map(i64::to_string).collect();
+    Ok(numbers.join(" "))
+}
