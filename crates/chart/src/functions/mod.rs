@@ -4,6 +4,7 @@
 
 mod args;
 mod cast;
+mod constraint;
 mod decimal;
 mod dicts;
 mod encoding;
@@ -11,10 +12,14 @@ mod gofmt;
 mod lists;
 mod math;
 mod merge;
+mod pattern;
 mod random;
 mod reflect;
+mod regexes;
+mod semver;
 mod text;
 mod unicode;
+mod version;
 mod words;
 
 use steersman_gotemplate::{CallError, Funcs};
@@ -36,6 +41,8 @@ pub(crate) fn register<H: Host>(funcs: &mut Funcs<H>) {
     lists::register(funcs);
     dicts::register(funcs);
     encoding::register(funcs);
+    version::register(funcs);
+    regexes::register(funcs);
 }
 
 /// What Go's runtime says when a nil interface is asked for its type.

@@ -1,0 +1,298 @@
+//! Regular expressions.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use regex::{Regex, RegexBuilder};
+use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value};
+
+use super::args::define;
+use super::gofmt::quote;
+use super::pattern::{Pattern, syntax_error, translate};
+use super::{Host, MAX_BYTES, too_large, unicode};
+
+pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
+    define!(funcs {
+        "regexMatch" (regex: &Str, text: &Str) => compile(regex).is_ok_and(|regex| regex.is_match(text));
+        "mustRegexMatch" (regex: &Str, text: &Str) => must(regex)?.is_match(text);
+        "regexFind" (regex: &Str, text: &Str) => find(&*panicking(regex)?, text);
+        "mustRegexFind" (regex: &Str, text: &Str) => find(&*must(regex)?, text);
+        "regexFindAll" (regex: &Str, text: &Str, n: i64) => find_all(&*panicking(regex)?, text, n);
+        "mustRegexFindAll" (regex: &Str, text: &Str, n: i64) => find_all(&*must(regex)?, text, n);
+        "regexReplaceAll" (regex: &Str, text: &Str, by: &Str) => panicking(regex)?.replace_all(text, by, true);
+        "mustRegexReplaceAll" (regex: &Str, text: &Str, by: &Str) => must(regex)?.replace_all(text, by, true);
+        "regexReplaceAllLiteral" (regex: &Str, text: &Str, by: &Str) => panicking(regex)?.replace_all(text, by, false);
+        "mustRegexReplaceAllLiteral" (regex: &Str, text: &Str, by: &Str) => must(regex)?.replace_all(text, by, false);
+        "regexSplit" (regex: &Str, text: &Str, n: i64) => panicking(regex)?.split(text, n);
+        "mustRegexSplit" (regex: &Str, text: &Str, n: i64) => must(regex)?.split(text, n);
+        "regexQuoteMeta" (text: &Str) => quote_meta(text);
+    });
+}
+
+/// The expression, or Go's error.
+fn must(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
+    compile(regex).map_err(CallError::new)
+}
+
+/// The expression, or what `regexp.MustCompile` panics with.
+fn panicking(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
+    compile(regex).map_err(|error| {
+        let can_backquote = regex.as_str().is_some_and(|text| {
+            text.chars().all(|c| c != '`' && c != '\u{FEFF}' && (c == '\t' || (c >= ' ' && c != '\x7F')))
+        });
+        let quoted = if can_backquote { format!("`{regex}`") } else { quote(regex) };
+        CallError::new(format!("regexp: Compile({quoted}): {error}"))
+    })
+}
+
+/// How many compiled expressions a thread keeps: charts use a handful of them, over and over.
+const CACHED: usize = 128;
+/// The most memory that one compiled expression may take.
+const SIZE_LIMIT: usize = 32 << 20;
+
+type Compiled = Result<Rc<GoRegex>, String>;
+
+fn compile(regex: &Str) -> Compiled {
+    thread_local! {
+        static CACHE: RefCell<HashMap<Str, Compiled>> = RefCell::default();
+    }
+    CACHE.with_borrow_mut(|cache| {
+        if let Some(compiled) = cache.get(regex) {
+            return compiled.clone();
+        }
+        let compiled = GoRegex::new(regex).map(Rc::new);
+        if cache.len() >= CACHED {
+            cache.clear();
+        }
+        cache.insert(regex.clone(), compiled.clone());
+        compiled
+    })
+}
+
+/// A compiled Go expression.
+struct GoRegex {
+    regex: Regex,
+    names: Vec<String>,
+    is_empty: bool,
+}
+
+/// A match: where each group begins and ends.
+type Match = Vec<Option<(usize, usize)>>;
+
+impl GoRegex {
+    fn new(expr: &[u8]) -> Result<Self, String> {
+        let Pattern { source, names } = translate(expr)?;
+        let regex = RegexBuilder::new(&source)
+            .size_limit(SIZE_LIMIT)
+            .nest_limit(5000)
+            .build()
+            .map_err(|_| syntax_error("expression too large", expr))?;
+        Ok(Self { regex, names, is_empty: expr.is_empty() })
+    }
+
+    fn is_match(&self, text: &[u8]) -> bool {
+        self.regex.is_match(&Haystack::new(text).text)
+    }
+
+    /// The leftmost match that begins at `at` or later.
+    fn match_at(&self, haystack: &Haystack<'_>, at: usize) -> Option<Match> {
+        let captures = self.regex.captures_at(&haystack.text, haystack.inner(at))?;
+        let outer = |group: regex::Match<'_>| (haystack.outer(group.start()), haystack.outer(group.end()));
+        Some(captures.iter().map(|group| group.map(outer)).collect())
+    }
+
+    /// Where the first `n` matches lie, all of them if it is negative. No empty match follows right upon another match.
+    fn find_all(&self, text: &[u8], n: i64) -> Vec<(usize, usize)> {
+        let n = usize::try_from(n).unwrap_or(text.len() + 1);
+        let haystack = Haystack::new(text);
+        let mut found = Vec::new();
+        let (mut at, mut previous_end) = (0, None);
+        while found.len() < n && at <= text.len() {
+            let Some(found_here) = self.regex.find_at(&haystack.text, haystack.inner(at)) else { break };
+            let (start, end) = (haystack.outer(found_here.start()), haystack.outer(found_here.end()));
+            let accept = end != at || previous_end != Some(start);
+            at = if end == at { at + width(text, at).max(1) } else { end };
+            previous_end = Some(end);
+            if accept {
+                found.push((start, end));
+            }
+        }
+        found
+    }
+
+    fn replace_all(&self, text: &Str, by: &[u8], expand: bool) -> Result<Vec<u8>, CallError> {
+        let haystack = Haystack::new(text);
+        let mut out = Vec::new();
+        let (mut last_end, mut at) = (0, 0);
+        while at <= text.len() {
+            let Some(groups) = self.match_at(&haystack, at) else { break };
+            let Some((start, end)) = groups.first().copied().flatten() else { break };
+            out.extend_from_slice(text.get(last_end..start).unwrap_or_default());
+            if end > last_end || start == 0 {
+                if expand {
+                    self.expand(&mut out, by, text, &groups);
+                } else {
+                    out.extend_from_slice(by);
+                }
+                if out.len() > MAX_BYTES {
+                    return Err(too_large("the length of the result", MAX_BYTES));
+                }
+            }
+            last_end = end;
+            at = (at + width(text, at)).max(end).max(if end == at { at + 1 } else { 0 });
+        }
+        out.extend_from_slice(text.get(last_end..).unwrap_or_default());
+        Ok(out)
+    }
+
+    /// Appends a replacement with `$1`, `${1}` and `${name}` replaced by what the groups matched.
+    fn expand(&self, out: &mut Vec<u8>, mut template: &[u8], text: &[u8], groups: &Match) {
+        while let Some(dollar) = memchr::memchr(b'$', template) {
+            out.extend_from_slice(template.get(..dollar).unwrap_or_default());
+            template = template.get(dollar + 1..).unwrap_or_default();
+            if let Some(rest) = template.strip_prefix(b"$") {
+                out.push(b'$');
+                template = rest;
+                continue;
+            }
+            let Some((name, rest)) = reference(template) else {
+                out.push(b'$');
+                continue;
+            };
+            template = rest;
+            let range = match group_number(name) {
+                Some(number) => groups.get(number).copied().flatten(),
+                // The first group of that name that took part in the match.
+                None => self
+                    .names
+                    .iter()
+                    .zip(groups)
+                    .find_map(|(own, range)| if own.as_bytes() == name { *range } else { None }),
+            };
+            if let Some((start, end)) = range {
+                out.extend_from_slice(text.get(start..end).unwrap_or_default());
+            }
+        }
+        out.extend_from_slice(template);
+    }
+
+    fn split(&self, text: &Str, n: i64) -> List {
+        if n == 0 {
+            return List::nil(ListType::STRING);
+        }
+        let limit = usize::try_from(n).ok();
+        let mut parts = Vec::new();
+        if text.is_empty() && !self.is_empty {
+            parts.push(Value::string(""));
+            return List::new(ListType::STRING, parts);
+        }
+        let part = |start: usize, end: usize| Value::string(text.get(start..end).unwrap_or_default());
+        let (mut begin, mut end) = (0, 0);
+        for found in self.find_all(text, n) {
+            if limit.is_some_and(|limit| parts.len() + 1 >= limit) {
+                break;
+            }
+            end = found.0;
+            if found.1 != 0 {
+                parts.push(part(begin, end));
+            }
+            begin = found.1;
+        }
+        if end != text.len() {
+            parts.push(part(begin, text.len()));
+        }
+        List::new(ListType::STRING, parts)
+    }
+}
+
+/// The name after a `$` and what follows it; `None` if there is none.
+fn reference(template: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (braced, body) = match template.strip_prefix(b"{") {
+        Some(body) => (true, body),
+        None => (false, template),
+    };
+    let is_name = |c: char| unicode::is_letter(c) || unicode::is_digit(c) || c == '_';
+    let len = unicode::chars(body).take_while(|(c, _)| is_name(*c)).map(|(_, raw)| raw.len()).sum();
+    let (name, rest) = body.split_at_checked(len).filter(|(name, _)| !name.is_empty())?;
+    Some((name, if braced { rest.strip_prefix(b"}")? } else { rest }))
+}
+
+/// The number that a reference is; `None` if it is a name, which one with leading zeros is too.
+fn group_number(name: &[u8]) -> Option<usize> {
+    if !name.iter().all(u8::is_ascii_digit) || name.len() > 9 || (name.len() > 1 && name.starts_with(b"0")) {
+        return None;
+    }
+    std::str::from_utf8(name).ok()?.parse().ok()
+}
+
+fn width(text: &[u8], at: usize) -> usize {
+    text.get(at..).and_then(unicode::decode).map_or(0, |(_, len)| len)
+}
+
+/// Text as the `regex` crate can search it. Go takes each invalid byte for U+FFFD, which is three bytes long, so
+/// positions are translated where there are any.
+struct Haystack<'a> {
+    text: std::borrow::Cow<'a, str>,
+    /// For each character its place in `text` and in the original, if they differ.
+    places: Vec<(usize, usize)>,
+}
+
+impl<'a> Haystack<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return Self { text: text.into(), places: Vec::new() };
+        }
+        let mut text = String::with_capacity(bytes.len());
+        let mut places = Vec::with_capacity(bytes.len());
+        let mut outer = 0;
+        for (c, raw) in unicode::chars(bytes) {
+            places.push((text.len(), outer));
+            text.push(c);
+            outer += raw.len();
+        }
+        places.push((text.len(), outer));
+        Self { text: text.into(), places }
+    }
+
+    /// The place in `text` of a place in the original.
+    fn inner(&self, outer: usize) -> usize {
+        match self.places.binary_search_by_key(&outer, |place| place.1) {
+            Ok(i) => self.places.get(i).map_or(outer, |place| place.0),
+            Err(_) => outer,
+        }
+    }
+
+    /// The place in the original of a place in `text`.
+    fn outer(&self, inner: usize) -> usize {
+        match self.places.binary_search_by_key(&inner, |place| place.0) {
+            Ok(i) => self.places.get(i).map_or(inner, |place| place.1),
+            Err(_) => inner,
+        }
+    }
+}
+
+fn find(regex: &GoRegex, text: &Str) -> Vec<u8> {
+    let found = regex.find_all(text, 1).first().and_then(|(start, end)| text.get(*start..*end));
+    found.unwrap_or_default().to_vec()
+}
+
+fn find_all(regex: &GoRegex, text: &Str, n: i64) -> List {
+    let found: Vec<_> = regex
+        .find_all(text, n)
+        .into_iter()
+        .map(|(start, end)| Value::string(text.get(start..end).unwrap_or_default()))
+        .collect();
+    if found.is_empty() { List::nil(ListType::STRING) } else { List::new(ListType::STRING, found) }
+}
+
+fn quote_meta(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for byte in text {
+        if br"\.+*?()|[]{}^$".contains(byte) {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
+    out
+}
