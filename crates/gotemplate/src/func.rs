@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::set::{ExecError, Set};
 use crate::str::Str;
-use crate::value::Value;
+use crate::value::{FloatType, IntType, List, ListType, Map, MapType, UintType, Value};
 
 /// The Go types that parameters and elements are declared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,73 @@ pub enum Type {
     MapString,
     /// A named type, by the name that `%T` prints.
     Named(&'static str),
+}
+
+impl Type {
+    /// Go's name for it, as `%T` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "interface {}",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Int8 => "int8",
+            Self::Int16 => "int16",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Uint => "uint",
+            Self::Uint8 => "uint8",
+            Self::Uint16 => "uint16",
+            Self::Uint32 => "uint32",
+            Self::Uint64 => "uint64",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+            Self::String => "string",
+            Self::Bytes => "[]uint8",
+            Self::ListAny => "[]interface {}",
+            Self::ListString => "[]string",
+            Self::ListInt => "[]int",
+            Self::MapAny => "map[string]interface {}",
+            Self::MapString => "map[string]string",
+            Self::Named(name) => name,
+        }
+    }
+
+    /// Whether nil can be assigned to it.
+    pub(crate) fn can_be_nil(self) -> bool {
+        match self {
+            Self::Any | Self::Bytes | Self::ListAny | Self::ListString | Self::ListInt => true,
+            Self::MapAny | Self::MapString => true,
+            Self::Named(name) => name.starts_with(['*', '[']) || name.starts_with("map["),
+            _ => false,
+        }
+    }
+
+    /// The zero value, such as `0`, `""` or a nil map.
+    pub fn zero(self) -> Value {
+        match self {
+            Self::Any | Self::Named(_) => Value::Nil,
+            Self::Bool => Value::Bool(false),
+            Self::Int => Value::Int(0, IntType::Int),
+            Self::Int8 => Value::Int(0, IntType::Int8),
+            Self::Int16 => Value::Int(0, IntType::Int16),
+            Self::Int32 => Value::Int(0, IntType::Int32),
+            Self::Int64 => Value::Int(0, IntType::Int64),
+            Self::Uint => Value::Uint(0, UintType::Uint),
+            Self::Uint8 => Value::Uint(0, UintType::Uint8),
+            Self::Uint16 => Value::Uint(0, UintType::Uint16),
+            Self::Uint32 => Value::Uint(0, UintType::Uint32),
+            Self::Uint64 => Value::Uint(0, UintType::Uint64),
+            Self::Float32 => Value::Float(0.0, FloatType::Float32),
+            Self::Float64 => Value::Float(0.0, FloatType::Float64),
+            Self::String => Value::String(Str::default()),
+            Self::Bytes => Value::Bytes(Str::default()),
+            Self::ListAny => Value::List(List::nil(ListType::ANY)),
+            Self::ListString => Value::List(List::nil(ListType::STRING)),
+            Self::ListInt => Value::List(List::nil(ListType::INT)),
+            Self::MapAny => Value::Map(Map::nil(MapType::ANY)),
+            Self::MapString => Value::Map(Map::nil(MapType::STRING)),
+        }
+    }
 }
 
 /// What a function or method takes. The executor checks arguments against it, with Go's error texts, before calling.
@@ -132,6 +199,15 @@ impl CallError {
     /// An error with this text.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), source: None }
+    }
+
+    /// The failed execution of another template that this came from, if it did.
+    pub fn inner(&self) -> Option<&ExecError> {
+        self.source.as_deref()
+    }
+
+    pub(crate) fn into_parts(self) -> (String, Option<Box<ExecError>>) {
+        (self.message, self.source)
     }
 }
 

@@ -1,8 +1,14 @@
 //! Sets of parsed templates, and their execution.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::ast::Template;
+use crate::exec::{self, Limits, Run};
 use crate::func::Funcs;
+use crate::parse;
+use crate::str::Str;
+use crate::strconv;
 use crate::value::Value;
 
 /// What a missing map key gives.
@@ -17,10 +23,65 @@ pub enum MissingKey {
     Error,
 }
 
-/// Templates that can call each other by name. Cheap to clone; clones can then be added to independently.
+/// Templates that can call each other by name.
+///
+/// Cheap to clone, whatever it holds: clones share what they have and can then be added to independently.
 pub struct Set<H> {
+    name: Arc<str>,
     funcs: Arc<Funcs<H>>,
     missing_key: MissingKey,
+    limits: Limits,
+    top: Arc<Layer<H>>,
+    /// What the execution that this set was handed to a function by has used of its limits.
+    run: Option<Arc<Run>>,
+}
+
+/// A text that was parsed, and all that it defines: to be added to as many sets as wanted without parsing again.
+/// Cheap to clone.
+pub struct Parsed<H> {
+    templates: Arc<[Arc<Template<H>>]>,
+}
+
+impl<H> Clone for Parsed<H> {
+    fn clone(&self) -> Self {
+        Self { templates: Arc::clone(&self.templates) }
+    }
+}
+
+/// Templates that hide those of the same name below.
+struct Layer<H> {
+    templates: HashMap<Str, Arc<Template<H>>>,
+    below: Option<Arc<Layer<H>>>,
+}
+
+impl<H> Layer<H> {
+    fn find(&self, name: &[u8]) -> Option<&Arc<Template<H>>> {
+        let mut layer = Some(self);
+        while let Some(here) = layer {
+            if let Some(template) = here.templates.get(name) {
+                return Some(template);
+            }
+            layer = here.below.as_deref();
+        }
+        None
+    }
+
+    /// A layer on top of a shared one. Small layers are copied rather than stacked, so that a set which is cloned and
+    /// added to again and again stays a few layers high.
+    fn on(below: &Arc<Self>, adding: usize) -> Self {
+        let mut layer = Self { templates: HashMap::new(), below: Some(Arc::clone(below)) };
+        let mut size = adding;
+        while let Some(below) =
+            layer.below.as_ref().filter(|below| below.templates.len() <= 2 * size).cloned()
+        {
+            size += below.templates.len();
+            for (name, template) in &below.templates {
+                layer.templates.entry(name.clone()).or_insert_with(|| Arc::clone(template));
+            }
+            layer.below.clone_from(&below.below);
+        }
+        layer
+    }
 }
 
 /// A template that does not parse: Go's text, and where.
@@ -62,14 +123,35 @@ pub struct Frame {
 
 impl<H> Clone for Set<H> {
     fn clone(&self) -> Self {
-        Self { funcs: Arc::clone(&self.funcs), missing_key: self.missing_key }
+        Self {
+            name: Arc::clone(&self.name),
+            funcs: Arc::clone(&self.funcs),
+            missing_key: self.missing_key,
+            limits: self.limits,
+            top: Arc::clone(&self.top),
+            run: self.run.clone(),
+        }
     }
 }
 
 impl<H> Set<H> {
     /// No templates yet, with these functions besides Go's own.
     pub fn new(funcs: Arc<Funcs<H>>) -> Self {
-        Self { funcs, missing_key: MissingKey::default() }
+        Self {
+            name: "".into(),
+            funcs,
+            missing_key: MissingKey::default(),
+            limits: Limits::default(),
+            top: Arc::new(Layer { templates: HashMap::new(), below: None }),
+            run: None,
+        }
+    }
+
+    /// Names the set: Go's error for a template that is not there says `associated with template "NAME"`.
+    /// Empty unless called.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// Says what a missing map key gives. [`MissingKey::Default`] unless called.
@@ -78,21 +160,78 @@ impl<H> Set<H> {
         self
     }
 
+    /// Bounds executions. [`Limits::default`] unless called.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Parses `text` without adding it: its functions are looked up in this set, which must know them all.
+    ///
+    /// # Errors
+    /// If it does not parse, with Go's text.
+    pub fn compile(&self, name: &str, text: &[u8]) -> Result<Parsed<H>, ParseError> {
+        Ok(Parsed { templates: parse::parse(&self.funcs, name, text)?.into() })
+    }
+
+    /// Adds what [`Set::compile`] parsed. A template that is there already is replaced, unless the new one is empty.
+    pub fn add(&mut self, parsed: &Parsed<H>) {
+        if Arc::get_mut(&mut self.top).is_none() {
+            self.top = Arc::new(Layer::on(&self.top, parsed.templates.len()));
+        }
+        for template in &*parsed.templates {
+            if template.empty && self.top.find(&template.name).is_some() {
+                continue;
+            }
+            if let Some(top) = Arc::get_mut(&mut self.top) {
+                top.templates.insert(template.name.clone(), Arc::clone(template));
+            }
+        }
+    }
+
     /// Parses `text` and adds it under `name`, with all that it defines.
+    ///
+    /// # Errors
+    /// If it does not parse, with Go's text; nothing is added then.
     pub fn parse(&mut self, name: &str, text: &[u8]) -> Result<(), ParseError> {
-        let _ = text;
-        Err(ParseError { message: "parsing is not there yet".into(), template: name.into(), line: 1 })
+        let parsed = self.compile(name, text)?;
+        self.add(&parsed);
+        Ok(())
     }
 
     /// Whether there is a template of that name.
     pub fn contains(&self, name: &str) -> bool {
-        let _ = name;
-        false
+        self.find(name.as_bytes()).is_some()
     }
 
     /// Executes the template of that name on `data`, appending to `out`.
+    ///
+    /// What was written before an error stays.
+    ///
+    /// # Errors
+    /// If there is no such template or its execution fails, with Go's text.
     pub fn execute(&self, host: &mut H, name: &str, data: Value, out: &mut Vec<u8>) -> Result<(), ExecError> {
-        let _ = (host, data, out);
-        Err(ExecError { message: format!("template: no template {name:?}"), frames: Vec::new() })
+        let Some(template) = self.find(name.as_bytes()) else {
+            let (name, set) = (strconv::quote(name.as_bytes()), strconv::quote(self.name.as_bytes()));
+            let message = format!("template: no template {name} associated with template {set}");
+            return Err(ExecError { message, frames: Vec::new() });
+        };
+        let done = match &self.run {
+            Some(run) => exec::execute(self, run, host, template, data, out),
+            None => {
+                let run = Arc::new(Run::new(self.limits));
+                let set = Self { run: Some(Arc::clone(&run)), ..self.clone() };
+                exec::execute(&set, &run, host, template, data, out)
+            }
+        };
+        done.map_err(|error| *error)
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> Option<&Template<H>> {
+        self.top.find(name).map(Arc::as_ref)
+    }
+
+    pub(crate) fn missing_key_mode(&self) -> MissingKey {
+        self.missing_key
     }
 }

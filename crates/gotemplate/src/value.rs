@@ -1,6 +1,7 @@
 //! Values as Go's `reflect` sees them through an `interface{}`.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -118,36 +119,63 @@ impl ListType {
 #[derive(Clone)]
 pub struct List {
     ty: &'static ListType,
-    items: Rc<Vec<Value>>,
-    nil: bool,
+    /// `None` for the nil slice.
+    items: Option<Rc<Items>>,
+}
+
+struct Items(Vec<Value>);
+
+impl Drop for Items {
+    fn drop(&mut self) {
+        if self.0.iter().any(is_container) {
+            dismantle(std::mem::take(&mut self.0));
+        }
+    }
 }
 
 impl List {
     /// A slice of this type.
     pub fn new(ty: &'static ListType, items: Vec<Value>) -> Self {
-        Self { ty, items: Rc::new(items), nil: false }
+        Self { ty, items: Some(Rc::new(Items(items))) }
     }
 
-    /// The nil slice of this type: empty, but `null` to `toJson` and unequal to an empty one.
+    /// The nil slice of this type: empty, but `null` in JSON.
     pub fn nil(ty: &'static ListType) -> Self {
-        Self { ty, items: Rc::default(), nil: true }
+        Self { ty, items: None }
     }
 
-    /// Whether this is a nil slice.
+    /// Whether it is the nil slice.
     pub fn is_nil(&self) -> bool {
-        self.nil
+        self.items.is_none()
+    }
+
+    /// The same slice seen as another type (a Go conversion).
+    pub fn converted(&self, ty: &'static ListType) -> Self {
+        Self { ty, items: self.items.clone() }
     }
 
     /// Its type.
     pub fn ty(&self) -> &'static ListType {
         self.ty
     }
+
+    /// Whether both are the same slice in memory.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        match (&self.items, &other.items) {
+            (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.items.as_ref().map_or(0, |items| Rc::as_ptr(items).addr())
+    }
 }
 
 impl std::ops::Deref for List {
     type Target = [Value];
     fn deref(&self) -> &[Value] {
-        &self.items
+        self.items.as_ref().map_or(&[], |items| &items.0)
     }
 }
 
@@ -172,8 +200,46 @@ impl MapType {
 #[derive(Clone)]
 pub struct Map {
     ty: &'static MapType,
-    entries: Rc<RefCell<BTreeMap<Str, Value>>>,
+    inner: Rc<Entries>,
+}
+
+struct Entries {
     nil: bool,
+    entries: RefCell<BTreeMap<Str, Value>>,
+}
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        let entries = self.entries.get_mut();
+        if entries.values().any(is_container) {
+            dismantle(std::mem::take(entries).into_values());
+        }
+    }
+}
+
+fn is_container(value: &Value) -> bool {
+    matches!(value, Value::List(_) | Value::Map(_))
+}
+
+/// Drops values one level at a time: templates can nest them deeper than the stack allows a recursion to go.
+fn dismantle(values: impl IntoIterator<Item = Value>) {
+    let mut pending: Vec<Value> = values.into_iter().filter(is_container).collect();
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::List(List { items: Some(items), .. }) => {
+                if let Ok(mut items) = Rc::try_unwrap(items) {
+                    pending.extend(std::mem::take(&mut items.0).into_iter().filter(is_container));
+                }
+            }
+            Value::Map(map) => {
+                if let Ok(mut inner) = Rc::try_unwrap(map.inner) {
+                    let entries = std::mem::take(inner.entries.get_mut());
+                    pending.extend(entries.into_values().filter(is_container));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Map {
@@ -184,22 +250,23 @@ impl Map {
 
     /// A map of this type with these entries.
     pub fn with_type(ty: &'static MapType, entries: BTreeMap<Str, Value>) -> Self {
-        Self { ty, entries: Rc::new(RefCell::new(entries)), nil: false }
+        Self { ty, inner: Rc::new(Entries { nil: false, entries: RefCell::new(entries) }) }
     }
 
-    /// The nil map of this type: empty, but `null` to `toJson` and not to be written to.
+    /// The nil map of this type: empty, but `null` in JSON, and in Go a panic to assign to.
     pub fn nil(ty: &'static MapType) -> Self {
-        Self { ty, entries: Rc::default(), nil: true }
+        Self { ty, inner: Rc::new(Entries { nil: true, entries: RefCell::default() }) }
     }
 
-    /// Whether this is a nil map.
+    /// Whether it is the nil map. A function that assigns should then fail with Go's text,
+    /// `assignment to entry in nil map`.
     pub fn is_nil(&self) -> bool {
-        self.nil
+        self.inner.nil && self.is_empty()
     }
 
     /// The same map seen as another type (a Go conversion): both change together.
     pub fn converted(&self, ty: &'static MapType) -> Self {
-        Self { ty, entries: Rc::clone(&self.entries), nil: self.nil }
+        Self { ty, inner: Rc::clone(&self.inner) }
     }
 
     /// Its type.
@@ -209,42 +276,46 @@ impl Map {
 
     /// The value under a key.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.entries.borrow().get(key).cloned()
+        self.inner.entries.borrow().get(key).cloned()
     }
 
     /// Sets a key.
     pub fn insert(&self, key: impl Into<Str>, value: Value) {
-        self.entries.borrow_mut().insert(key.into(), value);
+        self.inner.entries.borrow_mut().insert(key.into(), value);
     }
 
     /// Removes a key.
     pub fn remove(&self, key: &[u8]) -> Option<Value> {
-        self.entries.borrow_mut().remove(key)
+        self.inner.entries.borrow_mut().remove(key)
     }
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.entries.borrow().len()
+        self.inner.entries.borrow().len()
     }
 
     /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
-        self.entries.borrow().is_empty()
+        self.inner.entries.borrow().is_empty()
     }
 
     /// The entries, sorted by key. Do not hold it while templates run: they may change the map.
     pub fn borrow(&self) -> Ref<'_, BTreeMap<Str, Value>> {
-        self.entries.borrow()
+        self.inner.entries.borrow()
     }
 
     /// The entries, to change. Do not hold it while templates run.
     pub fn borrow_mut(&self) -> RefMut<'_, BTreeMap<Str, Value>> {
-        self.entries.borrow_mut()
+        self.inner.entries.borrow_mut()
     }
 
     /// Whether both are the same map in memory.
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.entries, &other.entries)
+        Rc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        Rc::as_ptr(&self.inner).addr()
     }
 }
 
@@ -280,7 +351,14 @@ pub trait Object: Any {
         Err(CallError::new(format!("no method {name}")))
     }
 
-    /// What `fmt` prints for `%v`: the `String()` or `Error()` text if it has one, else Go's rendering of the struct.
+    /// The exported and unexported fields in order, for `fmt` to print a struct as Go does with every verb. A pointer
+    /// to a struct gives those of the struct. `None` by default: then [`Object::display`] serves every verb.
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        None
+    }
+
+    /// What `fmt` prints for `%v`: the `String()` or `Error()` text if it has one, else Go's rendering of the struct
+    /// (`{a 1}`, without the `&` that `printf` puts before a pointer).
     fn display(&self) -> String;
 
     /// Whether `%v` comes from a `String()` or `Error()` method, which then also serves `%s` and `%q`.
@@ -345,6 +423,22 @@ impl Value {
         Self::Map(Map::with_type(MapType::ANY, entries))
     }
 
+    /// Go's truth: not nil, not false, not zero, not empty.
+    pub fn truth(&self) -> bool {
+        match self {
+            Self::Nil => false,
+            Self::Bool(b) => *b,
+            Self::Int(n, _) => *n != 0,
+            Self::Uint(n, _) => *n != 0,
+            Self::Float(n, _) => *n != 0.0,
+            Self::Complex(re, im) => *re != 0.0 || *im != 0.0,
+            Self::String(s) | Self::Bytes(s) => !s.is_empty(),
+            Self::List(list) => !list.is_empty(),
+            Self::Map(map) => !map.is_empty(),
+            Self::Object(object) => object.truth(),
+        }
+    }
+
     /// What `reflect.Kind` says; [`Kind::Invalid`] for nil.
     pub fn kind(&self) -> Kind {
         match self {
@@ -363,20 +457,33 @@ impl Value {
 
     /// Go's name of its type as `%T` prints it; `<nil>` for nil.
     pub fn type_name(&self) -> String {
+        self.type_str().into()
+    }
+
+    pub(crate) fn type_str(&self) -> &str {
         match self {
-            Self::Nil => "<nil>".into(),
-            Self::Bytes(_) => "[]uint8".into(),
-            Self::List(list) => list.ty().name.into(),
-            Self::Map(map) => map.ty().name.into(),
-            Self::Object(object) => object.type_name().into(),
-            other => other.kind().to_string(),
+            Self::Nil => "<nil>",
+            Self::Bytes(_) => "[]uint8",
+            Self::List(list) => list.ty().name,
+            Self::Map(map) => map.ty().name,
+            Self::Object(object) => object.type_name(),
+            other => other.kind().name(),
+        }
+    }
+
+    /// The value itself, or what a named type with a basic underlying type holds.
+    pub(crate) fn underlying(&self) -> Cow<'_, Self> {
+        match self {
+            Self::Object(object) => object.underlying().map_or(Cow::Borrowed(self), Cow::Owned),
+            other => Cow::Borrowed(other),
         }
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Kind {
+    /// Go's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Invalid => "invalid",
             Self::Bool => "bool",
             Self::Int(IntType::Int) => "int",
@@ -399,6 +506,19 @@ impl fmt::Display for Kind {
             Self::Ptr => "ptr",
             Self::Func => "func",
             Self::Interface => "interface",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = crate::fmt::sprintf(b"%#v", std::slice::from_ref(self));
+        f.write_str(&text.map_or_else(|error| error.to_string(), |text| text.to_str_lossy().into_owned()))
     }
 }

@@ -1,0 +1,198 @@
+//! Comparisons.
+
+use crate::exec::Rv;
+use crate::fmt;
+use crate::func::CallError;
+use crate::value::{Kind, Value};
+use std::collections::HashSet;
+use std::rc::Rc;
+
+/// What Go's templates compare values by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Basic {
+    Bool,
+    Complex,
+    Int,
+    Float,
+    String,
+    Uint,
+    /// Nothing that has an order or simple equality.
+    Other,
+}
+
+fn basic(value: &Value) -> Basic {
+    match value.kind() {
+        Kind::Bool => Basic::Bool,
+        Kind::Int(_) => Basic::Int,
+        Kind::Uint(_) => Basic::Uint,
+        Kind::Float(_) => Basic::Float,
+        Kind::Complex128 => Basic::Complex,
+        Kind::String => Basic::String,
+        _ => Basic::Other,
+    }
+}
+
+fn incompatible(a: &Value, b: &Value) -> CallError {
+    CallError::new(format!("incompatible types for comparison: {} and {}", a.type_str(), b.type_str()))
+}
+
+/// The template function `eq` with two arguments.
+///
+/// # Errors
+/// If the two cannot be compared, with Go's text.
+pub fn equal(a: &Value, b: &Value) -> Result<bool, CallError> {
+    if let (Value::String(a), Value::String(b)) = (a, b) {
+        return Ok(a == b);
+    }
+    let kind = basic(a);
+    if kind != basic(b) {
+        let (left, right) = (a.underlying(), b.underlying());
+        return match (left.as_ref(), right.as_ref()) {
+            (Value::Int(int, _), Value::Uint(uint, _)) | (Value::Uint(uint, _), Value::Int(int, _)) => {
+                Ok(u64::try_from(*int).is_ok_and(|int| int == *uint))
+            }
+            (Value::Nil, _) | (_, Value::Nil) => Ok(false),
+            _ => Err(incompatible(a, b)),
+        };
+    }
+    if kind != Basic::Other {
+        let (a, b) = (a.underlying(), b.underlying());
+        return Ok(match (a.as_ref(), b.as_ref()) {
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a, _), Value::Int(b, _)) => a == b,
+            (Value::Uint(a, _), Value::Uint(b, _)) => a == b,
+            (Value::Float(a, _), Value::Float(b, _)) => a == b,
+            (Value::Complex(a, b), Value::Complex(c, d)) => a == c && b == d,
+            (Value::String(a), Value::String(b)) => a == b,
+            _ => false,
+        });
+    }
+    equal_others(a, b)
+}
+
+fn equal_others(a: &Value, b: &Value) -> Result<bool, CallError> {
+    let (a_kind, b_kind) = (a.kind(), b.kind());
+    if a_kind != b_kind && a_kind != Kind::Invalid && b_kind != Kind::Invalid {
+        return Err(CallError::new(format!(
+            "non-comparable types {}: {}, {}: {}",
+            fmt::reflected(a, 's'),
+            a.type_str(),
+            b.type_str(),
+            fmt::reflected(b, 'v'),
+        )));
+    }
+    if is_nil(a) || is_nil(b) {
+        return Ok(is_nil(a) == is_nil(b));
+    }
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) if !matches!(b_kind, Kind::Map | Kind::Slice | Kind::Func) => {
+            Ok(Rc::ptr_eq(a, b) || (b_kind == Kind::Struct && same_struct(a.as_ref(), b.as_ref())))
+        }
+        _ => Err(CallError::new(format!("non-comparable type {}: {}", fmt::reflected(b, 's'), b.type_str()))),
+    }
+}
+
+fn same_struct(a: &dyn crate::value::Object, b: &dyn crate::value::Object) -> bool {
+    let (Some(left), Some(right)) = (a.fields(), b.fields()) else { return false };
+    a.type_name() == b.type_name()
+        && left.len() == right.len()
+        && left.iter().zip(&right).all(|((_, a), (_, b))| deep_equal(a, b))
+}
+
+fn is_nil(value: &Value) -> bool {
+    match value {
+        Value::Nil => true,
+        Value::List(list) => list.is_nil(),
+        Value::Map(map) => map.is_nil(),
+        Value::Object(object) => object.kind() == Kind::Ptr && !object.truth(),
+        _ => false,
+    }
+}
+
+/// The template function `eq`: whether the first equals any of the others.
+pub(super) fn any_equal(first: &Value, rest: &[Rv]) -> Result<bool, CallError> {
+    if rest.is_empty() {
+        return Err(CallError::new("missing argument for comparison"));
+    }
+    for other in rest {
+        if equal(first, &other.value)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The template function `lt`.
+///
+/// # Errors
+/// If the two have no order, with Go's text.
+pub fn less(a: &Value, b: &Value) -> Result<bool, CallError> {
+    const BAD_TYPE: &str = "invalid type for comparison";
+    if basic(a) == Basic::Other || basic(b) == Basic::Other {
+        return Err(CallError::new(BAD_TYPE));
+    }
+    let (left, right) = (a.underlying(), b.underlying());
+    Ok(match (left.as_ref(), right.as_ref()) {
+        (Value::Int(a, _), Value::Int(b, _)) => a < b,
+        (Value::Uint(a, _), Value::Uint(b, _)) => a < b,
+        (Value::Float(a, _), Value::Float(b, _)) => a < b,
+        (Value::String(a), Value::String(b)) => a < b,
+        (Value::Int(a, _), Value::Uint(b, _)) => u64::try_from(*a).map_or(true, |a| a < *b),
+        (Value::Uint(a, _), Value::Int(b, _)) => u64::try_from(*b).is_ok_and(|b| *a < b),
+        (Value::Bool(_), Value::Bool(_)) | (Value::Complex(..), Value::Complex(..)) => {
+            return Err(CallError::new(BAD_TYPE));
+        }
+        _ => return Err(incompatible(a, b)),
+    })
+}
+
+/// Go's `reflect.DeepEqual`: same types, same contents. NaN differs from itself; a nil map differs from an empty one.
+pub fn deep_equal(a: &Value, b: &Value) -> bool {
+    deep(a, b, &mut HashSet::new())
+}
+
+fn deep(a: &Value, b: &Value, visited: &mut HashSet<(usize, usize)>) -> bool {
+    match (a, b) {
+        (Value::Nil, Value::Nil) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Int(a, x), Value::Int(b, y)) => x == y && a == b,
+        (Value::Uint(a, x), Value::Uint(b, y)) => x == y && a == b,
+        (Value::Float(a, x), Value::Float(b, y)) => x == y && a == b,
+        (Value::Complex(a, b), Value::Complex(c, d)) => a == c && b == d,
+        (Value::String(a), Value::String(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
+        (Value::List(a), Value::List(b)) => {
+            std::ptr::eq(a.ty().name, b.ty().name) | (a.ty().name == b.ty().name)
+                && a.is_nil() == b.is_nil()
+                && a.len() == b.len()
+                && (a.ptr_eq(b)
+                    || !visited.insert((a.address(), b.address()))
+                    || a.iter().zip(b.iter()).all(|(a, b)| crate::stack::grow(|| deep(a, b, visited))))
+        }
+        (Value::Map(a), Value::Map(b)) => {
+            a.ty().name == b.ty().name
+                && a.is_nil() == b.is_nil()
+                && a.len() == b.len()
+                && (a.ptr_eq(b)
+                    || !visited.insert((a.address(), b.address()))
+                    || a.borrow()
+                        .iter()
+                        .zip(b.borrow().iter())
+                        .all(|((ka, a), (kb, b))| ka == kb && crate::stack::grow(|| deep(a, b, visited))))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            Rc::ptr_eq(a, b)
+                || a.type_name() == b.type_name()
+                    && match (a.underlying(), b.underlying()) {
+                        (Some(a), Some(b)) => deep(&a, &b, visited),
+                        _ => match (a.fields(), b.fields()) {
+                            (Some(left), Some(right)) => {
+                                left.len() == right.len()
+                                    && left.iter().zip(&right).all(|((_, a), (_, b))| deep(a, b, visited))
+                            }
+                            _ => a.display() == b.display(),
+                        },
+                    }
+        }
+        _ => false,
+    }
+}

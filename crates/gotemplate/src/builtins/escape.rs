@@ -1,0 +1,62 @@
+//! Escaping for HTML, JavaScript and URLs.
+
+use crate::str::Str;
+use crate::unicode;
+
+/// Escapes text for HTML, attribute values included.
+pub(super) fn html(text: Str) -> Str {
+    if !text.iter().any(|b| b"'\"&<>\0".contains(b)) {
+        return text;
+    }
+    let mut out = Vec::with_capacity(text.len() + 16);
+    for byte in text.iter() {
+        out.extend_from_slice(match byte {
+            0 => "\u{FFFD}".as_bytes(),
+            b'"' => b"&#34;",
+            b'\'' => b"&#39;",
+            b'&' => b"&amp;",
+            b'<' => b"&lt;",
+            b'>' => b"&gt;",
+            other => std::slice::from_ref(other),
+        });
+    }
+    out.into()
+}
+
+/// Escapes text for a JavaScript string literal.
+pub(super) fn js(text: Str) -> Str {
+    let mut out = Vec::with_capacity(text.len() + 16);
+    let mut rest: &[u8] = &text;
+    while let (c, width @ 1..) = unicode::decode(rest) {
+        let (head, tail) = rest.split_at(width);
+        rest = tail;
+        match c {
+            '\\' => out.extend_from_slice(br"\\"),
+            '\'' => out.extend_from_slice(br"\'"),
+            '"' => out.extend_from_slice(br#"\""#),
+            '<' => out.extend_from_slice(br"\u003C"),
+            '>' => out.extend_from_slice(br"\u003E"),
+            '&' => out.extend_from_slice(br"\u0026"),
+            '=' => out.extend_from_slice(br"\u003D"),
+            c if c < ' ' || (!c.is_ascii() && !unicode::is_print(c)) => {
+                out.extend_from_slice(format!("\\u{:04X}", u32::from(c)).as_bytes());
+            }
+            _ => out.extend_from_slice(head),
+        }
+    }
+    out.into()
+}
+
+/// Escapes text for a URL's query.
+pub(super) fn url_query(text: Str) -> Str {
+    let mut out = Vec::with_capacity(text.len() + 16);
+    for byte in text.iter() {
+        match byte {
+            b' ' => out.push(b'+'),
+            b'-' | b'_' | b'.' | b'~' => out.push(*byte),
+            b if b.is_ascii_alphanumeric() => out.push(*b),
+            b => out.extend_from_slice(format!("%{b:02X}").as_bytes()),
+        }
+    }
+    out.into()
+}

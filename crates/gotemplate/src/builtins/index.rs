@@ -1,0 +1,139 @@
+//! Indexing, slicing, lengths and calls of function values.
+
+use crate::exec::Rv;
+use crate::func::{CallError, Type};
+use crate::str::Str;
+use crate::value::{Kind, List, UintType, Value};
+
+/// An integer that is a good index up to `limit`, which is included.
+fn position(index: &Rv, limit: usize) -> Result<usize, CallError> {
+    let held = index.value.underlying();
+    let position = match held.as_ref() {
+        _ if index.iface => None,
+        Value::Int(n, _) => Some(*n),
+        Value::Uint(n, _) => Some(n.cast_signed()),
+        _ => None,
+    };
+    let Some(position) = position else {
+        return Err(match (&index.value, index.iface) {
+            (Value::Nil, false) => CallError::new("cannot index slice/array with nil"),
+            _ => CallError::new(format!("cannot index slice/array with type {}", index.type_name())),
+        });
+    };
+    usize::try_from(position)
+        .ok()
+        .filter(|position| *position <= limit)
+        .ok_or_else(|| CallError::new(format!("index out of range: {position}")))
+}
+
+/// `index x 1 2 3` is `x[1][2][3]`.
+pub(super) fn index(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
+    if matches!(item.value, Value::Nil) {
+        return Err(CallError::new("index of untyped nil"));
+    }
+    let mut item = item.clone();
+    for index in indexes {
+        let index = Rv::concrete(index.value.clone());
+        let held = item.value.underlying();
+        item = match held.as_ref() {
+            Value::Nil => return Err(CallError::new("index of nil pointer")),
+            Value::List(list) => {
+                let iface = list.ty().elem == Type::Any;
+                match list.get(position(&index, list.len())?) {
+                    Some(value) => Rv { value: value.clone(), iface },
+                    None => return Err(CallError::new("reflect: slice index out of range")),
+                }
+            }
+            Value::Bytes(bytes) => byte_at(bytes, &index, "reflect: slice index out of range")?,
+            Value::String(text) => byte_at(text, &index, "reflect: string index out of range")?,
+            Value::Map(map) => {
+                let key = index.value.underlying();
+                let key = match (&index.value, key.as_ref()) {
+                    (Value::String(key), _) => key,
+                    (Value::Nil, _) => {
+                        return Err(CallError::new("value is nil; should be of type string"));
+                    }
+                    (other, _) => {
+                        let ty = other.type_str();
+                        return Err(CallError::new(format!("value has type {ty}; should be string")));
+                    }
+                };
+                let elem = map.ty().elem;
+                Rv { value: map.get(key).unwrap_or_else(|| elem.zero()), iface: elem == Type::Any }
+            }
+            other => return Err(CallError::new(format!("can't index item of type {}", pointee(other)))),
+        };
+    }
+    Ok(item)
+}
+
+fn byte_at(bytes: &Str, index: &Rv, out_of_range: &str) -> Result<Rv, CallError> {
+    match bytes.get(position(index, bytes.len())?) {
+        Some(byte) => Ok(Rv::concrete(Value::Uint(u64::from(*byte), UintType::Uint8))),
+        None => Err(CallError::new(out_of_range)),
+    }
+}
+
+/// The type that a pointer points to, or else the type.
+fn pointee(value: &Value) -> &str {
+    let name = value.type_str();
+    if value.kind() == Kind::Ptr { name.strip_prefix('*').unwrap_or(name) } else { name }
+}
+
+/// `slice x 1 2` is `x[1:2]`.
+pub(super) fn slice(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
+    let held = item.value.underlying();
+    let len = match held.as_ref() {
+        Value::Nil => return Err(CallError::new("slice of untyped nil")),
+        _ if indexes.len() > 3 => {
+            return Err(CallError::new(format!("too many slice indexes: {}", indexes.len())));
+        }
+        Value::String(_) if indexes.len() == 3 => {
+            return Err(CallError::new("cannot 3-index slice a string"));
+        }
+        Value::String(text) | Value::Bytes(text) => text.len(),
+        Value::List(list) => list.len(),
+        other => return Err(CallError::new(format!("can't slice item of type {}", pointee(other)))),
+    };
+    let mut bounds = [0, len, len];
+    for (bound, index) in bounds.iter_mut().zip(indexes) {
+        *bound = position(index, len)?;
+    }
+    let [from, to, cap] = bounds;
+    for (low, high) in [(from, to), (to, cap)].into_iter().take(if indexes.len() == 3 { 2 } else { 1 }) {
+        if low > high {
+            return Err(CallError::new(format!("invalid slice index: {low} > {high}")));
+        }
+    }
+    let range = from..to;
+    Ok(Rv::concrete(match held.as_ref() {
+        Value::String(text) => Value::string(text.get(range).unwrap_or_default()),
+        Value::Bytes(bytes) => Value::Bytes(bytes.get(range).unwrap_or_default().into()),
+        Value::List(list) => {
+            Value::List(List::new(list.ty(), list.get(range).map(<[Value]>::to_vec).unwrap_or_default()))
+        }
+        _ => Value::Nil,
+    }))
+}
+
+/// `len x`.
+pub(super) fn length(item: &Rv) -> Result<Value, CallError> {
+    let held = item.value.underlying();
+    let len = match held.as_ref() {
+        Value::Nil if item.iface => return Err(CallError::new("len of nil pointer")),
+        Value::Nil => return Err(CallError::new("reflect: call of reflect.Value.Type on zero Value")),
+        Value::String(text) | Value::Bytes(text) => text.len(),
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        other => return Err(CallError::new(format!("len of type {}", pointee(other)))),
+    };
+    Ok(Value::int(i64::try_from(len).unwrap_or(i64::MAX)))
+}
+
+/// `call f 1 2`. No [`Value`] is a function: this only says so.
+pub(super) fn call(callee: &str, function: &Rv, _args: &[Rv]) -> Result<Rv, CallError> {
+    Err(match &function.value {
+        Value::Nil => CallError::new("call of nil"),
+        other => CallError::new(format!("non-function {callee} of type {}", other.type_str())),
+    })
+}

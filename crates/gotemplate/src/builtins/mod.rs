@@ -1,0 +1,133 @@
+//! The functions that every template has.
+
+mod compare;
+mod escape;
+mod index;
+
+use crate::exec::Rv;
+use crate::fmt;
+use crate::func::{CallError, Signature, Type};
+use crate::value::Value;
+pub use compare::{deep_equal, equal, less};
+
+/// Go's own functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Builtin {
+    And,
+    Call,
+    Eq,
+    Ge,
+    Gt,
+    Html,
+    Index,
+    Js,
+    Le,
+    Len,
+    Lt,
+    Ne,
+    Not,
+    Or,
+    Print,
+    Printf,
+    Println,
+    Slice,
+    Urlquery,
+}
+
+const ALL: [(&str, Builtin); 19] = [
+    ("and", Builtin::And),
+    ("call", Builtin::Call),
+    ("eq", Builtin::Eq),
+    ("ge", Builtin::Ge),
+    ("gt", Builtin::Gt),
+    ("html", Builtin::Html),
+    ("index", Builtin::Index),
+    ("js", Builtin::Js),
+    ("le", Builtin::Le),
+    ("len", Builtin::Len),
+    ("lt", Builtin::Lt),
+    ("ne", Builtin::Ne),
+    ("not", Builtin::Not),
+    ("or", Builtin::Or),
+    ("print", Builtin::Print),
+    ("printf", Builtin::Printf),
+    ("println", Builtin::Println),
+    ("slice", Builtin::Slice),
+    ("urlquery", Builtin::Urlquery),
+];
+
+impl Builtin {
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        ALL.iter().find(|(known, _)| *known == name).map(|(_, builtin)| *builtin)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+
+    /// How many arguments it takes, and whether it takes more.
+    pub(crate) fn arity(self) -> (usize, bool) {
+        match self {
+            Self::And | Self::Call | Self::Eq | Self::Index | Self::Or | Self::Slice | Self::Printf => {
+                (1, true)
+            }
+            Self::Ge | Self::Gt | Self::Le | Self::Lt | Self::Ne => (2, false),
+            Self::Len | Self::Not => (1, false),
+            Self::Html | Self::Js | Self::Print | Self::Println | Self::Urlquery => (0, true),
+        }
+    }
+
+    /// The signature of those that print their arguments.
+    pub(crate) fn printing(self) -> Option<Signature> {
+        match self {
+            Self::Printf => Some(Signature { params: &[Type::String], variadic: Some(Type::Any) }),
+            Self::Print | Self::Println | Self::Html | Self::Js | Self::Urlquery => {
+                Some(Signature { params: &[], variadic: Some(Type::Any) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Calls one of those that print.
+pub(crate) fn print(builtin: Builtin, args: &[Value]) -> Result<Value, CallError> {
+    let text = match (builtin, args) {
+        (Builtin::Printf, [Value::String(format), args @ ..]) => fmt::sprintf(format, args)?,
+        (Builtin::Println, _) => fmt::sprintln(args)?,
+        (Builtin::Html, _) => escape::html(fmt::sprint_indirect(args)?),
+        (Builtin::Js, _) => escape::js(fmt::sprint_indirect(args)?),
+        (Builtin::Urlquery, _) => escape::url_query(fmt::sprint_indirect(args)?),
+        _ => fmt::sprint(args)?,
+    };
+    Ok(Value::String(text))
+}
+
+/// Calls any other, with at least as many arguments as it takes; `callee` is how `call` names what it calls.
+pub(crate) fn call(builtin: Builtin, callee: &str, args: &[Rv]) -> Result<Rv, CallError> {
+    let Some((first, rest)) = args.split_first() else { return Ok(Rv::INVALID) };
+    let second = rest.first().unwrap_or(&Rv::INVALID);
+    let truth = match builtin {
+        Builtin::Call => return index::call(callee, first, rest),
+        Builtin::Index => return index::index(first, rest),
+        Builtin::Slice => return index::slice(first, rest),
+        Builtin::Len => return index::length(first).map(Rv::concrete),
+        Builtin::Not => !first.value.truth(),
+        Builtin::Eq => compare::any_equal(&first.value, rest)?,
+        Builtin::Ne => !equal(&first.value, &second.value)?,
+        Builtin::Lt => less(&first.value, &second.value)?,
+        Builtin::Le => less(&first.value, &second.value)? || equal(&first.value, &second.value)?,
+        Builtin::Gt => !(less(&first.value, &second.value)? || equal(&first.value, &second.value)?),
+        Builtin::Ge => !less(&first.value, &second.value)?,
+        _ => return Ok(Rv::INVALID),
+    };
+    Ok(Rv::concrete(Value::Bool(truth)))
+}
+
+/// What `reflect.Value.String` gives.
+pub(crate) fn value_string(value: &Rv) -> String {
+    match value.value.underlying().as_ref() {
+        Value::String(text) => text.to_string(),
+        Value::Nil => "<invalid Value>".into(),
+        _ => format!("<{} Value>", value.value.type_str()),
+    }
+}

@@ -1,0 +1,194 @@
+//! Calls of functions and methods.
+
+use super::{Result, Rv, State};
+use crate::ast::{Expr, ExprId, ExprKind, FuncRef, Node};
+use crate::builtins::{self, Builtin};
+use crate::func::{Call, CallError, Func, Signature, Type};
+use crate::value::Value;
+
+impl<'a, H> State<'a, H> {
+    pub(super) fn function(
+        &mut self,
+        dot: &Rv,
+        name: &'a str,
+        func: &'a FuncRef<H>,
+        node: Node<'a, H>,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<Rv> {
+        self.step()?;
+        match func {
+            FuncRef::Builtin(builtin) => self.builtin(dot, *builtin, node, args, last),
+            FuncRef::Host(func) => self.host_function(dot, name, func, node, args, last),
+        }
+    }
+
+    fn host_function(
+        &mut self,
+        dot: &Rv,
+        name: &str,
+        func: &Func<H>,
+        node: Node<'a, H>,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<Rv> {
+        let start = self.push_args(dot, name, func.signature, args, last)?;
+        let args = self.args.get(start..).unwrap_or_default();
+        let result = (func.call)(&mut Call { args, host: self.host, set: self.set });
+        self.args.truncate(start);
+        self.finish(name, node, result)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are what a call has")]
+    pub(super) fn method(
+        &mut self,
+        dot: &Rv,
+        expr: &'a Expr<H>,
+        name: &str,
+        signature: Signature,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+        call: impl FnOnce(&[Value]) -> std::result::Result<Value, CallError>,
+    ) -> Result<Rv> {
+        self.step()?;
+        let start = self.push_args(dot, name, signature, args, last)?;
+        let result = call(self.args.get(start..).unwrap_or_default());
+        self.args.truncate(start);
+        self.finish(name, Node::Expr(expr), result)
+    }
+
+    fn finish(
+        &mut self,
+        name: &str,
+        node: Node<'a, H>,
+        result: std::result::Result<Value, CallError>,
+    ) -> Result<Rv> {
+        let failed = match result {
+            Ok(value) => {
+                if let Value::String(text) | Value::Bytes(text) = &value {
+                    self.run.check_output(text.len()).map_err(|what| self.fail(what))?;
+                }
+                let iface = matches!(value, Value::Nil);
+                return Ok(Rv { value, iface });
+            }
+            Err(failed) => failed,
+        };
+        self.at(node);
+        let (message, inner) = failed.into_parts();
+        let mut error = self.fail(format_args!("error calling {name}: {message}"));
+        if let Some(inner) = inner {
+            let here = std::mem::replace(&mut error.frames, inner.frames);
+            error.frames.extend(here);
+        }
+        Err(error)
+    }
+
+    fn check_count(&self, name: &str, fixed: usize, variadic: bool, args: usize, last: bool) -> Result<()> {
+        let given = args + usize::from(last);
+        if variadic && given < fixed {
+            let what = format_args!("wrong number of args for {name}: want at least {fixed} got {args}");
+            return Err(self.fail(what));
+        }
+        if !variadic && given != fixed {
+            return Err(self.fail(format_args!("wrong number of args for {name}: want {fixed} got {given}")));
+        }
+        Ok(())
+    }
+
+    /// Evaluates arguments onto the stack, and says where they begin.
+    fn push_args(
+        &mut self,
+        dot: &Rv,
+        name: &str,
+        signature: Signature,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<usize> {
+        let Signature { params, variadic } = signature;
+        self.check_count(name, params.len(), variadic.is_some(), args.len(), last.is_some())?;
+        let param = |i: usize| params.get(i).copied().or(variadic).unwrap_or(Type::Any);
+        let start = self.args.len();
+        for (i, arg) in args.iter().enumerate() {
+            let value = self.typed_arg(dot, param(i), *arg)?;
+            self.args.push(value);
+        }
+        if let Some(last) = last {
+            let value = self.validate(last, param(args.len()))?;
+            self.args.push(value);
+        }
+        Ok(start)
+    }
+
+    fn builtin(
+        &mut self,
+        dot: &Rv,
+        builtin: Builtin,
+        node: Node<'a, H>,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<Rv> {
+        let name = builtin.name();
+        if let Some(signature) = builtin.printing() {
+            let start = self.push_args(dot, name, signature, args, last)?;
+            let result = builtins::print(builtin, self.args.get(start..).unwrap_or_default());
+            self.args.truncate(start);
+            return self.finish(name, node, result);
+        }
+        let (fixed, variadic) = builtin.arity();
+        self.check_count(name, fixed, variadic, args.len(), last.is_some())?;
+        if let Builtin::And | Builtin::Or = builtin {
+            return self.short_circuit(dot, builtin == Builtin::Or, args, last);
+        }
+        let callee = match (builtin, args.first(), &last) {
+            (Builtin::Call, Some(arg), _) => self.unit.show(Node::Expr(self.unit.expr(*arg))),
+            (Builtin::Call, None, Some(last)) => builtins::value_string(last),
+            _ => String::new(),
+        };
+        let start = self.reflected.len();
+        for arg in args {
+            let value = self.reflected_arg(dot, *arg)?;
+            self.reflected.push(value);
+        }
+        self.reflected.extend(last);
+        let result = builtins::call(builtin, &callee, self.reflected.get(start..).unwrap_or_default());
+        self.reflected.truncate(start);
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => self.finish(name, node, Err(error)),
+        }
+    }
+
+    /// `and` and `or`, which evaluate no more arguments than they need.
+    fn short_circuit(&mut self, dot: &Rv, until: bool, args: &'a [ExprId], last: Option<Rv>) -> Result<Rv> {
+        let mut value = Rv::INVALID;
+        for (i, arg) in args.iter().enumerate() {
+            value = self.reflected_arg(dot, *arg)?;
+            if value.value.truth() == until {
+                if self.template.conditional {
+                    for skipped in args.iter().skip(i + 1) {
+                        self.forget(*skipped);
+                    }
+                }
+                return Ok(value);
+            }
+        }
+        Ok(last.unwrap_or(value))
+    }
+
+    /// Unsets the variables that an expression declares, because it is skipped.
+    fn forget(&mut self, id: ExprId) {
+        match &self.unit.expr(id).kind {
+            ExprKind::Chain { node, .. } => self.forget(*node),
+            ExprKind::Pipe(pipe) => {
+                let pipe = self.unit.pipe(*pipe);
+                for decl in pipe.decls.iter().filter(|_| !pipe.is_assign) {
+                    decl.slots.iter().for_each(|slot| self.unset_slot(*slot));
+                }
+                for arg in pipe.cmds.iter().flat_map(|cmd| &cmd.args) {
+                    crate::stack::grow(|| self.forget(*arg));
+                }
+            }
+            _ => {}
+        }
+    }
+}

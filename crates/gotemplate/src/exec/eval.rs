@@ -1,0 +1,243 @@
+//! Pipelines, commands and the fields of values.
+
+use super::{Result, Rv, State};
+use crate::ast::{Cmd, Expr, ExprId, ExprKind, Names, Node, Pipe};
+use crate::func::Type;
+use crate::parse::{Ideal, Number};
+use crate::set::MissingKey;
+use crate::strconv;
+use crate::value::{Kind, Value};
+
+impl<'a, H> State<'a, H> {
+    /// The value of a pipeline, which its variables then have.
+    pub(super) fn pipeline(&mut self, dot: &Rv, pipe: &'a Pipe) -> Result<Rv> {
+        self.at(Node::Pipe(pipe));
+        let mut value = None;
+        for cmd in &pipe.cmds {
+            let mut result = self.command(dot, cmd, value)?;
+            // What an interface holds is what counts from here on; a nil one holds nothing.
+            result.iface = false;
+            value = Some(result);
+        }
+        let value = value.unwrap_or(Rv::INVALID);
+        for decl in &pipe.decls {
+            self.bind(pipe.is_assign, decl, value.clone())?;
+        }
+        Ok(value)
+    }
+
+    /// The value of a command, which takes the value of the one before as its last argument.
+    fn command(&mut self, dot: &Rv, cmd: &'a Cmd, last: Option<Rv>) -> Result<Rv> {
+        let Some((&first, args)) = cmd.args.split_first() else { return Ok(Rv::INVALID) };
+        let expr = self.unit.expr(first);
+        match &expr.kind {
+            ExprKind::Field(names) => {
+                self.at(Node::Expr(expr));
+                self.fields(dot, dot, expr, names, args, last)
+            }
+            ExprKind::Chain { node, fields } => self.chain(dot, expr, *node, fields, args, last),
+            ExprKind::Function { name, func } => {
+                self.at(Node::Expr(expr));
+                self.function(dot, name, func, Node::Cmd(cmd), args, last)
+            }
+            ExprKind::Pipe(pipe) => {
+                self.no_arguments(expr, args, &last)?;
+                crate::stack::grow(|| self.pipeline(dot, self.unit.pipe(*pipe)))
+            }
+            ExprKind::Variable { name, slots, fields } => {
+                self.variable(dot, expr, (name, slots, fields), args, last)
+            }
+            constant => {
+                self.at(Node::Expr(expr));
+                self.no_arguments(expr, args, &last)?;
+                match constant {
+                    ExprKind::Bool(b) => Ok(Rv::concrete(Value::Bool(*b))),
+                    ExprKind::Dot => Ok(dot.clone()),
+                    ExprKind::Number(number, text) => self.ideal(number, text),
+                    ExprKind::String(text, _) => Ok(Rv::concrete(Value::String(text.clone()))),
+                    _ => Err(self.fail("nil is not a command")),
+                }
+            }
+        }
+    }
+
+    fn no_arguments(&self, expr: &Expr<H>, args: &[ExprId], last: &Option<Rv>) -> Result<()> {
+        if args.is_empty() && last.is_none() {
+            return Ok(());
+        }
+        let shown = self.unit.show(Node::Expr(expr));
+        Err(self.fail(format_args!("can't give argument to non-function {shown}")))
+    }
+
+    /// A number where any type would do.
+    pub(super) fn ideal(&self, number: &Number, text: &str) -> Result<Rv> {
+        Ok(Rv::concrete(match number.ideal {
+            Ideal::Complex(re, im) => Value::Complex(re, im),
+            Ideal::Float(n) => Value::float(n),
+            Ideal::Int(n) => Value::int(n),
+            Ideal::Overflow => return Err(self.fail(format_args!("{text} overflows int"))),
+        }))
+    }
+
+    /// The value of an expression that is no constant; `None` if it is one.
+    pub(super) fn operand(&mut self, dot: &Rv, expr: &'a Expr<H>) -> Result<Option<Rv>> {
+        let value = match &expr.kind {
+            ExprKind::Dot => dot.clone(),
+            ExprKind::Field(names) => self.fields(dot, dot, expr, names, &[], None)?,
+            ExprKind::Variable { name, slots, fields } => {
+                self.variable(dot, expr, (name, slots, fields), &[], None)?
+            }
+            ExprKind::Pipe(pipe) => crate::stack::grow(|| self.pipeline(dot, self.unit.pipe(*pipe)))?,
+            ExprKind::Function { name, func } => {
+                self.function(dot, name, func, Node::Expr(expr), &[], None)?
+            }
+            ExprKind::Chain { node, fields } => self.chain(dot, expr, *node, fields, &[], None)?,
+            ExprKind::Nil | ExprKind::Bool(_) | ExprKind::Number(..) | ExprKind::String(..) => {
+                return Ok(None);
+            }
+        };
+        Ok(Some(value))
+    }
+
+    fn chain(
+        &mut self,
+        dot: &Rv,
+        expr: &'a Expr<H>,
+        node: ExprId,
+        names: &'a Names,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<Rv> {
+        self.at(Node::Expr(expr));
+        let head = self.unit.expr(node);
+        self.at(Node::Expr(head));
+        let receiver = self.operand(dot, head)?.unwrap_or(Rv::INVALID);
+        self.fields(dot, &receiver, expr, names, args, last)
+    }
+
+    fn variable(
+        &mut self,
+        dot: &Rv,
+        expr: &'a Expr<H>,
+        (name, slots, fields): (&str, &[usize], &'a Names),
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<Rv> {
+        self.at(Node::Expr(expr));
+        let slot = match slots {
+            // All but the rarest variables have one place, which is set.
+            [slot] => Some(*slot),
+            _ => self.live_slot(slots),
+        };
+        let value = slot.and_then(|slot| self.vars.get(self.base + slot)?.clone());
+        let Some(value) = value else {
+            return Err(self.fail(format_args!("undefined variable: {name}")));
+        };
+        if fields.is_empty() {
+            self.no_arguments_to_variable(expr, args, &last)?;
+            return Ok(value);
+        }
+        self.fields(dot, &value, expr, fields, args, last)
+    }
+
+    fn no_arguments_to_variable(&self, expr: &Expr<H>, args: &[ExprId], last: &Option<Rv>) -> Result<()> {
+        self.no_arguments(expr, args, last)
+    }
+
+    /// `.X.Y.Z`, the last of which gets the arguments if it is a method.
+    fn fields(
+        &mut self,
+        dot: &Rv,
+        receiver: &Rv,
+        expr: &'a Expr<H>,
+        names: &'a Names,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<Rv> {
+        let Some((name, before)) = names.split_last() else { return Ok(receiver.clone()) };
+        let mut inner: Option<Rv> = None;
+        for name in before {
+            inner = Some(self.field(dot, inner.as_ref().unwrap_or(receiver), expr, name, &[], None)?);
+        }
+        self.field(dot, inner.as_ref().unwrap_or(receiver), expr, name, args, last)
+    }
+
+    fn field(
+        &mut self,
+        dot: &Rv,
+        receiver: &Rv,
+        expr: &'a Expr<H>,
+        name: &'a str,
+        args: &'a [ExprId],
+        last: Option<Rv>,
+    ) -> Result<Rv> {
+        let has_args = !args.is_empty() || last.is_some();
+        match &receiver.value {
+            Value::Map(map) => {
+                if let Some(method) = map.ty().methods.iter().find(|method| method.name == name) {
+                    return self.method(dot, expr, name, method.signature, args, last, |args| {
+                        (method.call)(map, args)
+                    });
+                }
+                if has_args {
+                    return Err(self.fail(format_args!("{name} is not a method but has arguments")));
+                }
+                let elem = map.ty().elem;
+                let value = match map.get(name.as_bytes()) {
+                    Some(value) => value,
+                    None => match self.missing_key() {
+                        MissingKey::Default => return Ok(Rv::INVALID),
+                        MissingKey::Zero => elem.zero(),
+                        MissingKey::Error => {
+                            let key = strconv::quote(name.as_bytes());
+                            return Err(self.fail(format_args!("map has no entry for key {key}")));
+                        }
+                    },
+                };
+                return Ok(Rv { value, iface: elem == Type::Any });
+            }
+            Value::Nil if receiver.iface => {
+                return Err(self.fail(format_args!("nil pointer evaluating interface {{}}.{name}")));
+            }
+            Value::Nil => {
+                if self.missing_key() == MissingKey::Error {
+                    let key = strconv::quote(name.as_bytes());
+                    return Err(self.fail(format_args!("nil data; no entry for key {key}")));
+                }
+                return Ok(Rv::INVALID);
+            }
+            Value::List(list) => {
+                if let Some(method) = list.ty().methods.iter().find(|method| method.name == name) {
+                    return self.method(dot, expr, name, method.signature, args, last, |args| {
+                        (method.call)(list, args)
+                    });
+                }
+            }
+            Value::Object(object) => {
+                if let Some(signature) = object.method(name) {
+                    return self
+                        .method(dot, expr, name, signature, args, last, |args| object.call(name, args));
+                }
+                if object.kind() == Kind::Ptr && !object.truth() && object.field(name).is_some() {
+                    let ty = receiver.type_name();
+                    return Err(self.fail(format_args!("nil pointer evaluating {ty}.{name}")));
+                }
+                if let Some(value) = object.field(name) {
+                    if has_args {
+                        let what = format_args!("{name} has arguments but cannot be invoked as function");
+                        return Err(self.fail(what));
+                    }
+                    let iface = matches!(value, Value::Nil);
+                    return Ok(Rv { value, iface });
+                }
+                if let Some(map @ Value::Map(_)) = object.underlying() {
+                    let receiver = Rv { value: map, iface: receiver.iface };
+                    return self.field(dot, &receiver, expr, name, args, last);
+                }
+            }
+            _ => {}
+        }
+        let ty = receiver.type_name();
+        Err(self.fail(format_args!("can't evaluate field {name} in type {ty}")))
+    }
+}

@@ -1,0 +1,364 @@
+//! Execution of templates.
+
+mod args;
+mod call;
+mod eval;
+mod run;
+
+use crate::ast::{Branch, ListId, Node, Stmt, Template, TemplateCall, Unit};
+use crate::fmt;
+use crate::set::{ExecError, Frame, MissingKey, Set};
+use crate::str::Str;
+use crate::strconv;
+use crate::value::{Kind, Value};
+pub use run::Limits;
+pub(crate) use run::Run;
+
+/// A value as Go's `reflect.Value` has it: possibly none at all, possibly seen through an `interface {}`.
+///
+/// The difference shows in error messages, and between a missing value and a nil one.
+#[derive(Clone)]
+pub(crate) struct Rv {
+    pub(crate) value: Value,
+    /// Whether it is an element of type `interface {}`. Nil that is not is Go's invalid value.
+    pub(crate) iface: bool,
+}
+
+impl Rv {
+    pub(crate) const INVALID: Self = Self { value: Value::Nil, iface: false };
+
+    pub(crate) fn concrete(value: Value) -> Self {
+        Self { value, iface: false }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        self.iface || !matches!(self.value, Value::Nil)
+    }
+
+    /// Go's name of its type.
+    pub(crate) fn type_name(&self) -> &str {
+        if self.iface { "interface {}" } else { self.value.type_str() }
+    }
+}
+
+/// How a list of statements ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Next,
+    Break,
+    Continue,
+}
+
+type Result<T> = std::result::Result<T, Box<ExecError>>;
+
+/// Executes a template of a set that carries its [`Run`].
+pub(crate) fn execute<H>(
+    set: &Set<H>,
+    run: &Run,
+    host: &mut H,
+    template: &Template<H>,
+    data: Value,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut state = State {
+        set,
+        run,
+        host,
+        out,
+        template,
+        unit: &template.unit,
+        node: None,
+        vars: vec![None; template.slots],
+        base: 0,
+        args: Vec::new(),
+        reflected: Vec::new(),
+    };
+    run.check_depth().map_err(|what| state.fail(what))?;
+    run.enter();
+    let dot = Rv::concrete(data);
+    state.set_slot(0, dot.clone());
+    let done = crate::stack::grow(|| state.list(&dot, template.root));
+    run.leave();
+    done.map(|_| ())
+}
+
+/// One execution.
+struct State<'a, H> {
+    set: &'a Set<H>,
+    run: &'a Run,
+    host: &'a mut H,
+    out: &'a mut Vec<u8>,
+    template: &'a Template<H>,
+    unit: &'a Unit<H>,
+    /// Where execution is, for error messages. It moves as Go's does, which is not always where one would look.
+    node: Option<Node<'a, H>>,
+    /// The variables of all templates being executed; `None` where a declaration was skipped.
+    vars: Vec<Option<Rv>>,
+    /// Where those of this template begin.
+    base: usize,
+    /// Arguments of the calls being prepared, the innermost last.
+    args: Vec<Value>,
+    /// The same for built-in functions, which tell a nil from nothing.
+    reflected: Vec<Rv>,
+}
+
+impl<'a, H> State<'a, H> {
+    // Errors.
+
+    fn frame(&self) -> Frame {
+        let (mut line, mut column, mut context) = (1, 0, String::new());
+        if let Some(node) = self.node {
+            (line, column) = self.unit.line_column(node.pos());
+            context = self.unit.show(node);
+        }
+        Frame {
+            file: self.unit.name.clone(),
+            template: self.template.name.to_string(),
+            line,
+            column,
+            context,
+        }
+    }
+
+    /// An error at the present node.
+    fn fail(&self, what: impl std::fmt::Display) -> Box<ExecError> {
+        let frame = self.frame();
+        let message = format!(
+            "template: {}:{}:{}: executing {} at <{}>: {what}",
+            frame.file,
+            frame.line,
+            frame.column,
+            strconv::quote(&self.template.name),
+            frame.context,
+        );
+        Box::new(ExecError { message, frames: vec![frame] })
+    }
+
+    fn at(&mut self, node: Node<'a, H>) {
+        self.node = Some(node);
+    }
+
+    fn step(&self) -> Result<()> {
+        self.run.step().map_err(|what| self.fail(what))
+    }
+
+    // Variables.
+
+    fn set_slot(&mut self, slot: usize, value: Rv) {
+        if let Some(place) = self.vars.get_mut(self.base + slot) {
+            *place = Some(value);
+        }
+    }
+
+    fn unset_slot(&mut self, slot: usize) {
+        if let Some(place) = self.vars.get_mut(self.base + slot) {
+            *place = None;
+        }
+    }
+
+    /// The first of these slots that is set.
+    fn live_slot(&self, slots: &[usize]) -> Option<usize> {
+        slots.iter().copied().find(|slot| matches!(self.vars.get(self.base + slot), Some(Some(_))))
+    }
+
+    fn assign(&mut self, name: &str, slots: &[usize], value: Rv) -> Result<()> {
+        let slot =
+            self.live_slot(slots).ok_or_else(|| self.fail(format_args!("undefined variable: {name}")))?;
+        self.set_slot(slot, value);
+        Ok(())
+    }
+
+    // Statements.
+
+    fn list(&mut self, dot: &Rv, list: ListId) -> Result<Flow> {
+        for stmt in self.unit.list(list) {
+            self.step()?;
+            let flow = match stmt {
+                Stmt::Text(range) => {
+                    self.write(self.unit.text.get(range.clone()).unwrap_or_default())?;
+                    Flow::Next
+                }
+                Stmt::Action(pipe) => {
+                    let pipe = self.unit.pipe(*pipe);
+                    let value = self.pipeline(dot, pipe)?;
+                    if pipe.decls.is_empty() {
+                        self.node = Some(Node::Pipe(pipe));
+                        self.print(&value)?;
+                    }
+                    Flow::Next
+                }
+                Stmt::If(branch) => self.if_or_with(dot, branch, false)?,
+                Stmt::With(branch) => self.if_or_with(dot, branch, true)?,
+                Stmt::Range(branch) => self.range(dot, branch)?,
+                Stmt::Template(call) => {
+                    self.template(dot, call)?;
+                    Flow::Next
+                }
+                Stmt::Break => Flow::Break,
+                Stmt::Continue => Flow::Continue,
+            };
+            if flow != Flow::Next {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// A nested list, which may be deep.
+    fn body(&mut self, dot: &Rv, list: ListId) -> Result<Flow> {
+        crate::stack::grow(|| self.list(dot, list))
+    }
+
+    fn write(&mut self, text: &[u8]) -> Result<()> {
+        self.out.extend_from_slice(text);
+        self.run.check_output(self.out.len()).map_err(|what| self.fail(what))
+    }
+
+    fn print(&mut self, value: &Rv) -> Result<()> {
+        match &value.value {
+            Value::String(text) => self.out.extend_from_slice(text),
+            Value::Nil => self.out.extend_from_slice(b"<no value>"),
+            Value::Object(object) if object.kind() == Kind::Func => {
+                let node = self.node.map(|node| self.unit.show(node)).unwrap_or_default();
+                return Err(
+                    self.fail(format_args!("can't print {{{{{node}}}}} of type {}", object.type_name()))
+                );
+            }
+            other => fmt::append_indirect(self.out, other).map_err(|error| self.fail(error))?,
+        }
+        self.run.check_output(self.out.len()).map_err(|what| self.fail(what))
+    }
+
+    fn if_or_with(&mut self, dot: &Rv, branch: &'a Branch, is_with: bool) -> Result<Flow> {
+        let value = self.pipeline(dot, self.unit.pipe(branch.pipe))?;
+        if value.value.truth() {
+            self.body(if is_with { &value } else { dot }, branch.list)
+        } else if let Some(list) = branch.else_list {
+            self.body(dot, list)
+        } else {
+            Ok(Flow::Next)
+        }
+    }
+
+    fn range(&mut self, dot: &Rv, branch: &'a Branch) -> Result<Flow> {
+        let value = self.pipeline(dot, self.unit.pipe(branch.pipe))?;
+        let value = value.value.underlying();
+        let ran = match value.as_ref() {
+            Value::Nil => None,
+            Value::Int(n, ty) => {
+                self.check_range_over_number(branch, &value)?;
+                self.iterate(branch, (0..*n).map(|i| (Rv::INVALID, Rv::concrete(Value::Int(i, *ty)))))?
+            }
+            Value::Uint(n, ty) => {
+                self.check_range_over_number(branch, &value)?;
+                self.iterate(branch, (0..*n).map(|i| (Rv::INVALID, Rv::concrete(Value::Uint(i, *ty)))))?
+            }
+            Value::List(list) => {
+                let iface = list.ty().elem == crate::func::Type::Any;
+                let items = list.iter().map(|item| Rv { value: item.clone(), iface });
+                self.iterate(branch, (0..).map(|i| Rv::concrete(Value::int(i))).zip(items))?
+            }
+            Value::Bytes(bytes) => {
+                let bytes = bytes.clone();
+                let items = bytes
+                    .iter()
+                    .map(|b| Rv::concrete(Value::Uint(u64::from(*b), crate::value::UintType::Uint8)));
+                self.iterate(branch, (0..).map(|i| Rv::concrete(Value::int(i))).zip(items))?
+            }
+            Value::Map(map) => {
+                let iface = map.ty().elem == crate::func::Type::Any;
+                // The body may change the map: Go, too, goes over the entries as they are now.
+                let entries: Vec<(Str, Value)> =
+                    map.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+                let items = entries
+                    .into_iter()
+                    .map(|(key, value)| (Rv::concrete(Value::String(key)), Rv { value, iface }));
+                self.iterate(branch, items)?
+            }
+            other => {
+                let shown = fmt::indirect_text(other);
+                return Err(self.fail(format_args!("range can't iterate over {shown}")));
+            }
+        };
+        match (ran, branch.else_list) {
+            (Some(()), _) | (None, None) => Ok(Flow::Next),
+            (None, Some(list)) => match self.body(dot, list)? {
+                // Go lets this range take a break out of its else branch, but not a continue.
+                Flow::Break => Ok(Flow::Next),
+                flow => Ok(flow),
+            },
+        }
+    }
+
+    fn check_range_over_number(&self, branch: &Branch, value: &Value) -> Result<()> {
+        if self.unit.pipe(branch.pipe).decls.len() > 1 {
+            let shown = fmt::indirect_text(value);
+            return Err(self.fail(format_args!("can't use {shown} to iterate over more than one variable")));
+        }
+        Ok(())
+    }
+
+    /// Runs the body for each item; `None` if there was none.
+    fn iterate(&mut self, branch: &'a Branch, items: impl Iterator<Item = (Rv, Rv)>) -> Result<Option<()>> {
+        let pipe = self.unit.pipe(branch.pipe);
+        let mut ran = None;
+        for (index, item) in items {
+            ran = Some(());
+            self.step()?;
+            match &*pipe.decls {
+                [] => {}
+                [only] => self.bind(pipe.is_assign, only, item.clone())?,
+                [first, second, ..] => {
+                    self.bind(pipe.is_assign, first, index)?;
+                    self.bind(pipe.is_assign, second, item.clone())?;
+                }
+            }
+            if self.body(&item, branch.list)? == Flow::Break {
+                break;
+            }
+        }
+        Ok(ran)
+    }
+
+    fn bind(&mut self, is_assign: bool, decl: &crate::ast::Decl, value: Rv) -> Result<()> {
+        if is_assign {
+            return self.assign(&decl.name, &decl.slots, value);
+        }
+        if let Some(slot) = decl.slots.first() {
+            self.set_slot(*slot, value);
+        }
+        Ok(())
+    }
+
+    fn template(&mut self, dot: &Rv, call: &'a TemplateCall) -> Result<()> {
+        self.node = Some(Node::Template(call));
+        let Some(template) = self.set.find(&call.name) else {
+            let name = strconv::quote(&call.name);
+            return Err(self.fail(format_args!("template {name} not defined")));
+        };
+        self.run.check_depth().map_err(|what| self.fail(what))?;
+        let dot = match call.pipe {
+            Some(pipe) => self.pipeline(dot, self.unit.pipe(pipe))?,
+            None => Rv::INVALID,
+        };
+        self.run.enter();
+        let outer = (self.template, self.unit, self.base);
+        self.base = self.vars.len();
+        self.vars.resize(self.base + template.slots, None);
+        (self.template, self.unit) = (template, &template.unit);
+        self.set_slot(0, dot.clone());
+        let done = self.body(&dot, template.root);
+        self.vars.truncate(self.base);
+        (self.template, self.unit, self.base) = outer;
+        self.run.leave();
+        done.map(|_| ()).map_err(|mut error| {
+            self.node = Some(Node::Template(call));
+            error.frames.push(self.frame());
+            error
+        })
+    }
+
+    fn missing_key(&self) -> MissingKey {
+        self.set.missing_key_mode()
+    }
+}

@@ -1,0 +1,185 @@
+//! Go's `fmt`: `Sprint`, `Sprintln` and `Sprintf` over [`Value`]s, malformed formats and wrong verbs included.
+
+mod format;
+mod layout;
+mod value;
+
+use crate::func::CallError;
+use crate::str::Str;
+use crate::value::{Kind, Value};
+use layout::Layout;
+
+/// No text is printed longer than this: a small template can otherwise ask for more memory than there is.
+pub(crate) const MAX_BYTES: usize = 256 << 20;
+
+/// Values nested deeper than this are taken to contain themselves. Go overflows its stack on those.
+const MAX_DEPTH: usize = 10_000;
+
+/// Go's `fmt.Sprintf`.
+///
+/// # Errors
+/// If a value contains itself or the text outgrows 256 MiB.
+pub fn sprintf(format: &[u8], args: &[Value]) -> Result<Str, CallError> {
+    let mut out = Vec::with_capacity(format.len() + 16 * args.len());
+    Printer::new(&mut out).printf(format, args)?;
+    Ok(out.into())
+}
+
+/// Go's `fmt.Sprint`: a space goes between operands when neither is a string.
+///
+/// # Errors
+/// As [`sprintf`].
+pub fn sprint(args: &[Value]) -> Result<Str, CallError> {
+    if let [Value::String(text)] = args {
+        return Ok(text.clone());
+    }
+    let mut out = Vec::new();
+    Printer::new(&mut out).print(args)?;
+    Ok(out.into())
+}
+
+/// As [`sprint`], but as templates print: nil is `<no value>`, and a pointer is what it points to.
+pub(crate) fn sprint_indirect(args: &[Value]) -> Result<Str, CallError> {
+    if let [Value::String(text)] = args {
+        return Ok(text.clone());
+    }
+    let shown = |arg: &Value| match arg {
+        Value::Nil => Value::string("<no value>"),
+        other => other.clone(),
+    };
+    let args: Vec<Value> = args.iter().map(shown).collect();
+    let mut out = Vec::new();
+    let mut printer = Printer::new(&mut out);
+    printer.indirect = true;
+    printer.print(&args)?;
+    Ok(out.into())
+}
+
+/// Go's `fmt.Sprintln`: spaces between all operands, a newline at the end.
+///
+/// # Errors
+/// As [`sprintf`].
+pub fn sprintln(args: &[Value]) -> Result<Str, CallError> {
+    let mut out = Vec::new();
+    let mut printer = Printer::new(&mut out);
+    for (i, arg) in args.iter().enumerate() {
+        if i > 0 {
+            printer.out.push(b' ');
+        }
+        printer.arg(arg, 'v')?;
+    }
+    out.push(b'\n');
+    Ok(out.into())
+}
+
+/// What `%v` prints.
+///
+/// # Errors
+/// As [`sprintf`].
+pub fn format_value(value: &Value) -> Result<Str, CallError> {
+    sprint(std::slice::from_ref(value))
+}
+
+/// Appends what `%v` prints.
+///
+/// # Errors
+/// As [`sprintf`].
+pub fn append_value(out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
+    match value {
+        Value::String(text) => out.extend_from_slice(text),
+        other => Printer::new(out).arg(other, 'v')?,
+    }
+    Ok(())
+}
+
+/// Appends what templates print of a value that is not nil: as [`append_value`], but a pointer is what it points to.
+pub(crate) fn append_indirect(out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
+    let mut printer = Printer::new(out);
+    printer.indirect = true;
+    Ok(printer.arg(value, 'v')?)
+}
+
+/// What `%v` prints of what a value points to, for error messages.
+pub(crate) fn indirect_text(value: &Value) -> String {
+    let mut out = Vec::new();
+    match append_indirect(&mut out, value) {
+        Ok(()) => String::from_utf8_lossy(&out).into_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What `%VERB` prints of a value handed over as a `reflect.Value`, which text/template's own errors do.
+pub(crate) fn reflected(value: &Value, verb: char) -> String {
+    let mut out = Vec::new();
+    match Printer::new(&mut out).reflected(value, verb) {
+        Ok(()) => String::from_utf8_lossy(&out).into_owned(),
+        Err(fault) => fault.to_string(),
+    }
+}
+
+/// Why printing ended early.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum Fault {
+    #[error("value is nested too deeply to print, or contains itself")]
+    Depth,
+    #[error("printed text exceeds {} MiB", MAX_BYTES >> 20)]
+    Size,
+}
+
+impl From<Fault> for CallError {
+    fn from(fault: Fault) -> Self {
+        Self::new(fault.to_string())
+    }
+}
+
+/// The state of one printing, as one verb's flags are applied to all that is inside a value.
+struct Printer<'a> {
+    out: &'a mut Vec<u8>,
+    /// Where the text begins, for the limit on its size.
+    start: usize,
+    layout: Layout,
+    /// `%#v`.
+    sharp_v: bool,
+    /// `%+v`.
+    plus_v: bool,
+    /// Inside `%!d(...)`, where `String` methods are not called.
+    erroring: bool,
+    /// Whether a pointer at the top is printed as what it points to.
+    indirect: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self {
+            out,
+            start,
+            layout: Layout::default(),
+            sharp_v: false,
+            plus_v: false,
+            erroring: false,
+            indirect: false,
+        }
+    }
+
+    fn print(&mut self, args: &[Value]) -> Result<(), Fault> {
+        let mut after_string = true;
+        for arg in args {
+            let is_string = arg.kind() == Kind::String;
+            if !is_string && !after_string {
+                self.out.push(b' ');
+            }
+            self.arg(arg, 'v')?;
+            after_string = is_string;
+        }
+        Ok(())
+    }
+
+    fn check_size(&self) -> Result<(), Fault> {
+        if self.out.len() - self.start > MAX_BYTES { Err(Fault::Size) } else { Ok(()) }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+}

@@ -1,0 +1,127 @@
+//! Values as Go's `encoding/json` sees them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+
+use serde::ser::{Error, SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+use crate::strconv;
+use crate::value::{FloatType, Value};
+
+/// Beyond this depth Go looks for values that contain themselves, and so do we.
+const SAFE_DEPTH: usize = 1000;
+
+/// No value is written with more parts than this: nesting the same map in itself by two keys, again and again, doubles
+/// them with each level.
+const MAX_PARTS: u64 = 50_000_000;
+
+impl Serialize for Value {
+    /// Maps sorted by key, `[]byte` in base64, objects by [`crate::Object::json`], text with U+FFFD for what is not UTF-8.
+    /// Fails with Go's text on NaN, infinities, complex numbers and values that contain themselves.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let trail = Trail { parts: Cell::new(0), above: RefCell::default() };
+        Part { value: self, depth: 0, trail: &trail }.serialize(serializer)
+    }
+}
+
+/// What was written so far.
+struct Trail {
+    parts: Cell<u64>,
+    /// The addresses of the maps and lists around the present part, once these are many.
+    above: RefCell<HashSet<usize>>,
+}
+
+/// A value inside another.
+struct Part<'a> {
+    value: &'a Value,
+    depth: usize,
+    trail: &'a Trail,
+}
+
+impl Part<'_> {
+    fn inner<'b>(&'b self, value: &'b Value) -> Part<'b> {
+        Part { value, depth: self.depth + 1, trail: self.trail }
+    }
+
+    /// Writes a map or list, unless it is inside itself.
+    fn guarded<T, E: Error>(&self, address: usize, write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let watched = self.depth > SAFE_DEPTH;
+        if watched && !self.trail.above.borrow_mut().insert(address) {
+            let ty = self.value.type_str();
+            return Err(E::custom(format_args!("json: unsupported value: encountered a cycle via {ty}")));
+        }
+        let written = crate::stack::grow(write);
+        if watched {
+            self.trail.above.borrow_mut().remove(&address);
+        }
+        written
+    }
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let parts = self.trail.parts.get() + 1;
+        self.trail.parts.set(parts);
+        if parts > MAX_PARTS {
+            return Err(S::Error::custom(format_args!("json: value has more than {MAX_PARTS} parts")));
+        }
+        match self.value {
+            Value::Nil => serializer.serialize_unit(),
+            Value::Bool(b) => serializer.serialize_bool(*b),
+            Value::Int(n, _) => serializer.serialize_i64(*n),
+            Value::Uint(n, _) => serializer.serialize_u64(*n),
+            Value::Float(n, ty) if !n.is_finite() => {
+                let shown = strconv::format_float(*n, b'g', None, *ty == FloatType::Float32);
+                Err(S::Error::custom(format_args!("json: unsupported value: {shown}")))
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "the value came from a float32")]
+            Value::Float(n, FloatType::Float32) => serializer.serialize_f32(*n as f32),
+            Value::Float(n, FloatType::Float64) => serializer.serialize_f64(*n),
+            Value::Complex(..) => Err(S::Error::custom("json: unsupported type: complex128")),
+            Value::String(text) => serializer.serialize_str(&lossy(text)),
+            Value::Bytes(bytes) => serializer.serialize_str(&base64(bytes)),
+            Value::List(list) if list.is_nil() => serializer.serialize_unit(),
+            Value::Map(map) if map.is_nil() => serializer.serialize_unit(),
+            Value::List(list) => self.guarded(list.address(), || {
+                let mut seq = serializer.serialize_seq(Some(list.len()))?;
+                for item in list.iter() {
+                    seq.serialize_element(&self.inner(item))?;
+                }
+                seq.end()
+            }),
+            Value::Map(map) => self.guarded(map.address(), || {
+                let entries = map.borrow();
+                let mut out = serializer.serialize_map(Some(entries.len()))?;
+                for (key, value) in entries.iter() {
+                    out.serialize_entry(&*lossy(key), &self.inner(value))?;
+                }
+                out.end()
+            }),
+            Value::Object(object) => crate::stack::grow(|| self.inner(&object.json()).serialize(serializer)),
+        }
+    }
+}
+
+/// Text with one U+FFFD for each invalid byte, where Rust's own would put one for several.
+fn lossy(text: &[u8]) -> std::borrow::Cow<'_, str> {
+    match std::str::from_utf8(text) {
+        Ok(text) => text.into(),
+        Err(_) => crate::unicode::chars(text).map(|(c, _)| c).collect::<String>().into(),
+    }
+}
+
+/// Standard base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, b| bits << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = (bits >> (18 - 6 * place)) & 63;
+            let letter = ALPHABET.get(digit as usize).copied().unwrap_or(b'=');
+            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}

@@ -1,0 +1,445 @@
+//! Template text to [`Template`]s.
+
+mod lex;
+mod number;
+mod pipeline;
+mod scope;
+
+use std::sync::Arc;
+
+use crate::ast::{Branch, Expr, ListId, Pipe, PipeId, Stmt, Template, TemplateCall, Unit};
+use crate::func::Funcs;
+use crate::set::ParseError;
+use crate::str::Str;
+use crate::strconv;
+use crate::unicode;
+use lex::{Kind, Lexer, Token};
+pub(crate) use number::{Ideal, Number};
+use scope::Scope;
+
+/// How deeply control structures may nest, each `else if` being a level. Go sets no bound; nothing real comes near.
+const MAX_NESTING: usize = 10_000;
+
+/// Parses a text into the templates that it defines, itself among them, each name once.
+pub(crate) fn parse<H>(
+    funcs: &Funcs<H>,
+    name: &str,
+    text: &[u8],
+) -> Result<Vec<Arc<Template<H>>>, ParseError> {
+    let has = |name: &str| funcs.get(name.as_bytes()).is_some();
+    let text = Str::from(text);
+    let mut shared = Shared {
+        name,
+        funcs,
+        lexer: Lexer::new(&text, !has("break"), !has("continue")),
+        lists: Vec::new(),
+        pipes: Vec::new(),
+        exprs: Vec::new(),
+        drafts: Vec::new(),
+        nesting: 0,
+    };
+    Parser::new(&mut shared).main()?;
+    let Shared { lists, pipes, exprs, drafts, .. } = shared;
+    let unit = Arc::new(Unit { name: name.into(), text: text.clone(), lists, pipes, exprs });
+    let finish = |Draft { name, root, slots, conditional, empty }: Draft| {
+        Arc::new(Template { name, unit: Arc::clone(&unit), root, slots, conditional, empty })
+    };
+    Ok(drafts.into_iter().map(finish).collect())
+}
+
+/// What the parsers of a text and of the templates defined in it have in common.
+struct Shared<'a, H> {
+    name: &'a str,
+    funcs: &'a Funcs<H>,
+    lexer: Lexer<'a>,
+    lists: Vec<Box<[Stmt]>>,
+    pipes: Vec<Pipe>,
+    exprs: Vec<Expr<H>>,
+    drafts: Vec<Draft>,
+    nesting: usize,
+}
+
+/// A template whose unit is not complete yet.
+struct Draft {
+    name: Str,
+    root: ListId,
+    slots: usize,
+    conditional: bool,
+    empty: bool,
+}
+
+/// The parser of one template.
+struct Parser<'s, 'a, H> {
+    shared: &'s mut Shared<'a, H>,
+    /// Tokens read ahead. The first is the latest that was read, whose line error messages name.
+    tokens: [Token<'a>; 3],
+    peeked: usize,
+    scope: Scope<'a>,
+    /// The line that the action being parsed began on; 0 outside of one.
+    action_line: usize,
+    range_depth: usize,
+    paren_depth: usize,
+}
+
+/// What ends a list of statements.
+enum Ending {
+    End,
+    Else,
+}
+
+/// A statement, or what ends a list of them.
+enum Item {
+    Stmt(Stmt),
+    Ending(Ending),
+}
+
+impl Ending {
+    fn show(&self) -> &'static str {
+        match self {
+            Self::End => "{{end}}",
+            Self::Else => "{{else}}",
+        }
+    }
+}
+
+/// Which control structure is being parsed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Control {
+    If,
+    Range,
+    With,
+}
+
+impl Control {
+    fn context(self) -> &'static str {
+        match self {
+            Self::If => "if",
+            Self::Range => "range",
+            Self::With => "with",
+        }
+    }
+}
+
+impl<'s, 'a, H> Parser<'s, 'a, H> {
+    fn new(shared: &'s mut Shared<'a, H>) -> Self {
+        let none = Token { kind: Kind::Error, pos: 0, text: b"", line: 0 };
+        Self {
+            shared,
+            tokens: [none; 3],
+            peeked: 0,
+            scope: Scope::new(),
+            action_line: 0,
+            range_depth: 0,
+            paren_depth: 0,
+        }
+    }
+
+    // Tokens.
+
+    fn next(&mut self) -> Token<'a> {
+        match self.peeked.checked_sub(1) {
+            Some(left) => self.peeked = left,
+            None => self.tokens[0] = self.shared.lexer.next_token(),
+        }
+        self.tokens[self.peeked]
+    }
+
+    fn backup(&mut self) {
+        self.peeked += 1;
+    }
+
+    /// Puts back a token, the latest being put back already.
+    fn backup2(&mut self, first: Token<'a>) {
+        self.tokens[1] = first;
+        self.peeked = 2;
+    }
+
+    fn backup3(&mut self, first: Token<'a>, second: Token<'a>) {
+        self.tokens[1] = second;
+        self.tokens[2] = first;
+        self.peeked = 3;
+    }
+
+    fn peek(&mut self) -> Token<'a> {
+        let token = self.next();
+        self.backup();
+        token
+    }
+
+    fn next_non_space(&mut self) -> Token<'a> {
+        loop {
+            let token = self.next();
+            if token.kind != Kind::Space {
+                return token;
+            }
+        }
+    }
+
+    fn peek_non_space(&mut self) -> Token<'a> {
+        let token = self.next_non_space();
+        self.backup();
+        token
+    }
+
+    // Errors.
+
+    fn error<T>(&self, message: impl std::fmt::Display) -> Result<T, ParseError> {
+        let line = self.tokens[0].line;
+        let name = self.shared.name;
+        Err(ParseError {
+            message: format!("template: {name}:{line}: {message}"),
+            template: name.into(),
+            line,
+        })
+    }
+
+    fn unexpected<T>(&self, token: Token<'a>, context: &str) -> Result<T, ParseError> {
+        if token.kind != Kind::Error {
+            return self.error(format_args!("unexpected {} in {context}", token.describe()));
+        }
+        let message = &self.shared.lexer.error;
+        if self.action_line == 0 || self.action_line == token.line {
+            return self.error(message);
+        }
+        let lead = if message.ends_with(" action") { " started" } else { " in action started" };
+        self.error(format_args!("{message}{lead} at {}:{}", self.shared.name, self.action_line))
+    }
+
+    fn expect(&mut self, kind: Kind, context: &str) -> Result<Token<'a>, ParseError> {
+        let token = self.next_non_space();
+        if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
+    }
+
+    // Templates.
+
+    /// The text itself: statements and definitions up to its end.
+    fn main(mut self) -> Result<(), ParseError> {
+        let mut stmts = Vec::new();
+        while self.peek().kind != Kind::Eof {
+            if self.peek().kind == Kind::LeftDelim {
+                let delim = self.next();
+                if self.next_non_space().kind == Kind::Define {
+                    Parser::new(self.shared).definition()?;
+                    continue;
+                }
+                self.backup2(delim);
+            }
+            match self.text_or_action()? {
+                Item::Stmt(stmt) => stmts.push(stmt),
+                Item::Ending(ending) => return self.error(format_args!("unexpected {}", ending.show())),
+            }
+        }
+        let name = Str::from(self.shared.name);
+        self.add(name, stmts)
+    }
+
+    /// A `define`, whose keyword is past.
+    fn definition(mut self) -> Result<(), ParseError> {
+        const CONTEXT: &str = "define clause";
+        let token = self.next_non_space();
+        let name = self.template_name(token, CONTEXT)?;
+        self.expect(Kind::RightDelim, CONTEXT)?;
+        let (stmts, ending) = self.item_list()?;
+        if let Ending::Else = ending {
+            return self.error(format_args!("unexpected {} in {CONTEXT}", ending.show()));
+        }
+        self.add(name, stmts)
+    }
+
+    /// Keeps a template, unless that name has a body already: then both having one is an error.
+    fn add(mut self, name: Str, stmts: Vec<Stmt>) -> Result<(), ParseError> {
+        let empty = stmts.iter().all(|stmt| self.is_blank(stmt));
+        let known = self.shared.drafts.iter().position(|draft| draft.name == name);
+        if let Some(known) = known {
+            if self.shared.drafts[known].empty {
+                self.shared.drafts.swap_remove(known);
+            } else if empty {
+                return Ok(());
+            } else {
+                let name = strconv::quote(&name);
+                return self.error(format_args!("template: multiple definition of template {name}"));
+            }
+        }
+        let root = self.list_id(stmts);
+        let (slots, conditional) = (self.scope.slots(), self.scope.conditional());
+        self.shared.drafts.push(Draft { name, root, slots, conditional, empty });
+        Ok(())
+    }
+
+    fn is_blank(&self, stmt: &Stmt) -> bool {
+        let Stmt::Text(range) = stmt else { return false };
+        let text = self.shared.lexer.slice(range.clone());
+        unicode::chars(text).all(|(c, _)| c.is_whitespace())
+    }
+
+    fn list_id(&mut self, stmts: Vec<Stmt>) -> ListId {
+        push_list(&mut self.shared.lists, stmts)
+    }
+
+    // Statements.
+
+    /// Statements up to the `end` or `else` that belongs to what is around them.
+    fn item_list(&mut self) -> Result<(Vec<Stmt>, Ending), ParseError> {
+        let mut stmts = Vec::new();
+        while self.peek_non_space().kind != Kind::Eof {
+            match self.text_or_action()? {
+                Item::Stmt(stmt) => stmts.push(stmt),
+                Item::Ending(ending) => return Ok((stmts, ending)),
+            }
+        }
+        self.error("unexpected EOF")
+    }
+
+    fn text_or_action(&mut self) -> Result<Item, ParseError> {
+        let token = self.next_non_space();
+        match token.kind {
+            Kind::Text => Ok(Item::Stmt(Stmt::Text(token.pos..token.pos + token.text.len()))),
+            Kind::LeftDelim => {
+                self.action_line = token.line;
+                let item = self.action();
+                self.action_line = 0;
+                item
+            }
+            _ => self.unexpected(token, "input"),
+        }
+    }
+
+    fn action(&mut self) -> Result<Item, ParseError> {
+        let token = self.next_non_space();
+        let stmt = match token.kind {
+            Kind::Block => self.block()?,
+            Kind::Break => self.jump("{{break}}", Stmt::Break)?,
+            Kind::Continue => self.jump("{{continue}}", Stmt::Continue)?,
+            Kind::Else => {
+                // "else if" and "else with" are left for the control structure to take up.
+                if !matches!(self.peek_non_space().kind, Kind::If | Kind::With) {
+                    self.expect(Kind::RightDelim, "else")?;
+                }
+                return Ok(Item::Ending(Ending::Else));
+            }
+            Kind::End => {
+                self.expect(Kind::RightDelim, "end")?;
+                return Ok(Item::Ending(Ending::End));
+            }
+            Kind::If => Stmt::If(self.control(Control::If)?),
+            Kind::Range => Stmt::Range(self.control(Control::Range)?),
+            Kind::With => Stmt::With(self.control(Control::With)?),
+            Kind::Template => self.template_call()?,
+            _ => {
+                self.backup();
+                Stmt::Action(self.pipeline("command", Kind::RightDelim)?)
+            }
+        };
+        Ok(Item::Stmt(stmt))
+    }
+
+    fn jump(&mut self, name: &str, stmt: Stmt) -> Result<Stmt, ParseError> {
+        let token = self.next_non_space();
+        if token.kind != Kind::RightDelim {
+            return self.unexpected(token, name);
+        }
+        if self.range_depth == 0 {
+            return self.error(format_args!("{name} outside {{{{range}}}}"));
+        }
+        Ok(stmt)
+    }
+
+    /// `if`, `range` or `with`, whose keyword is past, up to its `end`.
+    fn control(&mut self, control: Control) -> Result<Branch, ParseError> {
+        if self.shared.nesting >= MAX_NESTING {
+            return self.error("max nesting depth exceeded");
+        }
+        self.shared.nesting += 1;
+        let branch = crate::stack::grow(|| self.branch(control));
+        self.shared.nesting -= 1;
+        branch
+    }
+
+    fn branch(&mut self, control: Control) -> Result<Branch, ParseError> {
+        let outside = self.scope.mark();
+        let pipe = self.pipeline(control.context(), Kind::RightDelim)?;
+        let inside = self.scope.mark();
+        self.range_depth += usize::from(control == Control::Range);
+        let (list, ending) = self.item_list()?;
+        self.range_depth -= usize::from(control == Control::Range);
+        // What the body declared is gone when the else branch runs, though Go's parser lets that name it.
+        self.scope.leave_body(inside);
+        let else_list = match ending {
+            Ending::End => None,
+            Ending::Else => Some(self.else_branch(control)?),
+        };
+        self.scope.leave(outside);
+        let mut keep = |stmts| push_list(&mut self.shared.lists, stmts);
+        Ok(Branch { pipe, list: keep(list), else_list: else_list.map(keep) })
+    }
+
+    fn else_branch(&mut self, control: Control) -> Result<Vec<Stmt>, ParseError> {
+        match (control, self.peek().kind) {
+            (Control::If, Kind::If) => {
+                self.next();
+                Ok(vec![Stmt::If(self.control(Control::If)?)])
+            }
+            (Control::With, Kind::With) => {
+                self.next();
+                Ok(vec![Stmt::With(self.control(Control::With)?)])
+            }
+            _ => match self.item_list()? {
+                (stmts, Ending::End) => Ok(stmts),
+                (_, ending) => self.error(format_args!("expected end; found {}", ending.show())),
+            },
+        }
+    }
+
+    /// A `block`, whose keyword is past: a definition and a call of it in one.
+    fn block(&mut self) -> Result<Stmt, ParseError> {
+        const CONTEXT: &str = "block clause";
+        let token = self.next_non_space();
+        let name = self.template_name(token, CONTEXT)?;
+        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        if self.shared.nesting >= MAX_NESTING {
+            return self.error("max nesting depth exceeded");
+        }
+        self.shared.nesting += 1;
+        let mut body = Parser::new(self.shared);
+        let (stmts, ending) = crate::stack::grow(|| body.item_list())?;
+        if let Ending::Else = ending {
+            return self.error(format_args!("unexpected {} in {CONTEXT}", ending.show()));
+        }
+        body.add(name.clone(), stmts)?;
+        self.shared.nesting -= 1;
+        Ok(Stmt::Template(TemplateCall { pos: token.pos, name, pipe: Some(pipe) }))
+    }
+
+    /// A `template`, whose keyword is past.
+    fn template_call(&mut self) -> Result<Stmt, ParseError> {
+        const CONTEXT: &str = "template clause";
+        let token = self.next_non_space();
+        let name = self.template_name(token, CONTEXT)?;
+        let mut pipe = None;
+        if self.next_non_space().kind != Kind::RightDelim {
+            self.backup();
+            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+        }
+        Ok(Stmt::Template(TemplateCall { pos: token.pos, name, pipe }))
+    }
+
+    fn template_name(&self, token: Token<'a>, context: &str) -> Result<Str, ParseError> {
+        match token.kind {
+            Kind::String | Kind::RawString => match strconv::unquote(token.text) {
+                Some(name) => Ok(name.into()),
+                None => self.error("invalid syntax"),
+            },
+            _ => self.unexpected(token, context),
+        }
+    }
+
+    fn pipe_id(&mut self, pipe: Pipe) -> PipeId {
+        self.shared.pipes.push(pipe);
+        PipeId(self.shared.pipes.len() - 1)
+    }
+}
+
+fn push_list(lists: &mut Vec<Box<[Stmt]>>, stmts: Vec<Stmt>) -> ListId {
+    lists.push(stmts.into_boxed_slice());
+    ListId(lists.len() - 1)
+}

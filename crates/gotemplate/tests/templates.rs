@@ -1,0 +1,268 @@
+//! Templates whose output or error Go was asked for.
+
+use std::sync::Arc;
+
+use steersman_gotemplate::{CallError, Funcs, Map, MissingKey, Set, Type, Value, fmt};
+
+/// Functions with typed parameters, and one that executes a template.
+fn funcs() -> Funcs<()> {
+    let mut funcs = Funcs::new();
+    funcs.insert("upper", &[Type::String], None, |call| match call.args {
+        [Value::String(text)] => Ok(Value::string(text.to_ascii_uppercase())),
+        _ => Err(CallError::new("not a string")),
+    });
+    funcs.insert("add", &[Type::Int, Type::Int], None, |call| match call.args {
+        [Value::Int(a, _), Value::Int(b, _)] => Ok(Value::int(a + b)),
+        _ => Err(CallError::new("not integers")),
+    });
+    funcs.insert("list", &[], Some(Type::Any), |call| Ok(Value::list(call.args.to_vec())));
+    funcs.insert("fail", &[Type::String], None, |call| {
+        Err(CallError::new(fmt::sprint(call.args)?.to_string()))
+    });
+    funcs.insert("set", &[Type::MapAny, Type::String, Type::Any], None, |call| match call.args {
+        [Value::Map(map), Value::String(key), value] => {
+            map.insert(key.clone(), value.clone());
+            Ok(Value::Map(map.clone()))
+        }
+        _ => Err(CallError::new("not a map")),
+    });
+    funcs.insert("include", &[Type::String, Type::Any], None, |call| match call.args {
+        [Value::String(name), data] => {
+            let mut out = Vec::new();
+            call.set.execute(call.host, &name.to_string(), data.clone(), &mut out)?;
+            Ok(Value::string(out))
+        }
+        _ => Err(CallError::new("not a name")),
+    });
+    funcs
+}
+
+fn data() -> Value {
+    Value::map([
+        ("s", Value::string("hello")),
+        ("n", Value::Nil),
+        ("i", Value::int(7)),
+        ("f", Value::float(12_345_678.0)),
+        ("l", Value::list(vec![Value::int(1), Value::string("two"), Value::Nil])),
+        ("m", Value::map([("a", Value::int(1)), ("b", Value::map([("c", Value::string("deep"))]))])),
+    ])
+}
+
+fn render_with(missing_key: MissingKey, text: &str) -> Result<String, String> {
+    let mut set = Set::new(Arc::new(funcs())).named("root").missing_key(missing_key);
+    set.parse("main", text.as_bytes()).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    set.execute(&mut (), "main", data(), &mut out).map_err(|error| error.to_string())?;
+    String::from_utf8(out).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn gives(text: &str, expected: &str) {
+    assert_eq!(render_with(MissingKey::Default, text).as_deref(), Ok(expected), "{text}");
+}
+
+#[track_caller]
+fn fails(text: &str, expected: &str) {
+    assert_eq!(render_with(MissingKey::Default, text), Err(expected.to_string()), "{text}");
+}
+
+#[test]
+fn text_and_trimming() {
+    gives("a {{- 1 -}} b", "a1b");
+    gives("a {{- /* c */}} b", "a b");
+    gives("a {{/* c */ -}} b", "a b");
+    gives("a\n{{-\n1 }}", "a1");
+    gives("{{-3}}", "-3");
+    gives("{{ .i | }}", "7");
+}
+
+#[test]
+fn values_print_as_in_go() {
+    gives(
+        "{{.f}} {{.n}} {{.missing}} {{.l}} {{.m}}",
+        "1.2345678e+07 <no value> <no value> [1 two <nil>] map[a:1 b:map[c:deep]]",
+    );
+    gives("{{1.0}} {{1e6}} {{0x1F}} {{'a'}} {{1i}} {{true}}", "1 1e+06 31 97 (0+1i) true");
+    gives(
+        "{{printf `%d %s %5.2f|%-4d|%q` .s .n 1.5 3 .s}}",
+        "%!d(string=hello) %!s(<nil>)  1.50|3   |\"hello\"",
+    );
+    gives("{{print 1 2 `a` 3}} {{println 1 `a`}}", "1 2a3 1 a\n");
+}
+
+#[test]
+fn variables_follow_scopes() {
+    gives("{{$x := 1}}{{if true}}{{$x := 2}}{{$x}}{{end}}{{$x}}", "21");
+    gives("{{$x := 1}}{{if true}}{{$x = 2}}{{end}}{{$x}}", "2");
+    gives("{{$x := 0}}{{if false}}{{$x := 1}}{{else}}{{$x}}{{end}}", "0");
+    gives("{{$x := 1}}{{and false ($x := 2)}}{{$x}}", "false1");
+    gives("{{range $i, $e := .l}}{{$i}}={{$e}} {{end}}", "0=1 1=two 2=<no value> ");
+    gives("{{range $k, $v := .m}}{{$k}}:{{$v}};{{end}}", "a:1;b:map[c:deep];");
+    gives("{{with $x := .s}}{{$x}}{{.}}{{end}}", "hellohello");
+    fails("{{$x = 1}}", "template: main:1:7: executing \"main\" at <1>: undefined variable: $x");
+    fails("{{$x}}", "template: main:1: undefined variable \"$x\"");
+}
+
+#[test]
+fn loops() {
+    gives("{{range 3}}{{.}}{{end}}", "012");
+    gives("{{range .missing}}x{{else}}none{{end}}", "none");
+    gives("{{range 5}}{{if eq . 1}}{{continue}}{{end}}{{.}}{{if eq . 3}}{{break}}{{end}}{{end}}", "023");
+    gives("{{range 2}}{{range $.missing}}{{else}}{{break}}{{end}}a{{end}}", "aa");
+    fails(
+        "{{range .s}}{{end}}",
+        "template: main:1:8: executing \"main\" at <.s>: range can't iterate over hello",
+    );
+    fails("{{break}}", "template: main:1: {{break}} outside {{range}}");
+}
+
+#[test]
+fn fields_of_nothing() {
+    gives("{{.missing.x}}", "<no value>");
+    fails(
+        "{{.n.x}}",
+        "template: main:1:4: executing \"main\" at <.n.x>: nil pointer evaluating interface {}.x",
+    );
+    fails(
+        "{{.s.x}}",
+        "template: main:1:4: executing \"main\" at <.s.x>: can't evaluate field x in type interface {}",
+    );
+    fails(
+        "{{$s := .s}}{{$s.x}}",
+        "template: main:1:16: executing \"main\" at <$s.x>: can't evaluate field x in type string",
+    );
+    let zero = render_with(MissingKey::Zero, "{{.missing}}{{.missing.x}}");
+    let text =
+        "template: main:1:22: executing \"main\" at <.missing.x>: nil pointer evaluating interface {}.x";
+    assert_eq!(zero, Err(text.into()));
+    let error = render_with(MissingKey::Error, "{{.missing}}");
+    let text = "template: main:1:2: executing \"main\" at <.missing>: map has no entry for key \"missing\"";
+    assert_eq!(error, Err(text.into()));
+}
+
+#[test]
+fn arguments_are_checked() {
+    gives("{{upper .s}} {{.s | upper}} {{add 1 2}}", "HELLO HELLO 3");
+    fails(
+        "{{upper .n}}",
+        "template: main:1:8: executing \"main\" at <.n>: wrong type for value; expected string; got interface {}",
+    );
+    fails("{{upper (.n)}}", "template: main:1:9: executing \"main\" at <.n>: invalid value; expected string");
+    fails(
+        "{{upper .m}}",
+        "template: main:1:8: executing \"main\" at <.m>: wrong type for value; expected string; got map[string]interface {}",
+    );
+    fails("{{upper 1}}", "template: main:1:8: executing \"main\" at <1>: expected string; found 1");
+    fails(
+        "{{add 1}}",
+        "template: main:1:2: executing \"main\" at <add>: wrong number of args for add: want 2 got 1",
+    );
+    fails("{{.s 1}}", "template: main:1:2: executing \"main\" at <.s>: s is not a method but has arguments");
+    fails("{{1 2}}", "template: main:1:2: executing \"main\" at <1>: can't give argument to non-function 1");
+    fails("{{fail `x`}}", "template: main:1:2: executing \"main\" at <fail `x`>: error calling fail: x");
+}
+
+#[test]
+fn errors_of_syntax() {
+    fails("{{", "template: main:1: unclosed action");
+    fails("\n{{.a\n", "template: main:3: unclosed action started at main:2");
+    fails("{{nope}}", "template: main:1: function \"nope\" not defined");
+    fails("{{if}}{{end}}", "template: main:1: missing value for if");
+    fails("{{end}}", "template: main:1: unexpected {{end}}");
+    fails("{{if 1}}", "template: main:1: unexpected EOF");
+    fails("{{1 | 2}}", "template: main:1: non executable command in pipeline stage 2");
+    fails("{{\"a}}", "template: main:1: unterminated quoted string");
+    fails("{{.a.}}", "template: main:1: unexpected <.> in operand");
+    fails("{{99999999999999999999}}", "template: main:1: integer overflow: \"99999999999999999999\"");
+    fails(
+        "{{define `a`}}x{{end}}{{define `a`}}y{{end}}",
+        "template: main:1: template: multiple definition of template \"a\"",
+    );
+}
+
+#[test]
+fn templates_call_templates() {
+    gives("{{define `a`}}<{{.}}>{{end}}{{template `a` .i}}{{template `a`}}", "<7><<no value>>");
+    gives("{{block `b` .s}}[{{.}}]{{end}}", "[hello]");
+    gives("{{define `a`}}{{.}}{{end}}{{include `a` 1 | upper}}", "1");
+    fails(
+        "{{template `no`}}",
+        "template: main:1:11: executing \"main\" at <{{template \"no\"}}>: template \"no\" not defined",
+    );
+    fails(
+        "{{include `no` .}}",
+        "template: main:1:2: executing \"main\" at <include `no` .>: error calling include: template: no template \"no\" associated with template \"root\"",
+    );
+}
+
+#[test]
+fn an_error_names_the_whole_way() {
+    let mut set = Set::new(Arc::new(funcs())).named("root");
+    set.parse("helpers", b"\n{{define \"inner\"}}{{fail \"boom\"}}{{end}}").unwrap();
+    set.parse("main", b"{{template \"outer\" .}}{{define \"outer\"}}{{include \"inner\" .}}{{end}}").unwrap();
+    let error = set.execute(&mut (), "main", Value::Nil, &mut Vec::new()).unwrap_err();
+    let way: Vec<_> =
+        error.frames.iter().map(|f| (f.file.as_str(), f.template.as_str(), f.line, f.column)).collect();
+    assert_eq!(way, [("helpers", "inner", 2, 20), ("main", "outer", 1, 42), ("main", "main", 1, 11)]);
+    assert_eq!(error.frames[0].context, "fail \"boom\"");
+    assert_eq!(
+        error.to_string(),
+        "template: main:1:42: executing \"outer\" at <include \"inner\" .>: error calling include: \
+         template: helpers:2:20: executing \"inner\" at <fail \"boom\">: error calling fail: boom"
+    );
+}
+
+#[test]
+fn an_empty_template_replaces_nothing() {
+    let mut set = Set::new(Arc::new(funcs()));
+    set.parse("a", b"body").unwrap();
+    set.parse("a", b" {{/* nothing */}} ").unwrap();
+    let mut out = Vec::new();
+    set.execute(&mut (), "a", Value::Nil, &mut out).unwrap();
+    assert_eq!(out, b"body");
+    set.parse("a", b"new").unwrap();
+    out.clear();
+    set.execute(&mut (), "a", Value::Nil, &mut out).unwrap();
+    assert_eq!(out, b"new");
+}
+
+#[test]
+fn clones_of_a_set_are_independent() {
+    let mut set = Set::new(Arc::new(funcs()));
+    set.parse("a", b"1").unwrap();
+    let mut clones = vec![set.clone()];
+    for i in 0..200 {
+        let mut next = clones[i].clone();
+        next.parse(&format!("t{i}"), b"x").unwrap();
+        next.parse("a", format!("{i}").as_bytes()).unwrap();
+        clones.push(next);
+    }
+    assert!(!set.contains("t0"));
+    let last = clones.last().unwrap();
+    assert!((0..200).all(|i| last.contains(&format!("t{i}"))));
+    let render = |set: &Set<()>| {
+        let mut out = Vec::new();
+        set.execute(&mut (), "a", Value::Nil, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(render(&set), "1");
+    assert_eq!(render(last), "199");
+    assert_eq!(render(&clones[100]), "99");
+}
+
+#[test]
+fn maps_change_in_place() {
+    gives("{{$d := set .m `z` 9}}{{.m.z}}", "9");
+    let shared = Map::new();
+    let mut set = Set::new(Arc::new(funcs()));
+    set.parse("a", b"{{$_ := set . \"k\" 1}}").unwrap();
+    set.execute(&mut (), "a", Value::Map(shared.clone()), &mut Vec::new()).unwrap();
+    assert!(matches!(shared.get(b"k"), Some(Value::Int(1, _))));
+}
+
+#[test]
+fn sets_and_parsed_templates_cross_threads() {
+    fn crosses<T: Send + Sync>() {}
+    crosses::<Set<()>>();
+    crosses::<steersman_gotemplate::Parsed<()>>();
+}
