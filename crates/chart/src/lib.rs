@@ -1,8 +1,59 @@
 //! Helm charts: load, dependencies, values, schema, templates, functions, render and sort, exactly as Helm does.
 //!
-//! **Invariant:** this crate knows no cluster, no clock and no random source: they come in through one [`Environment`].
+//! ```
+//! use std::time::SystemTime;
+//! use steersman_chart::{Chart, File, OutputOptions, RenderOptions, Seeded, Values};
+//!
+//! # fn main() -> Result<(), steersman_chart::Error> {
+//! let chart = Chart::from_files([
+//!     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+//!     File::new("values.yaml", "greeting: hello"),
+//!     File::new("templates/config.yaml", "kind: ConfigMap\ndata: {text: {{ .Values.greeting | upper }}}"),
+//! ])?;
+//! let mut values = Values::new();
+//! values.set("greeting=ahoy")?;
+//! let environment = Seeded::new(1, SystemTime::UNIX_EPOCH);
+//! let rendered = chart.render(&values, &RenderOptions::default(), environment)?;
+//! assert_eq!(
+//!     rendered.output(&OutputOptions::default(), None)?,
+//!     "---\n# Source: hello/templates/config.yaml\nkind: ConfigMap\ndata: {text: AHOY}\n"
+//! );
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Chart`] is loaded once and rendered many times, by several threads if need be; what was parsed is kept in it.
+//!
+//! **Invariant:** a render knows no cluster, no clock and no random source: they come in through one [`Environment`].
 
+mod capabilities;
+mod chart;
+mod dependencies;
+mod engine;
 mod environment;
+mod error;
 mod functions;
+mod gofmt;
+mod load;
+mod manifest;
+mod metadata;
+mod output;
+mod prepare;
+mod render;
+mod values;
+mod version;
+mod yaml;
 
-pub use environment::Environment;
+pub use capabilities::{Capabilities, HELM_VERSION, HelmVersion, KubeVersion};
+pub use chart::{Chart, Crd, File};
+pub use environment::{Environment, Seeded, System};
+pub use error::{Diagnostic, Error, Location, TemplateError};
+pub use load::{Links, LoadOptions, archive_files};
+pub use manifest::{
+    Hook, HookEvent, INSTALL_ORDER, Manifest, RenderedFiles, UNINSTALL_ORDER, sort_by_kind, split,
+};
+pub use metadata::{Dependency, ImportValue, Lock, Maintainer, Metadata};
+pub use output::{OutputFile, OutputOptions, PostRenderer, debug_output};
+pub use render::{Release, RenderOptions, Rendered};
+pub use steersman_gotemplate::Str;
+pub use values::{Data, FetchSchema, ReadFile, Table, ValueOptions, Values};

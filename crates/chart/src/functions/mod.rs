@@ -4,7 +4,7 @@
 
 mod args;
 mod cast;
-mod constraint;
+pub(crate) mod constraint;
 mod decimal;
 mod dicts;
 mod encoding;
@@ -16,7 +16,7 @@ mod pattern;
 mod random;
 mod reflect;
 mod regexes;
-mod semver;
+pub(crate) mod semver;
 mod text;
 mod unicode;
 mod version;

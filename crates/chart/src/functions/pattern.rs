@@ -608,8 +608,8 @@ fn parse_count(text: &[u8]) -> Option<(u32, &[u8])> {
 /// A class such as `[:alpha:]` or `[:^alpha:]`, which both write alike, as an item of a bracketed class.
 fn posix_class(name: &[u8]) -> Option<String> {
     const NAMES: [&str; 14] = [
-        "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper",
-        "word", "xdigit",
+        "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+        "upper", "word", "xdigit",
     ];
     let name = std::str::from_utf8(name).ok()?;
     let bare = name.strip_prefix("[:")?.strip_suffix(":]")?;

@@ -45,7 +45,7 @@ pub(crate) fn push(out: &mut Vec<u8>, c: char) {
 }
 
 /// Go's `unicode.IsPrint`.
-pub(crate) fn is_print(c: char) -> bool {
+pub fn is_print(c: char) -> bool {
     if c.is_ascii() { (' '..='~').contains(&c) } else { in_table(tables::PRINT, c) }
 }
 

@@ -1,0 +1,410 @@
+//! Which subcharts take part, under which names, and what the parents take over from their values.
+//!
+//! Helm processes charts as a graph of pointers that copies of a chart (one for each alias) partly share: a dependency
+//! renamed or done for one copy is so for the others too. The tree here shares the same parts through indices.
+
+use std::sync::Arc;
+
+use steersman_gotemplate::{Map, Str, Value};
+
+use crate::chart::Content;
+use crate::error::Error;
+use crate::gofmt;
+use crate::metadata::{Dependency, ImportValue, Metadata};
+use crate::values::coalesce::{ChartValues, Nulls, coalesce, coalesce_tables};
+use crate::values::{Data, MAX_DEPTH, Table, from_map};
+use crate::version;
+
+/// A chart with the subcharts that take part, processed as Helm does before a render.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    dependencies: Vec<Dependency>,
+}
+
+/// The index of a chart in a [`Tree`].
+pub(crate) type NodeId = usize;
+
+/// The root's index.
+pub(crate) const ROOT: NodeId = 0;
+
+/// One chart of a [`Tree`].
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// What was loaded.
+    pub(crate) content: Arc<Content>,
+    /// The name, or the alias it goes by.
+    pub(crate) name: String,
+    /// Its values with what it took over from subcharts; the loaded ones if `None`.
+    values: Option<Table>,
+    parent: Option<NodeId>,
+    /// The subcharts that take part.
+    pub(crate) children: Vec<NodeId>,
+    requirements: Option<Vec<usize>>,
+}
+
+impl Tree {
+    /// The chart as loaded.
+    fn new(content: &Arc<Content>) -> Self {
+        let mut tree = Self { nodes: Vec::new(), dependencies: Vec::new() };
+        tree.add(content, None);
+        tree
+    }
+
+    fn add(&mut self, content: &Arc<Content>, parent: Option<NodeId>) -> NodeId {
+        let id = self.nodes.len();
+        let requirements = content.metadata.dependencies.as_ref().map(|dependencies| {
+            let first = self.dependencies.len();
+            self.dependencies.extend(dependencies.iter().cloned());
+            (first..self.dependencies.len()).collect()
+        });
+        self.nodes.push(Node {
+            content: Arc::clone(content),
+            name: content.metadata.name.clone(),
+            values: None,
+            parent,
+            children: Vec::new(),
+            requirements,
+        });
+        let children: Vec<NodeId> =
+            content.dependencies.iter().map(|chart| self.add(chart.content(), Some(id))).collect();
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.children = children;
+        }
+        id
+    }
+
+    /// The chart at an index that this tree gave out.
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id]
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id]
+    }
+
+    /// How many charts there are, those that no longer take part included.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether the same charts take part in both, under the same names. Both must come from the same chart.
+    pub(crate) fn same_charts(&self, other: &Self) -> bool {
+        fn same(a: &Tree, b: &Tree, at: NodeId, bt: NodeId) -> bool {
+            let (left, right) = (a.node(at), b.node(bt));
+            left.name == right.name
+                && Arc::ptr_eq(&left.content, &right.content)
+                && left.children.len() == right.children.len()
+                && left.children.iter().zip(&right.children).all(|(at, bt)| same(a, b, *at, *bt))
+        }
+        same(self, other, ROOT, ROOT)
+    }
+
+    /// A view of the chart for coalescing.
+    pub(crate) fn at(&self, id: NodeId) -> At<'_> {
+        At { tree: self, id }
+    }
+
+    /// The path that templates and manifests carry: `parent/charts/child`.
+    pub(crate) fn full_path(&self, id: NodeId) -> String {
+        let node = self.node(id);
+        match node.parent {
+            None => node.name.clone(),
+            Some(parent) => format!("{}/charts/{}", self.full_path(parent), node.name),
+        }
+    }
+
+    /// Whether it is a chart that no other one holds.
+    pub(crate) fn is_root(&self, id: NodeId) -> bool {
+        self.node(id).parent.is_none()
+    }
+
+    /// What `.Chart` says: the name may be an alias, and dependencies are those that take part.
+    pub(crate) fn metadata(&self, id: NodeId) -> Metadata {
+        let node = self.node(id);
+        let dependencies = node.requirements.as_ref().map(|requirements| {
+            requirements.iter().filter_map(|index| self.dependencies.get(*index)).cloned().collect()
+        });
+        Metadata { name: node.name.clone(), dependencies, ..node.content.metadata.clone() }
+    }
+
+    fn set_children(&mut self, id: NodeId, children: Vec<NodeId>) {
+        for child in &children {
+            self.node_mut(*child).parent = Some(id);
+        }
+        self.node_mut(id).children = children;
+    }
+}
+
+/// A chart of a tree, seen by coalescing.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    tree: &'a Tree,
+    id: NodeId,
+}
+
+impl ChartValues for At<'_> {
+    fn name(&self) -> &str {
+        &self.tree.node(self.id).name
+    }
+
+    fn values(&self) -> &Table {
+        let node = self.tree.node(self.id);
+        node.values.as_ref().unwrap_or(&node.content.values)
+    }
+
+    fn subcharts(&self) -> impl Iterator<Item = Self> {
+        let Self { tree, id } = *self;
+        tree.node(id).children.iter().map(move |child| Self { tree, id: *child })
+    }
+}
+
+/// Whether values decide which subcharts take part, so that other values may need another tree.
+pub(crate) fn depends_on_values(content: &Content) -> bool {
+    let own = content.metadata.dependencies.iter().flatten();
+    own.into_iter().any(|dependency| !dependency.condition.trim().is_empty() || !dependency.tags.is_empty())
+        || content.dependencies.iter().any(|chart| depends_on_values(chart.content()))
+}
+
+/// Processes the dependencies of a chart for these values, as Helm does before an install.
+pub(crate) fn process(
+    content: &Arc<Content>,
+    values: &Table,
+    warnings: &mut Vec<String>,
+) -> Result<Tree, Error> {
+    let mut tree = Tree::new(content);
+    let mut process = Process { tree: &mut tree, warnings };
+    process.enable(ROOT, &crate::values::to_map(values), "")?;
+    process.import(ROOT)?;
+    Ok(tree)
+}
+
+struct Process<'a> {
+    tree: &'a mut Tree,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Process<'_> {
+    /// Renames subcharts to their aliases and drops those that values disable.
+    fn enable(&mut self, id: NodeId, values: &Map, path: &str) -> Result<(), Error> {
+        let Some(requirements) = self.tree.node(id).requirements.clone() else { return Ok(()) };
+        let children = self.resolve(id, &requirements);
+        self.tree.set_children(id, children);
+        for index in &requirements {
+            self.dependency(*index).enabled = true;
+        }
+        let values = deep_copy(values);
+        coalesce(self.tree.at(id), &values, Nulls::Delete, self.warnings)?;
+        self.apply_tags(&requirements, &values);
+        self.apply_conditions(&requirements, &values, path);
+
+        let tree = &mut *self.tree;
+        let disabled: Vec<String> = requirements
+            .iter()
+            .filter_map(|index| tree.dependencies.get(*index))
+            .filter(|dependency| !dependency.enabled)
+            .map(|dependency| dependency.name.clone())
+            .collect();
+        let mut enabled_children = tree.node(id).children.clone();
+        enabled_children.retain(|child| !disabled.contains(&tree.node(*child).name));
+        let mut enabled_requirements = requirements;
+        enabled_requirements
+            .retain(|index| tree.dependencies.get(*index).is_some_and(|d| !disabled.contains(&d.name)));
+        for child in &enabled_children {
+            let path = format!("{path}{}.", self.tree.node(*child).name);
+            self.enable(*child, &values, &path)?;
+        }
+        // Helm ends with no list where none is left, and goes by that later.
+        self.tree.node_mut(id).requirements =
+            (!enabled_requirements.is_empty()).then_some(enabled_requirements);
+        self.tree.set_children(id, enabled_children);
+        Ok(())
+    }
+
+    /// The subcharts that Chart.yaml does not name, then a copy for each name in it that is there.
+    fn resolve(&mut self, id: NodeId, requirements: &[usize]) -> Vec<NodeId> {
+        let existing = self.tree.node(id).children.clone();
+        let matches = |tree: &Tree, child: NodeId, dependency: &Dependency| {
+            let node = tree.node(child);
+            node.name == dependency.name
+                && version::is_compatible(&dependency.version, &node.content.metadata.version)
+        };
+        let mut children = Vec::new();
+        for child in &existing {
+            let named = requirements
+                .iter()
+                .filter_map(|index| self.tree.dependencies.get(*index))
+                .any(|dependency| matches(self.tree, *child, dependency));
+            if !named {
+                children.push(*child);
+            }
+        }
+        for index in requirements {
+            let Some(dependency) = self.tree.dependencies.get(*index) else { continue };
+            let found = existing.iter().find(|child| matches(self.tree, **child, dependency));
+            let alias = (!dependency.alias.is_empty()).then(|| dependency.alias.clone());
+            if let Some(child) = found {
+                let node = self.tree.node(*child);
+                let copy = Node {
+                    content: Arc::clone(&node.content),
+                    name: alias.clone().unwrap_or_else(|| node.name.clone()),
+                    values: node.values.clone(),
+                    parent: node.parent,
+                    children: node.children.clone(),
+                    requirements: node.requirements.clone(),
+                };
+                children.push(self.tree.nodes.len());
+                self.tree.nodes.push(copy);
+            }
+            if let Some(alias) = alias {
+                self.dependency(*index).name = alias;
+            }
+        }
+        children
+    }
+
+    fn apply_tags(&mut self, requirements: &[usize], values: &Map) {
+        let Some(Value::Map(tags)) = values.get(b"tags") else { return };
+        for index in requirements {
+            let Some(dependency) = self.tree.dependencies.get_mut(*index) else { continue };
+            let mut any_true = false;
+            let mut any_false = false;
+            for tag in &dependency.tags {
+                match tags.get(tag.as_bytes()) {
+                    Some(Value::Bool(true)) => any_true = true,
+                    Some(Value::Bool(false)) => any_false = true,
+                    Some(_) => self.warnings.push(format!(
+                        "Warning: Tag '{tag}' for chart {} returned non-bool value",
+                        dependency.name
+                    )),
+                    None => {}
+                }
+            }
+            dependency.enabled = any_true || !any_false;
+        }
+    }
+
+    fn apply_conditions(&mut self, requirements: &[usize], values: &Map, path: &str) {
+        for index in requirements {
+            let Some(dependency) = self.tree.dependencies.get_mut(*index) else { continue };
+            let conditions = dependency.condition.trim().to_owned();
+            for condition in conditions.split(',').filter(|condition| !condition.is_empty()) {
+                match value_at(values, &format!("{path}{condition}")) {
+                    Some(Value::Bool(enabled)) => {
+                        dependency.enabled = enabled;
+                        break;
+                    }
+                    Some(_) => self.warnings.push(format!(
+                        "Warning: Condition path '{condition}' for chart {} returned non-bool value",
+                        dependency.name
+                    )),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Takes over values from subcharts, those deeper down first.
+    fn import(&mut self, id: NodeId) -> Result<(), Error> {
+        for child in self.tree.node(id).children.clone() {
+            self.import(child)?;
+        }
+        let Some(requirements) = self.tree.node(id).requirements.clone() else { return Ok(()) };
+        let values = Map::new();
+        coalesce(self.tree.at(id), &values, Nulls::Keep, self.warnings)?;
+        let imported = Map::new();
+        for index in requirements {
+            self.import_from(index, &values, &imported);
+        }
+        // What was put into `imported` is part of `values` too, and must not change with it.
+        let values = deep_copy(&values);
+        coalesce_tables(&values, &imported, Nulls::Keep, self.warnings);
+        self.tree.node_mut(id).values = Some(from_map(&values, MAX_DEPTH));
+        Ok(())
+    }
+
+    fn import_from(&mut self, index: usize, values: &Map, imported: &Map) {
+        let Some(dependency) = self.tree.dependencies.get_mut(index) else { return };
+        let name = dependency.name.clone();
+        let mut done = Vec::new();
+        for import in std::mem::take(&mut dependency.import_values) {
+            let (child, parent, from_chart) = match import {
+                ImportValue::Written(Data::Table(table)) => {
+                    let path = |key: &str| match table.get(key.as_bytes()) {
+                        None => "<nil>".to_owned(),
+                        Some(data) => data.to_string(),
+                    };
+                    (path("child"), path("parent"), format!(" from chart {name}"))
+                }
+                ImportValue::Written(Data::String(export)) => {
+                    (format!("exports.{export}"), ".".to_owned(), String::new())
+                }
+                _ => continue,
+            };
+            match table_at(values, &format!("{name}.{child}")) {
+                Ok(table) => {
+                    let table = nest(&parent, table);
+                    coalesce_tables(imported, &table, Nulls::Keep, self.warnings);
+                }
+                Err(key) => self.warnings.push(format!(
+                    "Warning: ImportValues missing table{from_chart}: {} is not a table",
+                    gofmt::quote(&Str::from(key.as_str()))
+                )),
+            }
+            done.push(ImportValue::Done { child, parent });
+        }
+        self.dependency(index).import_values = done;
+    }
+
+    fn dependency(&mut self, index: usize) -> &mut Dependency {
+        &mut self.tree.dependencies[index]
+    }
+}
+
+/// The table under a dotted path, or the key that is none.
+pub(crate) fn table_at(values: &Map, path: &str) -> Result<Map, String> {
+    let mut table = values.clone();
+    for key in path.split('.') {
+        match table.get(key.as_bytes()) {
+            Some(Value::Map(inner)) => table = inner,
+            _ => return Err(key.to_owned()),
+        }
+    }
+    Ok(table)
+}
+
+/// The value under a dotted path; tables are none.
+pub(crate) fn value_at(values: &Map, path: &str) -> Option<Value> {
+    let value = match path.rsplit_once('.') {
+        None => values.get(path.as_bytes())?,
+        Some((table, key)) => table_at(values, table).ok()?.get(key.as_bytes())?,
+    };
+    (!matches!(value, Value::Map(_))).then_some(value)
+}
+
+/// The table wrapped in tables for each part of a dotted path; `.` is the table itself.
+fn nest(path: &str, table: Map) -> Map {
+    if path == "." {
+        return table;
+    }
+    path.rsplit('.').fold(table, |table, key| {
+        let outer = Map::new();
+        outer.insert(key, Value::Map(table));
+        outer
+    })
+}
+
+fn deep_copy(map: &Map) -> Map {
+    let entries = map.borrow().iter().map(|(key, value)| (key.clone(), deep_copy_value(value))).collect();
+    Map::with_type(map.ty(), entries)
+}
+
+fn deep_copy_value(value: &Value) -> Value {
+    match value {
+        Value::Map(map) => Value::Map(deep_copy(map)),
+        Value::List(items) if items.iter().any(|item| matches!(item, Value::Map(_) | Value::List(_))) => {
+            Value::list(items.iter().map(deep_copy_value).collect())
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,139 @@
+//! The functions that need the render they are called in: `include`, `tpl`, `required`, `fail` and `lookup`.
+
+use std::sync::{Arc, LazyLock};
+
+use steersman_gotemplate::{Call, CallError, Funcs, Str, Type, Value};
+
+use super::{Host, MARK_END, MARK_START, without_no_value};
+use crate::gofmt;
+use crate::values::Data;
+
+/// How often one template may stand in its own includes.
+const MAX_RECURSION: usize = 1000;
+/// How deep includes and `tpl` calls may stand in each other. Helm has no bound here and ends when its stack does.
+const MAX_DEPTH: usize = 20_000;
+/// The name that Helm gives to the set of templates, and to the text of `tpl`.
+pub(crate) const SET_NAME: &str = "gotpl";
+
+/// All functions that Helm offers.
+pub(crate) fn functions() -> Arc<Funcs<Host>> {
+    static FUNCTIONS: LazyLock<Arc<Funcs<Host>>> = LazyLock::new(|| {
+        let mut funcs = Funcs::new();
+        crate::functions::register(&mut funcs);
+        funcs.insert("include", &[Type::String, Type::Any], None, include);
+        funcs.insert("tpl", &[Type::String, Type::Any], None, tpl);
+        funcs.insert("required", &[Type::String, Type::Any], None, required);
+        funcs.insert("fail", &[Type::String], None, fail);
+        funcs.insert("lookup", &[Type::String; 4], None, lookup);
+        Arc::new(funcs)
+    });
+    Arc::clone(&FUNCTIONS)
+}
+
+fn include(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
+    let (name, data) = text_and_data(call.args)?;
+    let count = call.host.including.entry(name.clone()).or_default();
+    if *count > MAX_RECURSION {
+        return Err(CallError::new(format!(
+            "rendering template has a nested reference name: {name}: unable to execute template"
+        )));
+    }
+    *count += 1;
+    let mut out = Vec::new();
+    let outcome = nested(call, |call| call.set.execute(call.host, &name.to_str_lossy(), data, &mut out));
+    if let Some(count) = call.host.including.get_mut(&name) {
+        *count -= 1;
+    }
+    outcome??;
+    Ok(Value::string(out))
+}
+
+fn tpl(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
+    let (text, data) = text_and_data(call.args)?;
+    if memchr::memmem::find(&text, b"{{").is_none() {
+        // Nothing to execute; most values that charts pass through `tpl` are such.
+        return Ok(Value::string(without_no_value(text.to_vec())));
+    }
+    let mut set = call.set.clone();
+    set.parse(SET_NAME, &text)
+        .map_err(|error| CallError::new(format!("cannot parse template {}: {error}", gofmt::quote(&text))))?;
+    let mut out = Vec::new();
+    let outcome = nested(call, |call| set.execute(call.host, SET_NAME, data, &mut out))?;
+    outcome.map_err(|mut error| {
+        error.message =
+            format!("error during tpl function execution for {}: {}", gofmt::quote(&text), error.message);
+        error
+    })?;
+    Ok(Value::string(without_no_value(out)))
+}
+
+/// Runs something that executes templates, with stack enough for it.
+fn nested<T>(call: &mut Call<'_, Host>, run: impl FnOnce(&mut Call<'_, Host>) -> T) -> Result<T, CallError> {
+    if call.host.depth >= MAX_DEPTH {
+        return Err(CallError::new(format!("templates include each other deeper than {MAX_DEPTH} levels")));
+    }
+    call.host.depth += 1;
+    let outcome = run(call);
+    call.host.depth -= 1;
+    Ok(outcome)
+}
+
+fn required(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
+    let (message, value) = text_and_data(call.args)?;
+    let is_missing = match &value {
+        Value::Nil => true,
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    if !is_missing {
+        return Ok(value);
+    }
+    if call.host.lint {
+        call.host.log.push(format!("[INFO] Missing required value: {message}"));
+        return Ok(Value::string(""));
+    }
+    Err(marked(&message))
+}
+
+fn fail(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
+    let message = text(call.args)?;
+    if call.host.lint {
+        call.host.log.push(format!("[INFO] Fail: {message}"));
+        return Ok(Value::string(""));
+    }
+    Err(marked(&message))
+}
+
+fn lookup(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
+    let argument = |index: usize| match call.args.get(index) {
+        Some(Value::String(text)) => text.to_str_lossy().into_owned(),
+        _ => String::new(),
+    };
+    if call.host.lint {
+        return Ok(Value::map::<Str>([]));
+    }
+    let found = call
+        .host
+        .environment
+        .lookup(&argument(0), &argument(1), &argument(2), &argument(3))
+        .map_err(CallError::new)?;
+    Ok(match found {
+        Some(object) => Data::unstructured(object).to_value(),
+        None => Value::map::<Str>([]),
+    })
+}
+
+fn marked(message: &Str) -> CallError {
+    CallError::new(format!("{MARK_START}{message}{MARK_END}"))
+}
+
+fn text(args: &[Value]) -> Result<Str, CallError> {
+    match args.first() {
+        Some(Value::String(text)) => Ok(text.clone()),
+        _ => Err(CallError::new("the first argument is not a string")),
+    }
+}
+
+fn text_and_data(args: &[Value]) -> Result<(Str, Value), CallError> {
+    Ok((text(args)?, args.get(1).cloned().unwrap_or(Value::Nil)))
+}

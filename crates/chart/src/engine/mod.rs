@@ -1,0 +1,188 @@
+//! Rendering: what templates see, in which order they run, and what becomes of their errors.
+
+mod diagnose;
+mod files;
+mod functions;
+mod glob;
+mod objects;
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use steersman_gotemplate::{ExecError, Map, MapType, Str, Value};
+
+pub(crate) use functions::{SET_NAME, functions};
+
+use crate::capabilities::Capabilities;
+use crate::dependencies::{NodeId, ROOT, table_at};
+use crate::environment::Environment;
+use crate::error::{Error, TemplateError};
+use crate::manifest::RenderedFiles;
+use crate::prepare::Prepared;
+use crate::render::{Release, RenderOptions};
+
+/// The state of one render that functions can reach.
+pub(crate) struct Host {
+    environment: Box<dyn Environment>,
+    lint: bool,
+    /// How often each template is being included right now.
+    including: HashMap<Str, usize>,
+    /// How many includes and `tpl` calls stand in each other.
+    depth: usize,
+    /// What Helm would have logged.
+    log: Vec<String>,
+}
+
+impl crate::functions::Host for Host {
+    fn environment(&mut self) -> &mut dyn Environment {
+        &mut *self.environment
+    }
+}
+
+/// Executes the templates on these values, which they may change.
+pub(crate) fn render(
+    prepared: &Prepared,
+    values: &Map,
+    options: &RenderOptions,
+    environment: Box<dyn Environment>,
+    warnings: &mut Vec<String>,
+) -> Result<RenderedFiles, Error> {
+    let set = prepared.set(options.strict).map_err(|failure| diagnose::parse_error(prepared, &failure))?;
+    let contexts = Contexts::new(prepared, values, options);
+    let mut host =
+        Host { environment, lint: options.lint, including: HashMap::new(), depth: 0, log: Vec::new() };
+    let mut rendered = RenderedFiles::new();
+    let mut failure = None;
+    for template in prepared.templates.iter().filter(|template| !template.is_partial()) {
+        let Some(context) = contexts.by_node.get(&template.node) else { continue };
+        context.insert("Template", objects::template(&template.path, &template.base_path));
+        let mut out = Vec::new();
+        let data = Value::Map(context.converted(objects::VALUES));
+        if let Err(error) = set.execute(&mut host, &template.path, data, &mut out) {
+            failure = Some(exec_error(prepared, &template.path, error, context));
+            break;
+        }
+        rendered.insert(template.path.clone(), without_no_value(out).into());
+    }
+    warnings.append(&mut host.log);
+    contexts.clear();
+    match failure {
+        None => Ok(rendered),
+        Some(error) => Err(error),
+    }
+}
+
+/// What `.` is in the templates of each chart.
+struct Contexts {
+    by_node: BTreeMap<NodeId, Map>,
+}
+
+impl Contexts {
+    fn new(prepared: &Prepared, values: &Map, options: &RenderOptions) -> Self {
+        let mut contexts = Self { by_node: BTreeMap::new() };
+        let release = Value::Map(release(&options.release));
+        let capabilities: Rc<Capabilities> = Rc::new(options.capabilities.clone());
+        let shared = Shared { release, capabilities: objects::capabilities(capabilities) };
+        contexts.add(prepared, ROOT, values.converted(objects::VALUES), &shared);
+        contexts
+    }
+
+    fn add(&mut self, prepared: &Prepared, id: NodeId, values: Map, shared: &Shared) -> Map {
+        let subcharts = Map::new();
+        let context = Map::new();
+        let metadata = prepared.metadata.get(id).and_then(Option::as_ref).map(Arc::clone).unwrap_or_default();
+        let node = prepared.tree.node(id);
+        context.insert("Chart", objects::chart(metadata, prepared.tree.is_root(id)));
+        context.insert("Files", files::files(&node.content.files));
+        context.insert("Release", shared.release.clone());
+        context.insert("Capabilities", shared.capabilities.clone());
+        context.insert("Values", Value::Map(values.clone()));
+        context.insert("Subcharts", Value::Map(subcharts.clone()));
+        for child in &node.children {
+            let name = &prepared.tree.node(*child).name;
+            let values = table_at(&values, name).unwrap_or_default().converted(objects::VALUES);
+            let child = self.add(prepared, *child, values, shared);
+            subcharts.insert(name.as_str(), Value::Map(child));
+        }
+        self.by_node.insert(id, context.clone());
+        context
+    }
+
+    /// Empties every map that can be reached: templates can make maps hold each other, and such a ring would never be
+    /// freed.
+    fn clear(self) {
+        let mut maps: Vec<Map> = self.by_node.into_values().collect();
+        while let Some(map) = maps.pop() {
+            let entries = std::mem::take(&mut *map.borrow_mut());
+            entries.into_values().for_each(|value| collect_maps(value, &mut maps));
+        }
+    }
+}
+
+fn collect_maps(value: Value, maps: &mut Vec<Map>) {
+    match value {
+        Value::Map(map) => maps.push(map),
+        Value::List(items) => items.iter().for_each(|item| collect_maps(item.clone(), maps)),
+        _ => {}
+    }
+}
+
+/// What all charts of a render see the same.
+struct Shared {
+    release: Value,
+    capabilities: Value,
+}
+
+fn release(release: &Release) -> Map {
+    let entries = [
+        ("Name", Value::string(release.name.as_str())),
+        ("Namespace", Value::string(release.namespace.as_str())),
+        ("IsUpgrade", Value::Bool(release.is_upgrade)),
+        ("IsInstall", Value::Bool(!release.is_upgrade)),
+        ("Revision", Value::int(release.revision)),
+        ("Service", Value::string("Helm")),
+    ];
+    Map::with_type(MapType::ANY, entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
+}
+
+/// Removes every `<no value>`, which Go prints for what is missing and Helm never wants.
+pub(crate) fn without_no_value(text: Vec<u8>) -> Vec<u8> {
+    const NO_VALUE: &[u8] = b"<no value>";
+    let finder = memchr::memmem::Finder::new(NO_VALUE);
+    if finder.find(&text).is_none() {
+        return text;
+    }
+    let mut kept = Vec::with_capacity(text.len());
+    let mut rest = text.as_slice();
+    while let Some(at) = finder.find(rest) {
+        let (before, after) = rest.split_at(at);
+        kept.extend_from_slice(before);
+        rest = after.get(NO_VALUE.len()..).unwrap_or_default();
+    }
+    kept.extend_from_slice(rest);
+    kept
+}
+
+/// What `required` and `fail` put around their message, so that it is found in the error that Go makes of it.
+const MARK_START: &str = "HELM_ERR_START";
+const MARK_END: &str = "HELM_ERR_END";
+
+fn exec_error(prepared: &Prepared, path: &str, error: ExecError, context: &Map) -> Error {
+    let text = error.message.as_str();
+    let mut tokens = text.splitn(3, ": ");
+    let message = match (tokens.next(), tokens.next(), tokens.next()) {
+        (Some(_), Some(location), Some(rest)) => marked(rest)
+            .map_or_else(|| text.to_owned(), |message| format!("execution error at ({location}): {message}")),
+        _ => format!("execution error in ({path}): {text}"),
+    };
+    let diagnostic = diagnose::exec_error(prepared, &error, context);
+    Error::Template(Box::new(TemplateError { message, diagnostic }))
+}
+
+/// The message between the first start mark and the last end mark.
+fn marked(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once(MARK_START)?;
+    let (message, _) = after.rsplit_once(MARK_END)?;
+    Some(message)
+}

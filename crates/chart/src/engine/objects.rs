@@ -1,0 +1,480 @@
+//! `.Chart`, `.Capabilities`, `.Template` and the type of `.Values`, with Go's fields and methods.
+
+use std::any::Any;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use steersman_gotemplate::{
+    CallError, Kind, List, ListType, Map, MapType, Method, Object, Signature, Str, Type, Value,
+};
+
+use crate::capabilities::{Capabilities, HelmVersion, KubeVersion};
+use crate::dependencies::{table_at, value_at};
+use crate::gofmt;
+use crate::metadata::{Dependency, ImportValue, Maintainer, Metadata};
+use crate::values::Data;
+use crate::yaml;
+
+/// `chartutil.Values`: the type of `.Values`, of `.Template` and of `.` itself.
+pub(super) const VALUES: &MapType = &MapType {
+    name: "chartutil.Values",
+    elem: Type::Any,
+    methods: &[
+        Method { name: "AsMap", signature: NO_ARGUMENTS, call: |map, _| Ok(Value::Map(as_map(map))) },
+        Method {
+            name: "YAML",
+            signature: NO_ARGUMENTS,
+            call: |map, _| Ok(Value::string(yaml::to_string(&Data::from_value(&Value::Map(map.clone()))))),
+        },
+        Method {
+            name: "Table",
+            signature: ONE_STRING,
+            call: |map, args| match table_at(map, &text(args)) {
+                Ok(table) => Ok(Value::Map(table.converted(VALUES))),
+                Err(key) => Err(CallError::new(format!("{} is not a table", gofmt::quote(&Str::from(key))))),
+            },
+        },
+        Method {
+            name: "PathValue",
+            signature: ONE_STRING,
+            call: |map, args| {
+                let path = text(args);
+                if path.is_empty() {
+                    return Err(CallError::new("YAML path cannot be empty"));
+                }
+                let key = path.rsplit('.').next().unwrap_or_default();
+                value_at(map, &path).ok_or_else(|| {
+                    CallError::new(format!("{} is not a value", gofmt::quote(&Str::from(key))))
+                })
+            },
+        },
+    ],
+};
+
+/// `chartutil.VersionSet`: the type of `.Capabilities.APIVersions`.
+const VERSION_SET: &ListType = &ListType {
+    name: "chartutil.VersionSet",
+    elem: Type::String,
+    methods: &[Method {
+        name: "Has",
+        signature: ONE_STRING,
+        call: |versions, args| {
+            let Some(Value::String(wanted)) = args.first() else { return Ok(Value::Bool(false)) };
+            let is_wanted = |version: &Value| matches!(version, Value::String(version) if version == wanted);
+            Ok(Value::Bool(versions.iter().any(is_wanted)))
+        },
+    }],
+};
+
+const MAINTAINERS: &ListType =
+    &ListType { name: "[]*chart.Maintainer", elem: Type::Named("*chart.Maintainer"), methods: &[] };
+const DEPENDENCIES: &ListType =
+    &ListType { name: "[]*chart.Dependency", elem: Type::Named("*chart.Dependency"), methods: &[] };
+
+pub(super) const NO_ARGUMENTS: Signature = Signature { params: &[], variadic: None };
+pub(super) const ONE_STRING: Signature = Signature { params: &[Type::String], variadic: None };
+
+/// The first argument as text.
+pub(super) fn text(args: &[Value]) -> String {
+    match args.first() {
+        Some(Value::String(text)) => text.to_str_lossy().into_owned(),
+        _ => String::new(),
+    }
+}
+
+fn as_map(map: &Map) -> Map {
+    if map.is_empty() { Map::new() } else { map.converted(MapType::ANY) }
+}
+
+/// `.Template` of a template.
+pub(super) fn template(path: &str, base_path: &str) -> Value {
+    let entries = [("Name", path), ("BasePath", base_path)];
+    let entries = entries.into_iter().map(|(key, text)| (key.into(), Value::string(text))).collect();
+    Value::Map(Map::with_type(VALUES, entries))
+}
+
+/// `.Chart` of a chart.
+pub(super) fn chart(metadata: Arc<Metadata>, is_root: bool) -> Value {
+    Value::Object(Rc::new(ChartObject { metadata, is_root }))
+}
+
+/// `.Capabilities`.
+pub(super) fn capabilities(capabilities: Rc<Capabilities>) -> Value {
+    Value::Object(Rc::new(CapabilitiesObject(capabilities)))
+}
+
+/// A `[]string` field, nil where nothing was given.
+fn strings(items: &[String]) -> Value {
+    if items.is_empty() {
+        return Value::List(List::nil(ListType::STRING));
+    }
+    Value::strings(items.iter().map(String::as_str))
+}
+
+fn objects<T: Object>(ty: &'static ListType, items: impl ExactSizeIterator<Item = T>) -> Value {
+    if items.len() == 0 {
+        return Value::List(List::nil(ty));
+    }
+    Value::List(List::new(ty, items.map(|item| Value::Object(Rc::new(item))).collect()))
+}
+
+/// What Go prints for a struct.
+fn print_struct(fields: &[Value]) -> String {
+    let fields: Vec<String> = fields.iter().map(gofmt::plain).collect();
+    format!("{{{}}}", fields.join(" "))
+}
+
+fn json<T: serde::Serialize>(of: &T) -> Value {
+    let json = serde_json::to_value(of).unwrap_or_default();
+    Data::from(json).to_value()
+}
+
+/// The chart's metadata with `IsRoot` beside it.
+struct ChartObject {
+    metadata: Arc<Metadata>,
+    is_root: bool,
+}
+
+impl Object for ChartObject {
+    fn type_name(&self) -> &str {
+        "struct { chart.Metadata; IsRoot bool }"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Struct
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        match name {
+            "IsRoot" => Some(Value::Bool(self.is_root)),
+            "Metadata" => Some(Value::Object(Rc::new(MetadataObject(Arc::clone(&self.metadata))))),
+            name => MetadataObject(Arc::clone(&self.metadata)).field(name),
+        }
+    }
+
+    fn display(&self) -> String {
+        let metadata = MetadataObject(Arc::clone(&self.metadata)).display();
+        format!("{{{metadata} {}}}", self.is_root)
+    }
+
+    fn json(&self) -> Value {
+        let fields = json(&*self.metadata);
+        if let Value::Map(fields) = &fields {
+            fields.insert("IsRoot", Value::Bool(self.is_root));
+        }
+        fields
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// `chart.Metadata`.
+struct MetadataObject(Arc<Metadata>);
+
+const METADATA_FIELDS: &[&str] = &[
+    "Name",
+    "Home",
+    "Sources",
+    "Version",
+    "Description",
+    "Keywords",
+    "Maintainers",
+    "Icon",
+    "APIVersion",
+    "Condition",
+    "Tags",
+    "AppVersion",
+    "Deprecated",
+    "Annotations",
+    "KubeVersion",
+    "Dependencies",
+    "Type",
+];
+
+impl Object for MetadataObject {
+    fn type_name(&self) -> &str {
+        "chart.Metadata"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Struct
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        let metadata = &self.0;
+        Some(match name {
+            "Name" => Value::string(metadata.name.as_str()),
+            "Home" => Value::string(metadata.home.as_str()),
+            "Sources" => strings(&metadata.sources),
+            "Version" => Value::string(metadata.version.as_str()),
+            "Description" => Value::string(metadata.description.as_str()),
+            "Keywords" => strings(&metadata.keywords),
+            "Maintainers" => objects(MAINTAINERS, metadata.maintainers.iter().cloned()),
+            "Icon" => Value::string(metadata.icon.as_str()),
+            "APIVersion" => Value::string(metadata.api_version.as_str()),
+            "Condition" => Value::string(metadata.condition.as_str()),
+            "Tags" => Value::string(metadata.tags.as_str()),
+            "AppVersion" => Value::string(metadata.app_version.as_str()),
+            "Deprecated" => Value::Bool(metadata.deprecated),
+            "Annotations" if metadata.annotations.is_empty() => Value::Map(Map::nil(MapType::STRING)),
+            "Annotations" => {
+                let entries = metadata.annotations.iter();
+                let entries = entries.map(|(key, text)| (key.as_str().into(), Value::string(text.as_str())));
+                Value::Map(Map::with_type(MapType::STRING, entries.collect()))
+            }
+            "KubeVersion" => Value::string(metadata.kube_version.as_str()),
+            "Dependencies" => {
+                objects(DEPENDENCIES, metadata.dependencies.as_deref().unwrap_or_default().iter().cloned())
+            }
+            "Type" => Value::string(metadata.chart_type.as_str()),
+            _ => return None,
+        })
+    }
+
+    fn display(&self) -> String {
+        let fields: Vec<Value> = METADATA_FIELDS.iter().filter_map(|name| self.field(name)).collect();
+        print_struct(&fields)
+    }
+
+    fn json(&self) -> Value {
+        json(&*self.0)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Object for Maintainer {
+    fn type_name(&self) -> &str {
+        "*chart.Maintainer"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Ptr
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        Some(Value::string(match name {
+            "Name" => self.name.as_str(),
+            "Email" => &self.email,
+            "URL" => &self.url,
+            _ => return None,
+        }))
+    }
+
+    fn display(&self) -> String {
+        format!("{{{} {} {}}}", self.name, self.email, self.url)
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Object for Dependency {
+    fn type_name(&self) -> &str {
+        "*chart.Dependency"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Ptr
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        Some(match name {
+            "Name" => Value::string(self.name.as_str()),
+            "Version" => Value::string(self.version.as_str()),
+            "Repository" => Value::string(self.repository.as_str()),
+            "Condition" => Value::string(self.condition.as_str()),
+            "Tags" => strings(&self.tags),
+            "Enabled" => Value::Bool(self.enabled),
+            "ImportValues" if self.import_values.is_empty() => Value::List(List::nil(ListType::ANY)),
+            "ImportValues" => Value::list(self.import_values.iter().map(import_value).collect()),
+            "Alias" => Value::string(self.alias.as_str()),
+            _ => return None,
+        })
+    }
+
+    fn display(&self) -> String {
+        let names =
+            ["Name", "Version", "Repository", "Condition", "Tags", "Enabled", "ImportValues", "Alias"];
+        let fields: Vec<Value> = names.iter().filter_map(|name| self.field(name)).collect();
+        print_struct(&fields)
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn import_value(import: &ImportValue) -> Value {
+    match import {
+        ImportValue::Written(data) => data.to_value(),
+        ImportValue::Done { child, parent } => {
+            let entries = [("child", child), ("parent", parent)];
+            let entries = entries.into_iter().map(|(key, path)| (key.into(), Value::string(path.as_str())));
+            Value::Map(Map::with_type(MapType::STRING, entries.collect()))
+        }
+    }
+}
+
+/// `*chartutil.Capabilities`.
+struct CapabilitiesObject(Rc<Capabilities>);
+
+impl CapabilitiesObject {
+    fn api_versions(&self) -> Value {
+        let versions = self.0.api_versions.iter().map(|version| Value::string(version.as_str())).collect();
+        Value::List(List::new(VERSION_SET, versions))
+    }
+
+    fn kube_version(&self) -> Value {
+        Value::Object(Rc::new(self.0.kube_version.clone()))
+    }
+
+    fn helm_version(&self) -> Value {
+        Value::Object(Rc::new(self.0.helm_version.clone()))
+    }
+}
+
+impl Object for CapabilitiesObject {
+    fn type_name(&self) -> &str {
+        "*chartutil.Capabilities"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Ptr
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        match name {
+            "KubeVersion" => Some(self.kube_version()),
+            "APIVersions" => Some(self.api_versions()),
+            "HelmVersion" => Some(self.helm_version()),
+            _ => None,
+        }
+    }
+
+    fn method(&self, name: &str) -> Option<Signature> {
+        (name == "Copy").then_some(NO_ARGUMENTS)
+    }
+
+    fn call(&self, _: &str, _: &[Value]) -> Result<Value, CallError> {
+        Ok(capabilities(Rc::clone(&self.0)))
+    }
+
+    fn display(&self) -> String {
+        let kube = struct_text(&self.0.kube_version);
+        let versions = gofmt::plain(&self.api_versions());
+        format!("{{{kube} {versions} {}}}", self.0.helm_version.display())
+    }
+
+    fn json(&self) -> Value {
+        Value::map([
+            ("KubeVersion", self.0.kube_version.json()),
+            ("APIVersions", self.api_versions()),
+            ("HelmVersion", self.0.helm_version.json()),
+        ])
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn struct_text(version: &KubeVersion) -> String {
+    format!("{{{} {} {}}}", version.version, version.major, version.minor)
+}
+
+impl Object for KubeVersion {
+    fn type_name(&self) -> &str {
+        "chartutil.KubeVersion"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Struct
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        Some(Value::string(match name {
+            "Version" => self.version.as_str(),
+            "Major" => &self.major,
+            "Minor" => &self.minor,
+            _ => return None,
+        }))
+    }
+
+    fn method(&self, name: &str) -> Option<Signature> {
+        matches!(name, "String" | "GitVersion").then_some(NO_ARGUMENTS)
+    }
+
+    fn call(&self, _: &str, _: &[Value]) -> Result<Value, CallError> {
+        Ok(Value::string(self.version.as_str()))
+    }
+
+    fn display(&self) -> String {
+        self.version.clone()
+    }
+
+    fn is_stringer(&self) -> bool {
+        true
+    }
+
+    fn json(&self) -> Value {
+        let entries = [("Version", &self.version), ("Major", &self.major), ("Minor", &self.minor)];
+        Value::map(entries.map(|(key, text)| (key, Value::string(text.as_str()))))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Object for HelmVersion {
+    fn type_name(&self) -> &str {
+        "version.BuildInfo"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Struct
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        Some(Value::string(match name {
+            "Version" => self.version.as_str(),
+            "GitCommit" => &self.git_commit,
+            "GitTreeState" => &self.git_tree_state,
+            "GoVersion" => &self.go_version,
+            _ => return None,
+        }))
+    }
+
+    fn display(&self) -> String {
+        format!("{{{} {} {} {}}}", self.version, self.git_commit, self.git_tree_state, self.go_version)
+    }
+
+    fn json(&self) -> Value {
+        let entries = [
+            ("version", &self.version),
+            ("git_commit", &self.git_commit),
+            ("git_tree_state", &self.git_tree_state),
+            ("go_version", &self.go_version),
+        ];
+        let entries = entries.into_iter().filter(|(_, text)| !text.is_empty());
+        Value::map(entries.map(|(key, text)| (key, Value::string(text.as_str()))))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

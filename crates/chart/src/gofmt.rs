@@ -1,0 +1,46 @@
+//! Go's ways of printing that error texts need.
+
+use steersman_gotemplate::{Str, Value, fmt, strconv};
+
+/// Go's `%q` of a string.
+pub(crate) fn quote(text: &Str) -> String {
+    strconv::quote(text)
+}
+
+/// Go's `%q` of a rune.
+pub(crate) fn quote_rune(c: char) -> String {
+    let mut out = Vec::new();
+    strconv::append_quote_rune(&mut out, c, false);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Go's `%v`.
+pub(crate) fn plain(value: &Value) -> String {
+    fmt::format_value(value).map_or_else(|error| error.to_string(), |text| text.to_str_lossy().into_owned())
+}
+
+/// Go's `%t`, which Helm uses on values of any type.
+pub(crate) fn boolean_verb(value: &Value) -> String {
+    fmt::sprintf(b"%t", std::slice::from_ref(value))
+        .map_or_else(|error| error.to_string(), |text| text.to_str_lossy().into_owned())
+}
+
+/// Go's `unicode.IsSpace`.
+pub(crate) fn is_space(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\x0B' | '\x0C' | '\r' | ' ' | '\u{85}' | '\u{A0}')
+        || matches!(
+            c,
+            '\u{1680}' | '\u{2000}'
+                ..='\u{200A}' | '\u{2028}' | '\u{2029}' | '\u{202F}' | '\u{205F}' | '\u{3000}'
+        )
+}
+
+/// Go's `unicode.IsPrint`.
+pub(crate) fn is_print(c: char) -> bool {
+    strconv::is_print(c)
+}
+
+/// Go's `strings.TrimSpace`.
+pub(crate) fn trim_space(text: &str) -> &str {
+    text.trim_matches(is_space)
+}

@@ -1,0 +1,163 @@
+//! Charts in .tgz archives. Nothing of an archive touches the disk.
+
+use std::io::Read;
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::{Budget, MAX_CHART_SIZE, MAX_FILE_SIZE, io_error, without_bom};
+use crate::chart::File;
+use crate::error::Error;
+use crate::gofmt;
+
+/// What Go says of bytes that are not gzip's.
+pub(super) const NOT_GZIP: &str = "gzip: invalid header";
+
+const GZIP_MAGIC: &[u8] = b"\x1F\x8B\x08";
+/// The largest archive that is read: no larger one can unpack to something that is allowed.
+const MAX_ARCHIVE_SIZE: u64 = 2 * MAX_CHART_SIZE;
+/// Headers and padding in an archive, beside the files themselves.
+const OVERHEAD: u64 = 32 * 1024 * 1024;
+
+/// The bytes of an archive file, or why it is none.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let file = std::fs::File::open(path).map_err(|error| io_error("open", path, &error))?;
+    let mut content = Vec::new();
+    file.take(MAX_ARCHIVE_SIZE)
+        .read_to_end(&mut content)
+        .map_err(|error| Error::Load(format!("file '{}' cannot be read: {error}", path.display())))?;
+    if content.starts_with(GZIP_MAGIC) {
+        return Ok(content);
+    }
+    let name = path.display();
+    let is_yaml = path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml");
+    Err(Error::Load(if is_yaml {
+        format!("file '{name}' seems to be a YAML file, but expected a gzipped archive")
+    } else {
+        let found = content_type(&content);
+        format!("file '{name}' does not appear to be a gzipped archive; got '{found}'")
+    }))
+}
+
+/// What Go's content sniffing calls the first 512 bytes, as far as files that people mistake for charts go.
+fn content_type(content: &[u8]) -> &'static str {
+    let head = content.get(..512).unwrap_or(content);
+    if head.starts_with(b"PK\x03\x04") {
+        return "application/zip";
+    }
+    if head.starts_with(b"%PDF-") {
+        return "application/pdf";
+    }
+    if head.trim_ascii_start().starts_with(b"<?xml") {
+        return "text/xml; charset=utf-8";
+    }
+    let binary = |byte: &u8| matches!(byte, 0..=0x08 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F);
+    // Helm pads what it sniffs with zeros, and zeros are no text.
+    if head.len() < 512 || head.iter().any(binary) {
+        return "application/octet-stream";
+    }
+    "text/plain; charset=utf-8"
+}
+
+/// The files in an archive, named relative to the directory at its root.
+pub(super) fn files(content: &[u8], budget: &mut Budget) -> Result<Vec<File>, Error> {
+    if !content.starts_with(GZIP_MAGIC) {
+        return Err(Error::Load(if content.is_empty() { "EOF" } else { NOT_GZIP }.into()));
+    }
+    let unzipped = MultiGzDecoder::new(content).take(MAX_CHART_SIZE + OVERHEAD);
+    let mut archive = tar::Archive::new(unzipped);
+    let entries = archive.entries().map_err(|error| unreadable(&error))?;
+    let mut files = Vec::new();
+    let mut remaining = MAX_CHART_SIZE;
+    for entry in entries {
+        let mut entry = entry.map_err(|error| unreadable(&error))?;
+        let kind = entry.header().entry_type();
+        let full_name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        if kind.is_dir() || full_name.ends_with('/') || kind.is_pax_global_extensions() {
+            continue;
+        }
+        let name = entry_name(&full_name)?;
+        let size = entry.size();
+        if size > remaining {
+            return Err(chart_too_large());
+        }
+        if size > MAX_FILE_SIZE {
+            return Err(Error::Load(format!(
+                "decompressed chart file {} is larger than the maximum file size {MAX_FILE_SIZE}",
+                gofmt::quote(&full_name.as_str().into())
+            )));
+        }
+        budget.take(size)?;
+        let mut data = Vec::new();
+        let written =
+            entry.by_ref().take(remaining).read_to_end(&mut data).map_err(|error| unreadable(&error))?;
+        remaining = remaining.saturating_sub(written as u64);
+        if (written as u64) < size || remaining == 0 {
+            return Err(chart_too_large());
+        }
+        files.push(File { name, data: without_bom(data) });
+    }
+    if files.is_empty() {
+        return Err(Error::Load("no files in chart archive".into()));
+    }
+    Ok(files)
+}
+
+/// The name of an entry without the directory at the archive's root, if it stays inside that.
+fn entry_name(full_name: &str) -> Result<String, Error> {
+    let refuse = |why: &str| Err(Error::Load(why.to_owned()));
+    // An archive made on Windows may have backslashes, and then they alone separate.
+    let delimiter = if full_name.contains('\\') { '\\' } else { '/' };
+    let (first, rest) = full_name.split_once(delimiter).unwrap_or((full_name, ""));
+    let name = rest.replace(delimiter, "/");
+    if name.starts_with('/') {
+        return refuse("chart illegally contains absolute paths");
+    }
+    let name = clean(&name);
+    if name == "." {
+        return Err(Error::Load(format!(
+            "chart illegally contains content outside the base directory: {}",
+            gofmt::quote(&full_name.into())
+        )));
+    }
+    if name.starts_with("..") {
+        return refuse("chart illegally references parent directory");
+    }
+    let mut bytes = name.bytes();
+    if bytes.next().is_some_and(|b| b.is_ascii_alphabetic())
+        && bytes.next() == Some(b':')
+        && bytes.next() == Some(b'/')
+    {
+        return refuse("chart contains illegally named files");
+    }
+    if first == "Chart.yaml" {
+        return refuse("chart yaml not in base directory");
+    }
+    Ok(name)
+}
+
+/// Go's `path.Clean` of a relative path.
+fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    if parts.is_empty() { ".".into() } else { parts.join("/") }
+}
+
+fn chart_too_large() -> Error {
+    Error::Load(format!("decompressed chart is larger than the maximum file size {MAX_CHART_SIZE}"))
+}
+
+fn unreadable(error: &std::io::Error) -> Error {
+    Error::Load(match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "unexpected EOF".into(),
+        _ => error.to_string(),
+    })
+}

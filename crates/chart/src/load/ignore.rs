@@ -1,0 +1,113 @@
+//! .helmignore: which files of a directory do not belong to its chart.
+
+use super::path_match::{BadPattern, path_match};
+use crate::metadata::base_name;
+
+/// The rules of a .helmignore, with those that always hold.
+pub(super) struct Rules(Vec<Rule>);
+
+struct Rule {
+    pattern: String,
+    scope: Scope,
+    negated: bool,
+    only_directories: bool,
+}
+
+enum Scope {
+    /// The whole path from the chart's root.
+    Path,
+    /// The last part of the path.
+    Name,
+}
+
+impl Rules {
+    /// The rules in the text of a .helmignore.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+        let text = text.strip_prefix(super::BOM).unwrap_or(text);
+        let mut rules = Self(Vec::new());
+        for line in String::from_utf8_lossy(text).split('\n') {
+            rules.add(line)?;
+        }
+        // Files in templates/ whose name starts with a dot are never templates.
+        rules.add("templates/.?*")?;
+        Ok(rules)
+    }
+
+    fn add(&mut self, line: &str) -> Result<(), String> {
+        let rule = line.trim();
+        if rule.is_empty() || rule.starts_with('#') {
+            return Ok(());
+        }
+        if rule.contains("**") {
+            return Err("double-star (**) syntax is not supported".into());
+        }
+        path_match(rule, "abc").map_err(|error: BadPattern| error.to_string())?;
+        let (rule, negated) = rule.strip_prefix('!').map_or((rule, false), |rest| (rest, true));
+        let (rule, only_directories) = rule.strip_suffix('/').map_or((rule, false), |rest| (rest, true));
+        let scope = if rule.contains('/') { Scope::Path } else { Scope::Name };
+        let pattern = rule.strip_prefix('/').unwrap_or(rule).to_owned();
+        self.0.push(Rule { pattern, scope, negated, only_directories });
+        Ok(())
+    }
+
+    /// Whether the file or directory at this path does not belong to the chart. The first rule that matches decides;
+    /// a negated rule ignores all that it does not match.
+    pub(super) fn ignore(&self, path: &str, is_directory: bool) -> bool {
+        for rule in &self.0 {
+            if rule.only_directories && !is_directory {
+                if rule.negated {
+                    return true;
+                }
+                continue;
+            }
+            let name = match rule.scope {
+                Scope::Path => path,
+                Scope::Name => base_name(path),
+            };
+            if path_match(&rule.pattern, name).unwrap_or(false) != rule.negated {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rules;
+
+    fn ignored(rules: &str, path: &str, is_directory: bool) -> bool {
+        Rules::parse(rules.as_bytes()).unwrap().ignore(path, is_directory)
+    }
+
+    #[test]
+    fn rules_decide_in_order() {
+        let cases = [
+            ("helm.txt", "helm.txt", false, true),
+            ("*.txt", "tiller/tiller.txt", false, true),
+            ("/*.txt", "tiller/tiller.txt", false, false),
+            ("tiller/*.txt", "tiller/tiller.txt", false, true),
+            ("*/", "rudder", true, true),
+            ("*/", "rudder.txt", false, false),
+            ("cargo/a.txt", "cargo/a.txt", false, true),
+            ("!helm.txt", "helm.txt", false, false),
+            ("!helm.txt", "tiller.txt", false, true),
+            ("*\n!helm.txt", "tiller.txt", false, true),
+            ("# a.txt", "a.txt", false, false),
+            ("", "templates/.dotfile", false, true),
+            ("", "templates/_helpers.tpl", false, false),
+            ("\u{feff}a.txt", "a.txt", false, true),
+        ];
+        for (rules, path, is_directory, expected) in cases {
+            assert_eq!(ignored(rules, path, is_directory), expected, "{rules:?} on {path}");
+        }
+    }
+
+    #[test]
+    fn double_stars_are_refused() {
+        assert_eq!(
+            Rules::parse(b"foo/**/bar").err().as_deref(),
+            Some("double-star (**) syntax is not supported")
+        );
+    }
+}

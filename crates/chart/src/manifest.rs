@@ -1,0 +1,314 @@
+//! From rendered files to manifests and hooks: splitting, reading heads, sorting.
+
+use std::collections::BTreeMap;
+
+use steersman_gotemplate::Str;
+use steersman_yaml::Node;
+
+use crate::gofmt;
+use crate::load::decode::{self, Struct};
+use crate::metadata::base_name;
+use crate::render::Rendered;
+use crate::yaml;
+
+/// Each rendered template's text by its path.
+pub type RenderedFiles = BTreeMap<String, Str>;
+
+/// One document that a chart renders, to be applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The template it comes from.
+    pub path: String,
+    /// The document.
+    pub content: String,
+    /// Its `apiVersion`.
+    pub api_version: String,
+    /// Its `kind`.
+    pub kind: String,
+    /// Its `metadata.name`.
+    pub name: String,
+}
+
+/// A document that is applied at a certain moment of a release's life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hook {
+    /// The document, and where it comes from.
+    pub manifest: Manifest,
+    /// When it is applied.
+    pub events: Vec<HookEvent>,
+    /// Its place among hooks of the same event, lower first. 0 if it says none.
+    pub weight: i64,
+    /// When it is deleted, as written in lower case; Helm knows `before-hook-creation`, `hook-succeeded` and
+    /// `hook-failed`.
+    pub delete_policies: Vec<String>,
+    /// When its logs are shown, as written in lower case; Helm knows `hook-succeeded` and `hook-failed`.
+    pub output_log_policies: Vec<String>,
+}
+
+impl Hook {
+    /// Whether it is one of the chart's tests.
+    pub fn is_test(&self) -> bool {
+        self.events.contains(&HookEvent::Test)
+    }
+}
+
+/// A moment of a release's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as Helm does")]
+pub enum HookEvent {
+    PreInstall,
+    PostInstall,
+    PreDelete,
+    PostDelete,
+    PreUpgrade,
+    PostUpgrade,
+    PreRollback,
+    PostRollback,
+    Test,
+}
+
+impl HookEvent {
+    /// The event's name in the annotation.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PreInstall => "pre-install",
+            Self::PostInstall => "post-install",
+            Self::PreDelete => "pre-delete",
+            Self::PostDelete => "post-delete",
+            Self::PreUpgrade => "pre-upgrade",
+            Self::PostUpgrade => "post-upgrade",
+            Self::PreRollback => "pre-rollback",
+            Self::PostRollback => "post-rollback",
+            Self::Test => "test",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "pre-install" => Self::PreInstall,
+            "post-install" => Self::PostInstall,
+            "pre-delete" => Self::PreDelete,
+            "post-delete" => Self::PostDelete,
+            "pre-upgrade" => Self::PreUpgrade,
+            "post-upgrade" => Self::PostUpgrade,
+            "pre-rollback" => Self::PreRollback,
+            "post-rollback" => Self::PostRollback,
+            "test" | "test-success" => Self::Test,
+            _ => return None,
+        })
+    }
+}
+
+/// The kinds in the order of their installation; others come last, by name.
+pub const INSTALL_ORDER: &[&str] = &[
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+];
+
+/// The kinds in the order of their removal; others come last, by name.
+pub const UNINSTALL_ORDER: &[&str] = &[
+    "APIService",
+    "Ingress",
+    "IngressClass",
+    "Service",
+    "CronJob",
+    "Job",
+    "StatefulSet",
+    "HorizontalPodAutoscaler",
+    "Deployment",
+    "ReplicaSet",
+    "ReplicationController",
+    "Pod",
+    "DaemonSet",
+    "RoleBindingList",
+    "RoleBinding",
+    "RoleList",
+    "Role",
+    "ClusterRoleBindingList",
+    "ClusterRoleBinding",
+    "ClusterRoleList",
+    "ClusterRole",
+    "CustomResourceDefinition",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "ConfigMap",
+    "SecretList",
+    "Secret",
+    "ServiceAccount",
+    "PodDisruptionBudget",
+    "PodSecurityPolicy",
+    "LimitRange",
+    "ResourceQuota",
+    "NetworkPolicy",
+    "Namespace",
+    "PriorityClass",
+];
+
+/// Sorts by the order of kinds; those of one kind keep their order.
+pub fn sort_by_kind<T>(items: &mut [T], order: &[&str], kind: impl Fn(&T) -> &str) {
+    let rank = |item: &T| order.iter().position(|known| *known == kind(item)).unwrap_or(order.len());
+    items.sort_by(|a, b| {
+        let (left, right) = (rank(a), rank(b));
+        let by_name = || if left == order.len() { kind(a).cmp(kind(b)) } else { std::cmp::Ordering::Equal };
+        left.cmp(&right).then_with(by_name)
+    });
+}
+
+/// The documents of a text, as Helm splits it: at lines that begin with three dashes.
+pub fn split(text: &str) -> Vec<&str> {
+    const MARK: &[u8] = b"---";
+    let blank = |c: char| matches!(c, '\t' | '\n' | '\x0C' | '\r' | ' ');
+    let text = gofmt::trim_space(text);
+    let mut documents = Vec::new();
+    let mut rest = text;
+    if text.as_bytes().starts_with(MARK) {
+        rest = text[MARK.len()..].trim_start_matches(blank);
+    }
+    let finder = memchr::memmem::Finder::new(b"\n---");
+    loop {
+        let Some(at) = finder.find(rest.as_bytes()) else {
+            documents.push(rest);
+            break;
+        };
+        let (document, after) = rest.split_at(at);
+        documents.push(document.trim_end_matches(blank));
+        rest = after[1 + MARK.len()..].trim_start_matches(blank);
+    }
+    documents.retain(|document| !document.is_empty());
+    documents.into_iter().map(gofmt::trim_space).collect()
+}
+
+/// Takes the notes out of rendered files: those of the chart, or with `sub_notes` of its subcharts too.
+pub(crate) fn take_notes(mut files: RenderedFiles, chart: &str, sub_notes: bool) -> (RenderedFiles, String) {
+    const SUFFIX: &str = "NOTES.txt";
+    let own = format!("{chart}/templates/{SUFFIX}");
+    let mut notes = Vec::new();
+    files.retain(|path, text| {
+        let is_notes = path.ends_with(SUFFIX);
+        if is_notes && (sub_notes || *path == own) {
+            if !notes.is_empty() {
+                notes.push(b'\n');
+            }
+            notes.extend_from_slice(text);
+        }
+        !is_notes
+    });
+    (files, String::from_utf8_lossy(&notes).into_owned())
+}
+
+/// Splits files into manifests and hooks and sorts both.
+pub(crate) fn sort(files: &RenderedFiles, order: &[&str], rendered: &mut Rendered) -> Result<(), String> {
+    for (path, text) in files {
+        if base_name(path).starts_with('_') {
+            continue;
+        }
+        let text = text.to_str_lossy();
+        for document in split(&text) {
+            let head = Head::read(document.as_bytes())
+                .map_err(|error| format!("YAML parse error on {path}: {error}"))?;
+            classify(path, document, head, rendered);
+        }
+    }
+    sort_by_kind(&mut rendered.manifests, order, |manifest| &manifest.kind);
+    sort_by_kind(&mut rendered.hooks, order, |hook| &hook.manifest.kind);
+    Ok(())
+}
+
+fn classify(path: &str, document: &str, head: Head, rendered: &mut Rendered) {
+    let Head { api_version, kind, name, annotations } = head;
+    let manifest = Manifest { path: path.to_owned(), content: document.to_owned(), api_version, kind, name };
+    let Some(events) = annotations.get("helm.sh/hook") else {
+        rendered.manifests.push(manifest);
+        return;
+    };
+    let lower = |text: &str| gofmt::trim_space(text).to_lowercase();
+    let known: Option<Vec<HookEvent>> =
+        events.split(',').map(|name| HookEvent::parse(&lower(name))).collect();
+    let Some(known) = known else {
+        let events = gofmt::quote(&events.as_str().into());
+        rendered.warnings.push(format!("info: skipping unknown hook: {events}"));
+        return;
+    };
+    let list = |annotation: &str| -> Vec<String> {
+        annotations.get(annotation).map(|text| text.split(',').map(lower).collect()).unwrap_or_default()
+    };
+    rendered.hooks.push(Hook {
+        manifest,
+        events: known,
+        weight: annotations.get("helm.sh/hook-weight").and_then(|text| text.parse().ok()).unwrap_or(0),
+        delete_policies: list("helm.sh/hook-delete-policy"),
+        output_log_policies: list("helm.sh/hook-output-log-policy"),
+    });
+}
+
+/// What is read of every document.
+#[derive(Default)]
+struct Head {
+    api_version: String,
+    kind: String,
+    name: String,
+    annotations: BTreeMap<String, String>,
+}
+
+impl Head {
+    fn read(document: &[u8]) -> Result<Self, String> {
+        const METADATA: Struct = Struct {
+            name: "",
+            go_type: "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }",
+            fields: &["name", "annotations"],
+        };
+        const HEAD: Struct = Struct {
+            name: "SimpleHead",
+            go_type: "releaseutil.SimpleHead",
+            fields: &["apiVersion", "kind", "metadata"],
+        };
+        let document: Node<'_> = yaml::parse(document)?;
+        let mut head = Self::default();
+        decode::run(&document, |decoder, data| {
+            decoder.object(data, &HEAD, |decoder, field, data| match field {
+                "apiVersion" => decoder.string(data, &mut head.api_version),
+                "kind" => decoder.string(data, &mut head.kind),
+                _ => decoder.object(data, &METADATA, |decoder, field, data| match field {
+                    "name" => decoder.string(data, &mut head.name),
+                    _ => decoder.string_map(data, &mut head.annotations),
+                }),
+            });
+        })?;
+        Ok(head)
+    }
+}

@@ -1,0 +1,193 @@
+//! What of a chart can be made ready once and used by many renders: which subcharts take part, their values, their
+//! parsed templates and their schemas.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use steersman_gotemplate::{MissingKey, Set, Str};
+
+use crate::chart::Content;
+use crate::dependencies::{self, NodeId, ROOT, Tree};
+use crate::engine::{self, Host};
+use crate::error::Error;
+use crate::metadata::{Metadata, base_name};
+use crate::values::schema::Schema;
+use crate::values::{FetchSchema, Table, Values};
+
+/// How many sets of values a chart remembers the tree of.
+const REMEMBERED: usize = 8;
+
+/// What a chart keeps between renders.
+#[derive(Default)]
+pub(crate) struct Cache {
+    /// For charts whose subcharts do not depend on values.
+    fixed: OnceLock<Arc<Prepared>>,
+    /// By values, the latest last.
+    recent: Mutex<Vec<(Values, Arc<Prepared>)>>,
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").finish_non_exhaustive()
+    }
+}
+
+/// A chart made ready for values of some shape.
+pub(crate) struct Prepared {
+    /// The charts that take part.
+    pub(crate) tree: Tree,
+    /// What `.Chart` says, by node; `None` for those that do not take part.
+    pub(crate) metadata: Vec<Option<Arc<Metadata>>>,
+    /// The templates, in the order in which they are parsed and executed.
+    pub(crate) templates: Vec<Template>,
+    /// What Helm would have logged.
+    pub(crate) warnings: Vec<String>,
+    lenient: OnceLock<Result<Set<Host>, Arc<ParseFailure>>>,
+    strict: OnceLock<Result<Set<Host>, Arc<ParseFailure>>>,
+    schemas: Vec<OnceLock<Arc<Schema>>>,
+}
+
+/// A template of a chart that takes part.
+#[derive(Debug)]
+pub(crate) struct Template {
+    /// Its path, with the charts it stands in before it.
+    pub(crate) path: String,
+    /// The directory of the templates of its chart.
+    pub(crate) base_path: String,
+    /// Its chart.
+    pub(crate) node: NodeId,
+    /// Its text.
+    pub(crate) text: Str,
+}
+
+impl Template {
+    /// Whether it is only there to be included.
+    pub(crate) fn is_partial(&self) -> bool {
+        base_name(&self.path).starts_with('_')
+    }
+}
+
+/// A template that does not parse.
+#[derive(Debug)]
+pub(crate) struct ParseFailure {
+    /// The path of the file.
+    pub(crate) path: String,
+    /// Go's error.
+    pub(crate) error: steersman_gotemplate::ParseError,
+}
+
+impl Cache {
+    /// The chart made ready for these values, from before if it was.
+    pub(crate) fn prepare(&self, content: &Arc<Content>, values: &Values) -> Result<Arc<Prepared>, Error> {
+        if let Some(prepared) = self.fixed.get() {
+            return Ok(Arc::clone(prepared));
+        }
+        if !dependencies::depends_on_values(content) {
+            let prepared = Arc::new(Prepared::new(content, &Table::new())?);
+            return Ok(Arc::clone(self.fixed.get_or_init(|| prepared)));
+        }
+        {
+            let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, prepared)) = recent.iter().find(|(known, _)| known == values) {
+                return Ok(Arc::clone(prepared));
+            }
+        }
+        let prepared = Arc::new(Prepared::new(content, &values.0)?);
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        // Other values mostly choose the same subcharts: then all that was parsed for those serves.
+        let same = recent.iter().find(|(_, other)| other.tree.same_charts(&prepared.tree));
+        let prepared = same.map_or(prepared, |(_, other)| Arc::clone(other));
+        if recent.len() >= REMEMBERED {
+            recent.remove(0);
+        }
+        recent.push((values.clone(), Arc::clone(&prepared)));
+        Ok(prepared)
+    }
+}
+
+impl Prepared {
+    fn new(content: &Arc<Content>, values: &Table) -> Result<Self, Error> {
+        let mut warnings = content.warnings.clone();
+        let tree = dependencies::process(content, values, &mut warnings)?;
+        let mut templates = BTreeMap::new();
+        let mut metadata = Vec::new();
+        metadata.resize_with(tree.len(), || None);
+        collect(&tree, ROOT, &mut templates, &mut metadata);
+        let mut templates: Vec<Template> = templates.into_values().collect();
+        // Deeper ones first, so that a chart's own definitions come last and win over those of its subcharts.
+        let depth = |template: &Template| template.path.bytes().filter(|b| *b == b'/').count();
+        templates.sort_by(|a, b| depth(b).cmp(&depth(a)).then_with(|| b.path.cmp(&a.path)));
+        let mut schemas = Vec::new();
+        schemas.resize_with(tree.len(), OnceLock::new);
+        Ok(Self {
+            tree,
+            metadata,
+            templates,
+            warnings,
+            lenient: OnceLock::new(),
+            strict: OnceLock::new(),
+            schemas,
+        })
+    }
+
+    /// The parsed templates.
+    pub(crate) fn set(&self, strict: bool) -> Result<&Set<Host>, Arc<ParseFailure>> {
+        let (cell, missing_key) =
+            if strict { (&self.strict, MissingKey::Error) } else { (&self.lenient, MissingKey::Zero) };
+        cell.get_or_init(|| self.parse(missing_key)).as_ref().map_err(Arc::clone)
+    }
+
+    fn parse(&self, missing_key: MissingKey) -> Result<Set<Host>, Arc<ParseFailure>> {
+        let mut set = Set::new(engine::functions()).named(engine::SET_NAME).missing_key(missing_key);
+        for template in &self.templates {
+            if let Err(error) = set.parse(&template.path, &template.text) {
+                return Err(Arc::new(ParseFailure { path: template.path.clone(), error }));
+            }
+        }
+        Ok(set)
+    }
+
+    /// The schema of a chart, if it has one.
+    pub(crate) fn schema(&self, node: NodeId, fetch: Option<&FetchSchema>) -> Option<&Schema> {
+        let text = self.tree.node(node).content.schema.as_ref()?;
+        let cell = self.schemas.get(node)?;
+        Some(cell.get_or_init(|| Arc::new(Schema::compile(text, fetch))))
+    }
+
+    /// The text of a template's file.
+    pub(crate) fn source(&self, path: &str) -> Option<&Str> {
+        self.templates.iter().find(|template| template.path == path).map(|template| &template.text)
+    }
+}
+
+/// Adds the templates of a chart and its subcharts; of those with the same path the last one stays.
+fn collect(
+    tree: &Tree,
+    id: NodeId,
+    templates: &mut BTreeMap<String, Template>,
+    metadata: &mut [Option<Arc<Metadata>>],
+) {
+    let node = tree.node(id);
+    for child in &node.children {
+        collect(tree, *child, templates, metadata);
+    }
+    if let Some(slot) = metadata.get_mut(id) {
+        *slot = Some(Arc::new(tree.metadata(id)));
+    }
+    let chart_path = tree.full_path(id);
+    let is_library = node.content.metadata.is_library();
+    for file in &node.content.templates {
+        if is_library && !base_name(&file.name).starts_with('_') {
+            continue;
+        }
+        let path = format!("{chart_path}/{}", file.name);
+        let template = Template {
+            path: path.clone(),
+            base_path: format!("{chart_path}/templates"),
+            node: id,
+            text: file.data.clone(),
+        };
+        templates.insert(path, template);
+    }
+}

@@ -1,0 +1,182 @@
+//! A render from start to end: dependencies, values, schema, templates, manifests.
+
+use crate::capabilities::Capabilities;
+use crate::chart::{Chart, Crd};
+use crate::dependencies::ROOT;
+use crate::engine;
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::manifest::{self, Hook, Manifest, RenderedFiles};
+use crate::prepare::Prepared;
+use crate::values::coalesce::{self, Nulls};
+use crate::values::{Data, FetchSchema, MAX_DEPTH, Table, Values, from_map, schema, to_map};
+use crate::version;
+
+/// What `.Release` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The release's name. `release-name` by default, as in `helm template`.
+    pub name: String,
+    /// The namespace it goes to. `default` by default.
+    pub namespace: String,
+    /// How many times it was installed or upgraded, this time included. 1 by default.
+    pub revision: i64,
+    /// Whether this is an upgrade or a rollback, and not an install. False by default.
+    pub is_upgrade: bool,
+}
+
+impl Default for Release {
+    fn default() -> Self {
+        Self { name: "release-name".into(), namespace: "default".into(), revision: 1, is_upgrade: false }
+    }
+}
+
+/// How to render.
+#[derive(Clone, Debug, Default)]
+pub struct RenderOptions {
+    /// What `.Release` says.
+    pub release: Release,
+    /// What `.Capabilities` says. By default what Helm assumes without a cluster.
+    pub capabilities: Capabilities,
+    /// Whether a missing key ends the render. False by default: it then is nothing.
+    pub strict: bool,
+    /// Whether `required` and `fail` let the render go on, and `lookup` finds nothing. False by default.
+    pub lint: bool,
+    /// Whether values.schema.json is not looked at. False by default.
+    pub skip_schema_validation: bool,
+    /// How schemas that a values.schema.json refers to by URL are fetched; what was fetched is kept with the chart.
+    /// `None` by default: such a reference fails.
+    pub fetch_schema: Option<FetchSchema>,
+    /// Whether the notes of subcharts come with those of the chart. False by default.
+    pub sub_notes: bool,
+}
+
+/// What a chart gives for some values.
+#[derive(Clone, Debug, Default)]
+pub struct Rendered {
+    /// The manifests in the order of their installation.
+    pub manifests: Vec<Manifest>,
+    /// The hooks, in the order of their kinds.
+    pub hooks: Vec<Hook>,
+    /// The text of NOTES.txt; empty if there is none.
+    pub notes: String,
+    /// The custom resource definitions in `crds/` of the chart and the subcharts that take part.
+    pub crds: Vec<Crd>,
+    /// The values that templates saw: those given, over those of the chart and its subcharts.
+    pub values: Values,
+    /// What Helm would have logged.
+    pub warnings: Vec<String>,
+}
+
+impl Chart {
+    /// Renders the chart with these values, from dependencies to sorted manifests.
+    ///
+    /// The chart can be rendered any number of times, by several threads at once; what one render parses serves the next
+    /// ones.
+    pub fn render(
+        &self,
+        values: &Values,
+        options: &RenderOptions,
+        environment: impl Environment + 'static,
+    ) -> Result<Rendered, Error> {
+        let mut rendered = Rendered::default();
+        let prepared = self.cache().prepare(self.content(), values)?;
+        let files = self.render_prepared(&prepared, values, options, Box::new(environment), &mut rendered)?;
+        let (files, notes) = manifest::take_notes(files, self.name(), options.sub_notes);
+        rendered.notes = notes;
+        manifest::sort(&files, manifest::INSTALL_ORDER, &mut rendered)
+            .map_err(|message| Error::Manifest { message, files })?;
+        rendered.crds = crds(&prepared, ROOT);
+        Ok(rendered)
+    }
+
+    /// Renders the templates alone: each file's text by its path, partials left out. No schema is looked at, and the
+    /// text need not be YAML.
+    pub fn render_files(
+        &self,
+        values: &Values,
+        options: &RenderOptions,
+        environment: impl Environment + 'static,
+    ) -> Result<RenderedFiles, Error> {
+        let prepared = self.cache().prepare(self.content(), values)?;
+        let options = RenderOptions { skip_schema_validation: true, ..options.clone() };
+        self.render_prepared(&prepared, values, &options, Box::new(environment), &mut Rendered::default())
+    }
+
+    /// The values that templates would see: those given, over those of the chart and its subcharts.
+    pub fn compute_values(&self, values: &Values) -> Result<Values, Error> {
+        let prepared = self.cache().prepare(self.content(), values)?;
+        let computed = to_map(&values.0);
+        coalesce::coalesce(prepared.tree.at(ROOT), &computed, Nulls::Delete, &mut Vec::new())?;
+        Ok(Values(from_map(&computed, MAX_DEPTH)))
+    }
+
+    fn render_prepared(
+        &self,
+        prepared: &Prepared,
+        values: &Values,
+        options: &RenderOptions,
+        environment: Box<dyn Environment>,
+        rendered: &mut Rendered,
+    ) -> Result<RenderedFiles, Error> {
+        let mut warnings = prepared.warnings.clone();
+        let values = to_map(&values.0);
+        coalesce::coalesce(prepared.tree.at(ROOT), &values, Nulls::Delete, &mut warnings)?;
+        let computed: Table = from_map(&values, MAX_DEPTH);
+        if !options.skip_schema_validation {
+            schema::validate(prepared, &computed, options.fetch_schema.as_ref(), &mut warnings)?;
+        }
+        rendered.values = Values(computed);
+        self.check_kube_version(&options.capabilities)?;
+        let files = engine::render(prepared, &values, options, environment, &mut warnings);
+        deduplicate(&mut warnings);
+        rendered.warnings = warnings;
+        files
+    }
+
+    fn check_kube_version(&self, capabilities: &Capabilities) -> Result<(), Error> {
+        let wanted = &self.metadata().kube_version;
+        let actual = &capabilities.kube_version.version;
+        if wanted.is_empty() || version::is_compatible(wanted, actual) {
+            return Ok(());
+        }
+        Err(Error::Incompatible(format!(
+            "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {actual}"
+        )))
+    }
+}
+
+/// The definitions of a chart and then those of its subcharts.
+fn crds(prepared: &Prepared, id: usize) -> Vec<Crd> {
+    let node = prepared.tree.node(id);
+    let path = prepared.tree.full_path(id);
+    let own = node.content.files.iter().filter(|file| is_crd(&file.name));
+    let mut crds: Vec<Crd> =
+        own.map(|file| Crd { path: format!("{path}/{}", file.name), data: file.data.clone() }).collect();
+    for child in &node.children {
+        crds.extend(self::crds(prepared, *child));
+    }
+    crds
+}
+
+fn is_crd(name: &str) -> bool {
+    let extension = crate::load::extension(name);
+    name.starts_with("crds/")
+        && [".yaml", ".yml", ".json"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// Helm coalesces several times and logs the same each time.
+fn deduplicate(warnings: &mut Vec<String>) {
+    let mut seen = std::collections::HashSet::new();
+    warnings.retain(|warning| seen.insert(warning.clone()));
+}
+
+impl From<Data> for Values {
+    /// A table as values; anything else has none.
+    fn from(data: Data) -> Self {
+        match data {
+            Data::Table(table) => Self(table),
+            _ => Self::default(),
+        }
+    }
+}

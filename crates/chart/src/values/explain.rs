@@ -1,0 +1,732 @@
+//! Why values do not meet a schema, in the words and the order of the validator that Helm uses.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value as Json};
+
+use super::schema::ADDRESS;
+use crate::gofmt;
+
+/// How deep schemas may refer to each other on one value.
+const MAX_DEPTH: usize = 200;
+
+/// A schema and what it refers to.
+pub(super) struct Documents {
+    root: Json,
+    others: HashMap<String, Json>,
+    draft: u16,
+}
+
+impl Documents {
+    pub(super) fn new(root: Json, others: HashMap<String, Json>) -> Self {
+        let draft = match root.get("$schema").and_then(Json::as_str) {
+            Some(url) if url.contains("draft-04") => 4,
+            Some(url) if url.contains("draft-06") => 6,
+            Some(url) if url.contains("draft-07") => 7,
+            Some(url) if url.contains("2019-09") => 2019,
+            _ => 2020,
+        };
+        Self { root, others, draft }
+    }
+
+    /// The schema that a reference names, and the document it stands in.
+    fn resolve<'a>(&'a self, document: &'a Json, reference: &str) -> Option<(&'a Json, &'a Json)> {
+        let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let document = match address {
+            "" => document,
+            ADDRESS => &self.root,
+            url => self.others.get(url).or_else(|| find_by(document, &["$id", "id"], url))?,
+        };
+        let fragment = percent_decode(fragment);
+        if fragment.is_empty() {
+            return Some((document, document));
+        }
+        if fragment.starts_with('/') {
+            return Some((document, document.pointer(&fragment)?));
+        }
+        let anchored = find_by(document, &["$anchor", "$dynamicAnchor"], &fragment)
+            .or_else(|| find_by(document, &["$id", "id"], &format!("#{fragment}")))?;
+        Some((document, anchored))
+    }
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match (first, code.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            (byte, _) => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The first subschema that has this text under one of these keys.
+fn find_by<'a>(schema: &'a Json, keys: &[&str], text: &str) -> Option<&'a Json> {
+    match schema {
+        Json::Object(entries) => {
+            if keys.iter().any(|key| entries.get(*key).and_then(Json::as_str) == Some(text)) {
+                return Some(schema);
+            }
+            entries.values().find_map(|inner| find_by(inner, keys, text))
+        }
+        Json::Array(items) => items.iter().find_map(|inner| find_by(inner, keys, text)),
+        _ => None,
+    }
+}
+
+/// The reasons, one line each with further ones indented below it; `None` if none was found.
+pub(super) fn explain(documents: &Documents, values: &Json) -> Option<String> {
+    let checker = Checker { documents, document: &documents.root, depth: 0 };
+    let failure = checker.check(&documents.root, values, "")?;
+    let mut text = String::new();
+    let causes = if failure.kind == Kind::Group { failure.causes } else { vec![failure] };
+    for cause in &causes {
+        cause.print(1, &mut text);
+    }
+    Some(text.trim_start_matches('\n').to_owned())
+}
+
+/// A reason.
+struct Failure {
+    /// The JSON pointer of the value.
+    at: String,
+    message: String,
+    kind: Kind,
+    causes: Vec<Failure>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// Several reasons for one value.
+    Group,
+    /// A reason behind a reference.
+    Reference,
+}
+
+impl Failure {
+    fn print(&self, indent: usize, text: &mut String) {
+        let mut inner = indent;
+        // A reference to a schema that failed for one reason is not worth a line.
+        if self.kind != Kind::Reference || self.causes.len() != 1 {
+            let spaces = "  ".repeat(indent - 1);
+            text.push_str(&format!("\n{spaces}- at {}: {}", quote(&self.at), self.message));
+            inner += 1;
+        }
+        for cause in &self.causes {
+            cause.print(inner, text);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Checker<'a> {
+    documents: &'a Documents,
+    /// The document that references without an address point into.
+    document: &'a Json,
+    depth: usize,
+}
+
+impl<'a> Checker<'a> {
+    fn check(mut self, schema: &'a Json, value: &Json, at: &str) -> Option<Failure> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return None;
+        }
+        let fail =
+            |message: String| Failure { at: at.to_owned(), message, kind: Kind::Plain, causes: Vec::new() };
+        let schema = match schema {
+            Json::Bool(false) => return Some(fail("false schema".into())),
+            Json::Object(schema) => schema,
+            _ => return None,
+        };
+        if let Some(message) = self.at_once(schema, value) {
+            return Some(fail(message));
+        }
+        let mut failures = Vec::new();
+        if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
+            let failure = self.reference(reference, value, at);
+            if self.documents.draft < 2019 {
+                return failure;
+            }
+            failures.extend(failure);
+        }
+        match value {
+            Json::Object(object) => self.object(schema, object, at, &mut failures),
+            Json::Array(items) => self.array(schema, items, at, &mut failures),
+            Json::String(text) => {
+                string(schema, text).into_iter().for_each(|message| failures.push(fail(message)));
+            }
+            Json::Number(number) => {
+                let number = number.as_f64().unwrap_or_default();
+                self.number(schema, number).into_iter().for_each(|message| failures.push(fail(message)));
+            }
+            _ => {}
+        }
+        if self.documents.draft >= 2019 {
+            for keyword in ["$recursiveRef", "$dynamicRef"] {
+                if let Some(reference) = schema.get(keyword).and_then(Json::as_str) {
+                    failures.extend(self.reference(reference, value, at));
+                }
+            }
+        }
+        self.conditions(schema, value, at, &mut failures);
+        if self.documents.draft >= 2019 {
+            self.unevaluated(schema, value, at, &mut failures);
+        }
+        match failures.len() {
+            0 | 1 => failures.pop(),
+            _ => Some(Failure {
+                at: at.to_owned(),
+                message: "validation failed".into(),
+                kind: Kind::Group,
+                causes: failures,
+            }),
+        }
+    }
+
+    /// What is checked first, and hides all that would be checked after it.
+    fn at_once(&self, schema: &Map<String, Json>, value: &Json) -> Option<String> {
+        if let Some(wanted) = schema.get("type") {
+            let wanted: Vec<&str> = match wanted {
+                Json::String(one) => vec![one],
+                Json::Array(many) => many.iter().filter_map(Json::as_str).collect(),
+                _ => Vec::new(),
+            };
+            let got = type_of(value);
+            let fits = wanted.contains(&got) || (wanted.contains(&"integer") && is_integer(value));
+            if !wanted.is_empty() && !fits {
+                const ORDER: [&str; 7] =
+                    ["null", "boolean", "number", "integer", "string", "array", "object"];
+                let wanted: Vec<&str> = ORDER.into_iter().filter(|name| wanted.contains(name)).collect();
+                return Some(format!("got {got}, want {}", wanted.join(" or ")));
+            }
+        }
+        if let Some(wanted) = schema.get("const")
+            && self.documents.draft > 4
+            && !equal(value, wanted)
+        {
+            return Some(match wanted {
+                Json::Array(_) | Json::Object(_) => "'const' failed".into(),
+                wanted => format!("value must be {}", display(wanted)),
+            });
+        }
+        if let Some(Json::Array(wanted)) = schema.get("enum")
+            && !wanted.iter().any(|item| equal(value, item))
+        {
+            let shown: Vec<String> = wanted.iter().map(display).collect();
+            return Some(match shown.as_slice() {
+                _ if wanted.iter().any(|item| item.is_array() || item.is_object()) => "'enum' failed".into(),
+                [one] => format!("value must be {one}"),
+                many => format!("value must be one of {}", many.join(", ")),
+            });
+        }
+        if let (Some(Json::String(format)), Json::String(text)) = (schema.get("format"), value)
+            && self.documents.draft < 2019
+            && let Some(why) = format_problem(format, text)
+        {
+            return Some(format!("{} is not valid {format}: {why}", quote(text)));
+        }
+        None
+    }
+
+    fn reference(self, reference: &str, value: &Json, at: &str) -> Option<Failure> {
+        let (document, schema) = self.documents.resolve(self.document, reference)?;
+        let failure = Self { document, ..self }.check(schema, value, at)?;
+        let causes = if failure.kind == Kind::Group { failure.causes } else { vec![failure] };
+        Some(Failure {
+            at: at.to_owned(),
+            message: "validation failed".into(),
+            kind: Kind::Reference,
+            causes,
+        })
+    }
+
+    fn object(
+        self,
+        schema: &'a Map<String, Json>,
+        object: &Map<String, Json>,
+        at: &str,
+        failures: &mut Vec<Failure>,
+    ) {
+        let draft = self.documents.draft;
+        let mut fail = |message: String, causes: Vec<Failure>| {
+            failures.push(Failure { at: at.to_owned(), message, kind: Kind::Plain, causes });
+        };
+        let size = object.len() as u64;
+        if let Some(wanted) = count(schema, "minProperties").filter(|wanted| size < *wanted) {
+            fail(format!("minProperties: got {}, want {}", grouped(size), grouped(wanted)), Vec::new());
+        }
+        if let Some(wanted) = count(schema, "maxProperties").filter(|wanted| size > *wanted) {
+            fail(format!("maxProperties: got {}, want {}", grouped(size), grouped(wanted)), Vec::new());
+        }
+        let missing = |wanted: &Json| -> Vec<String> {
+            let names = wanted.as_array().into_iter().flatten().filter_map(Json::as_str);
+            names.filter(|name| !object.contains_key(*name)).map(quote).collect()
+        };
+        if let Some(required) = schema.get("required") {
+            match missing(required).as_slice() {
+                [] => {}
+                [one] => fail(format!("missing property {one}"), Vec::new()),
+                many => fail(format!("missing properties {}", many.join(", ")), Vec::new()),
+            }
+        }
+        for (name, dependency) in
+            entries(schema, "dependencies").filter(|(name, _)| object.contains_key(*name))
+        {
+            if dependency.is_array() {
+                let missing = missing(dependency);
+                if !missing.is_empty() {
+                    fail(
+                        format!("properties {} required, if {} exists", missing.join(", "), quote(name)),
+                        Vec::new(),
+                    );
+                }
+            } else {
+                let whole = Json::Object(object.clone());
+                failures_of(self.check(dependency, &whole, at), &mut fail);
+            }
+        }
+        let patterns: Vec<(regex::Regex, &Json)> = entries(schema, "patternProperties")
+            .filter_map(|(pattern, schema)| Some((regex::Regex::new(pattern).ok()?, schema)))
+            .collect();
+        let properties = schema.get("properties").and_then(Json::as_object);
+        let mut additional = Vec::new();
+        let mut found = Vec::new();
+        for (name, value) in object {
+            let inner = child(at, name);
+            let mut known = false;
+            if let Some(schema) = properties.and_then(|properties| properties.get(name)) {
+                known = true;
+                found.extend(self.check(schema, value, &inner));
+            }
+            for (_, schema) in patterns.iter().filter(|(pattern, _)| pattern.is_match(name)) {
+                known = true;
+                found.extend(self.check(schema, value, &inner));
+            }
+            match schema.get("additionalProperties") {
+                _ if known => {}
+                Some(Json::Bool(false)) => additional.push(quote(name)),
+                Some(schema) => found.extend(self.check(schema, value, &inner)),
+                None => {}
+            }
+        }
+        failures.append(&mut found);
+        let mut fail = |message: String, causes: Vec<Failure>| {
+            failures.push(Failure { at: at.to_owned(), message, kind: Kind::Plain, causes });
+        };
+        if !additional.is_empty() {
+            fail(format!("additional properties {} not allowed", additional.join(", ")), Vec::new());
+        }
+        if draft == 4 {
+            return;
+        }
+        if let Some(names) = schema.get("propertyNames") {
+            for name in object.keys() {
+                if let Some(failure) = self.check(names, &Json::String(name.clone()), "") {
+                    let causes = if failure.kind == Kind::Group { failure.causes } else { vec![failure] };
+                    fail(format!("invalid propertyName {}", quote(name)), causes);
+                }
+            }
+        }
+        if draft == 6 {
+            return;
+        }
+        for (name, required) in
+            entries(schema, "dependentRequired").filter(|(name, _)| object.contains_key(*name))
+        {
+            let missing = missing(required);
+            if !missing.is_empty() {
+                fail(
+                    format!("properties {} required, if {} exists", missing.join(", "), quote(name)),
+                    Vec::new(),
+                );
+            }
+        }
+        let whole = Json::Object(object.clone());
+        for (_, schema) in entries(schema, "dependentSchemas").filter(|(name, _)| object.contains_key(*name))
+        {
+            failures.extend(self.check(schema, &whole, at));
+        }
+    }
+
+    fn array(self, schema: &'a Map<String, Json>, items: &[Json], at: &str, failures: &mut Vec<Failure>) {
+        let plain = |message: String, causes: Vec<Failure>| Failure {
+            at: at.to_owned(),
+            message,
+            kind: Kind::Plain,
+            causes,
+        };
+        let size = items.len() as u64;
+        if let Some(wanted) = count(schema, "minItems").filter(|wanted| size < *wanted) {
+            failures.push(plain(
+                format!("minItems: got {}, want {}", grouped(size), grouped(wanted)),
+                Vec::new(),
+            ));
+        }
+        if let Some(wanted) = count(schema, "maxItems").filter(|wanted| size > *wanted) {
+            failures.push(plain(
+                format!("maxItems: got {}, want {}", grouped(size), grouped(wanted)),
+                Vec::new(),
+            ));
+        }
+        if schema.get("uniqueItems") == Some(&Json::Bool(true))
+            && let Some((first, second)) = duplicates(items)
+        {
+            failures.push(plain(format!("items at {first} and {second} are equal"), Vec::new()));
+        }
+        let indexed = |from: usize| items.iter().enumerate().skip(from);
+        let prefix_keyword = if self.documents.draft < 2020 { "items" } else { "prefixItems" };
+        let rest_keyword = if self.documents.draft < 2020 { "additionalItems" } else { "items" };
+        let prefix = schema.get(prefix_keyword).and_then(Json::as_array);
+        let mut evaluated = 0;
+        if let Some(prefix) = prefix {
+            for ((index, item), schema) in indexed(0).zip(prefix) {
+                failures.extend(self.check(schema, item, &child(at, &index.to_string())));
+                evaluated = index + 1;
+            }
+        } else if self.documents.draft < 2020
+            && let Some(schema) = schema.get("items")
+        {
+            for (index, item) in indexed(0) {
+                failures.extend(self.check(schema, item, &child(at, &index.to_string())));
+            }
+            evaluated = items.len();
+        }
+        match schema.get(rest_keyword) {
+            Some(Json::Bool(false)) if self.documents.draft < 2020 && evaluated != items.len() => {
+                let count = items.len() - evaluated;
+                failures.push(plain(format!("last {count} additionalItem(s) not allowed"), Vec::new()));
+            }
+            Some(schema) if !schema.is_array() => {
+                for (index, item) in indexed(evaluated) {
+                    failures.extend(self.check(schema, item, &child(at, &index.to_string())));
+                }
+            }
+            _ => {}
+        }
+        if let Some(contains) = schema.get("contains").filter(|_| self.documents.draft > 4) {
+            let mut causes = Vec::new();
+            let mut matched = Vec::new();
+            for (index, item) in indexed(0) {
+                match self.check(contains, item, &child(at, &index.to_string())) {
+                    Some(failure) => causes.push(failure),
+                    None => matched.push(index.to_string()),
+                }
+            }
+            let found = matched.len() as u64;
+            let places = matched.join(" ");
+            match count(schema, "minContains").filter(|_| self.documents.draft >= 2019) {
+                Some(wanted) if found < wanted && found == 0 => failures.push(plain(
+                    format!(
+                        "min {} items required to match contains schema, but none matched",
+                        grouped(wanted)
+                    ),
+                    causes,
+                )),
+                Some(wanted) if found < wanted => failures.push(plain(
+                    format!(
+                        "min {} items required to match contains schema, but matched {} items at {places}",
+                        grouped(wanted),
+                        grouped(found)
+                    ),
+                    causes,
+                )),
+                None if found == 0 => failures.push(plain("no items match contains schema".into(), causes)),
+                _ => {}
+            }
+            if let Some(wanted) = count(schema, "maxContains").filter(|wanted| found > *wanted) {
+                failures.push(plain(
+                    format!(
+                        "max {} items required to match contains schema, but matched {} items at {places}",
+                        grouped(wanted),
+                        grouped(found)
+                    ),
+                    Vec::new(),
+                ));
+            }
+        }
+    }
+
+    fn number(&self, schema: &Map<String, Json>, got: f64) -> Vec<String> {
+        let limit = |keyword: &str| schema.get(keyword).and_then(Json::as_f64);
+        let strict = |keyword: &str| schema.get(keyword) == Some(&Json::Bool(true));
+        let mut messages = Vec::new();
+        let mut check = |keyword: &str, wanted: Option<f64>, fits: &dyn Fn(f64) -> bool| {
+            if let Some(wanted) = wanted.filter(|wanted| !fits(*wanted)) {
+                messages.push(format!("{keyword}: got {}, want {}", float(got), float(wanted)));
+            }
+        };
+        // In draft 4 the exclusive bounds are flags beside the inclusive ones.
+        let (exclusive_minimum, minimum) = if strict("exclusiveMinimum") {
+            (limit("minimum"), None)
+        } else {
+            (limit("exclusiveMinimum"), limit("minimum"))
+        };
+        let (exclusive_maximum, maximum) = if strict("exclusiveMaximum") {
+            (limit("maximum"), None)
+        } else {
+            (limit("exclusiveMaximum"), limit("maximum"))
+        };
+        check("minimum", minimum, &|wanted| got >= wanted);
+        check("maximum", maximum, &|wanted| got <= wanted);
+        check("exclusiveMinimum", exclusive_minimum, &|wanted| got > wanted);
+        check("exclusiveMaximum", exclusive_maximum, &|wanted| got < wanted);
+        check("multipleOf", limit("multipleOf"), &|wanted| {
+            let quotient = got / wanted;
+            (quotient - quotient.round()).abs() < 1e-9
+        });
+        messages
+    }
+
+    fn conditions(self, schema: &'a Map<String, Json>, value: &Json, at: &str, failures: &mut Vec<Failure>) {
+        let plain = |message: String, causes: Vec<Failure>| Failure {
+            at: at.to_owned(),
+            message,
+            kind: Kind::Plain,
+            causes,
+        };
+        let check = |schema: &'a Json| self.check(schema, value, at);
+        let all = |keyword: &str| schema.get(keyword).and_then(Json::as_array).filter(|all| !all.is_empty());
+        if let Some(not) = schema.get("not")
+            && check(not).is_none()
+        {
+            failures.push(plain("'not' failed".into(), Vec::new()));
+        }
+        if let Some(schemas) = all("allOf") {
+            let causes: Vec<Failure> = schemas.iter().filter_map(check).collect();
+            if !causes.is_empty() {
+                failures.push(plain("'allOf' failed".into(), causes));
+            }
+        }
+        if let Some(schemas) = all("anyOf") {
+            let causes: Option<Vec<Failure>> = schemas.iter().map(check).collect();
+            failures.extend(causes.map(|causes| plain("'anyOf' failed".into(), causes)));
+        }
+        if let Some(schemas) = all("oneOf") {
+            let outcomes: Vec<Option<Failure>> = schemas.iter().map(check).collect();
+            let matched: Vec<usize> = outcomes
+                .iter()
+                .enumerate()
+                .filter(|(_, failure)| failure.is_none())
+                .map(|(index, _)| index)
+                .collect();
+            match matched.as_slice() {
+                [] => failures.push(plain(
+                    "'oneOf' failed, none matched".into(),
+                    outcomes.into_iter().flatten().collect(),
+                )),
+                [first, second, ..] => failures
+                    .push(plain(format!("'oneOf' failed, subschemas {first}, {second} matched"), Vec::new())),
+                [_] => {}
+            }
+        }
+        if let Some(condition) = schema.get("if").filter(|_| self.documents.draft >= 7) {
+            let branch = if check(condition).is_none() { "then" } else { "else" };
+            failures.extend(schema.get(branch).and_then(check));
+        }
+    }
+
+    fn unevaluated(self, schema: &'a Map<String, Json>, value: &Json, at: &str, failures: &mut Vec<Failure>) {
+        if let (Some(rest), Json::Object(object)) = (schema.get("unevaluatedProperties"), value) {
+            for (name, value) in object {
+                if !self.evaluates(schema, object, name, 0) {
+                    failures.extend(self.check(rest, value, &child(at, name)));
+                }
+            }
+        }
+        if let (Some(rest), Json::Array(items)) = (schema.get("unevaluatedItems"), value) {
+            let everything = schema.contains_key("items") && self.documents.draft >= 2020;
+            let prefix = schema.get("prefixItems").and_then(Json::as_array).map_or(0, Vec::len);
+            for (index, item) in items.iter().enumerate().skip(if everything { items.len() } else { prefix })
+            {
+                failures.extend(self.check(rest, item, &child(at, &index.to_string())));
+            }
+        }
+    }
+
+    /// Whether a keyword of the schema, or of one that applies in its place, looks at this property.
+    fn evaluates(
+        self,
+        schema: &'a Map<String, Json>,
+        object: &Map<String, Json>,
+        name: &str,
+        depth: usize,
+    ) -> bool {
+        if depth > MAX_DEPTH {
+            return false;
+        }
+        if entries(schema, "properties").any(|(known, _)| known == name)
+            || schema.contains_key("additionalProperties")
+        {
+            return true;
+        }
+        let matches = |pattern: &str| regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(name));
+        if entries(schema, "patternProperties").any(|(pattern, _)| matches(pattern)) {
+            return true;
+        }
+        let whole = Json::Object(object.clone());
+        let applies = |inner: &'a Json| match inner.as_object() {
+            Some(fields) => {
+                self.check(inner, &whole, "").is_none()
+                    && (fields.contains_key("unevaluatedProperties")
+                        || self.evaluates(fields, object, name, depth + 1))
+            }
+            None => false,
+        };
+        let lists = ["allOf", "anyOf", "oneOf"];
+        let listed = lists.iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
+        let single = ["if", "then", "else"].iter().filter_map(|keyword| schema.get(*keyword));
+        let referred = ["$ref", "$recursiveRef", "$dynamicRef"]
+            .iter()
+            .filter_map(|keyword| schema.get(*keyword)?.as_str())
+            .filter_map(|reference| self.documents.resolve(self.document, reference))
+            .map(|(_, schema)| schema);
+        let dependent = entries(schema, "dependentSchemas")
+            .filter(|(name, _)| object.contains_key(*name))
+            .map(|(_, schema)| schema);
+        listed.chain(single).chain(referred).chain(dependent).any(applies)
+    }
+}
+
+fn failures_of(failure: Option<Failure>, fail: &mut impl FnMut(String, Vec<Failure>)) {
+    if let Some(failure) = failure {
+        fail(failure.message, failure.causes);
+    }
+}
+
+fn string(schema: &Map<String, Json>, text: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    let size = text.chars().count() as u64;
+    if let Some(wanted) = count(schema, "minLength").filter(|wanted| size < *wanted) {
+        messages.push(format!("minLength: got {}, want {}", grouped(size), grouped(wanted)));
+    }
+    if let Some(wanted) = count(schema, "maxLength").filter(|wanted| size > *wanted) {
+        messages.push(format!("maxLength: got {}, want {}", grouped(size), grouped(wanted)));
+    }
+    if let Some(pattern) = schema.get("pattern").and_then(Json::as_str)
+        && regex::Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text))
+    {
+        messages.push(format!("{} does not match pattern {}", quote(text), quote(pattern)));
+    }
+    messages
+}
+
+/// What is wrong with a text that should have a format.
+fn format_problem(format: &str, text: &str) -> Option<&'static str> {
+    match format {
+        "uri" | "iri" if !text.contains(':') => Some("relative url"),
+        "email" if !text.contains('@') => Some("missing @"),
+        _ => None,
+    }
+}
+
+fn entries<'a>(schema: &'a Map<String, Json>, keyword: &str) -> impl Iterator<Item = (&'a String, &'a Json)> {
+    schema.get(keyword).and_then(Json::as_object).into_iter().flatten()
+}
+
+fn count(schema: &Map<String, Json>, keyword: &str) -> Option<u64> {
+    let number = schema.get(keyword)?;
+    // 3.0 counts as 3.
+    number.as_u64().or_else(|| number.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0).map(|n| n as u64))
+}
+
+fn child(at: &str, token: &str) -> String {
+    format!("{at}/{}", token.replace('~', "~0").replace('/', "~1"))
+}
+
+fn type_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    }
+}
+
+fn is_integer(value: &Json) -> bool {
+    value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn equal(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+fn duplicates(items: &[Json]) -> Option<(usize, usize)> {
+    let mut numbered = items.iter().enumerate();
+    while let Some((first, item)) = numbered.next() {
+        if let Some((second, _)) = numbered.clone().find(|(_, other)| equal(item, other)) {
+            return Some((first, second));
+        }
+    }
+    None
+}
+
+fn display(value: &Json) -> String {
+    match value {
+        Json::Null => "<nil>".into(),
+        Json::String(text) => quote(text),
+        Json::Array(_) | Json::Object(_) => "value".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Go's quoting, with single quotes outside.
+fn quote(text: impl AsRef<str>) -> String {
+    let quoted = gofmt::quote(&text.as_ref().into());
+    let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    format!("'{}'", inner.replace("\\\"", "\"").replace('\'', "\\'"))
+}
+
+/// A whole number in English: with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number in English: large and small ones as powers of ten.
+fn float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if number != 0.0 && !(-4..6).contains(&exponent) {
+        const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+        let sign = if exponent < 0 { "⁻" } else { "" };
+        let digits = format!("{:02}", exponent.unsigned_abs());
+        let raised: String = digits
+            .bytes()
+            .filter_map(|digit| SUPERSCRIPT.get(usize::from(digit.wrapping_sub(b'0'))))
+            .collect();
+        return format!("{mantissa}×10{sign}{raised}");
+    }
+    let plain = format!("{}", number.abs());
+    let (whole, fraction) = plain.split_once('.').map_or((plain.as_str(), None), |(w, f)| (w, Some(f)));
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), grouped);
+    let sign = if number < 0.0 { "-" } else { "" };
+    fraction.map_or_else(|| format!("{sign}{whole}"), |fraction| format!("{sign}{whole}.{fraction}"))
+}

@@ -1,0 +1,93 @@
+//! Values: files, the `--set` family, and how they come together with a chart's own.
+
+pub(crate) mod coalesce;
+mod data;
+mod explain;
+mod go_list;
+mod literal;
+mod options;
+pub(crate) mod schema;
+mod strvals;
+
+pub use data::{Data, Table};
+pub(crate) use data::{MAX_DEPTH, from_map, table_to_json, to_map};
+pub use options::{ReadFile, ValueOptions};
+pub use schema::FetchSchema;
+
+use crate::error::Error;
+use crate::yaml;
+
+/// A table of values to render a chart with. Plain data that can be shared between threads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values(pub Table);
+
+impl Values {
+    /// No values: the chart's own serve.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The values in a YAML file, as `-f` reads it.
+    pub fn from_yaml(text: &[u8]) -> Result<Self, Error> {
+        yaml::values(text).map(Self).map_err(Error::Values)
+    }
+
+    /// The values in a JSON object; anything else has none.
+    pub fn from_json(json: serde_json::Value) -> Self {
+        match Data::from(json) {
+            Data::Table(table) => Self(table),
+            _ => Self::default(),
+        }
+    }
+
+    /// The values as a JSON object.
+    pub fn to_json(&self) -> serde_json::Value {
+        table_to_json(&self.0)
+    }
+
+    /// The values as YAML, as Helm writes them.
+    pub fn to_yaml(&self) -> String {
+        yaml::to_string(&Data::Table(self.0.clone()))
+    }
+
+    /// Lays the values of another file over these: tables merge, all else is replaced, null stays null.
+    pub fn merge(&mut self, over: Values) {
+        merge_tables(&mut self.0, over.0);
+    }
+
+    /// Sets as `--set` does: `a.b=1,list={x,y},c[0].d=true`.
+    pub fn set(&mut self, expression: &str) -> Result<(), Error> {
+        strvals::parse(expression, &mut self.0).map_err(Error::Values)
+    }
+
+    /// Sets as `--set-string` does: as `--set`, and every value is a string.
+    pub fn set_string(&mut self, expression: &str) -> Result<(), Error> {
+        strvals::parse_string(expression, &mut self.0).map_err(Error::Values)
+    }
+
+    /// Sets as `--set-json` does: every value is JSON.
+    pub fn set_json(&mut self, expression: &str) -> Result<(), Error> {
+        strvals::parse_json(expression, &mut self.0).map_err(Error::Values)
+    }
+
+    /// Sets as `--set-file` does: every value is the content of a file, which `read` gives.
+    pub fn set_file(&mut self, expression: &str, read: &mut ReadFile<'_>) -> Result<(), Error> {
+        strvals::parse_file(expression, &mut self.0, read).map_err(Error::Values)
+    }
+
+    /// Sets as `--set-literal` does: all that follows the first `=` is one string.
+    pub fn set_literal(&mut self, expression: &str) -> Result<(), Error> {
+        literal::parse(expression, &mut self.0).map_err(Error::Values)
+    }
+}
+
+fn merge_tables(base: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Data::Table(below)), Data::Table(above)) => merge_tables(below, above),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}

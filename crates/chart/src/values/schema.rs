@@ -1,0 +1,189 @@
+//! values.schema.json: whether values meet it, and if not, Helm's words for it.
+//!
+//! The `jsonschema` crate decides. Its errors are worded and nested in another way than those that Helm prints, so
+//! [`super::explain`] finds the reasons again in Helm's.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::{Retrieve, Uri, Validator};
+use serde_json::Value as Json;
+
+use super::explain::{Documents, explain};
+use super::{Data, Table, table_to_json};
+use crate::dependencies::NodeId;
+use crate::error::Error;
+use crate::gofmt;
+use crate::prepare::Prepared;
+
+/// The address that Helm gives to a schema.
+pub(super) const ADDRESS: &str = "file:///values.schema.json";
+
+/// Gives the schema behind a URL that another schema refers to, or says why it cannot.
+#[derive(Clone)]
+pub struct FetchSchema(Arc<Fetch>);
+
+type Fetch = dyn Fn(&str) -> Result<Json, String> + Send + Sync;
+
+impl FetchSchema {
+    /// Asks `fetch` for every `http` and `https` URL.
+    pub fn new(fetch: impl Fn(&str) -> Result<Json, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(fetch))
+    }
+}
+
+impl fmt::Debug for FetchSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchSchema").finish_non_exhaustive()
+    }
+}
+
+/// A schema ready for use, or what is wrong with it.
+pub(crate) struct Schema(Result<Compiled, String>);
+
+struct Compiled {
+    validator: Validator,
+    documents: Documents,
+    warnings: Vec<String>,
+}
+
+impl Schema {
+    /// Reads a schema.
+    pub(crate) fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Self {
+        Self(compile(text, fetch))
+    }
+
+    /// Why values do not meet the schema, as Helm prints it.
+    pub(crate) fn check(&self, values: &Json, warnings: &mut Vec<String>) -> Result<(), String> {
+        let compiled = self.0.as_ref().map_err(Clone::clone)?;
+        warnings.extend_from_slice(&compiled.warnings);
+        if compiled.validator.is_valid(values) {
+            return Ok(());
+        }
+        let reasons = explain(&compiled.documents, values).unwrap_or_else(|| {
+            let errors = compiled.validator.iter_errors(values);
+            errors
+                .map(|error| format!("- at '{}': {error}", error.instance_path()))
+                .collect::<Vec<_>>()
+                .join("\n")
+        });
+        Err(format!("{reasons}\n"))
+    }
+}
+
+fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String> {
+    let schema: Json = steersman_yaml::json::from_slice(text).map_err(|error| error.to_string())?;
+    let fetched = Arc::new(Fetched { fetch: fetch.cloned(), ..Fetched::default() });
+    let built = jsonschema::options()
+        .with_base_uri(ADDRESS)
+        .with_retriever(Shared(Arc::clone(&fetched)))
+        .build(&schema);
+    let take =
+        |cell: &Mutex<Vec<String>>| std::mem::take(&mut *cell.lock().unwrap_or_else(PoisonError::into_inner));
+    let validator = match built {
+        Ok(validator) => validator,
+        Err(error) => {
+            // What could not be loaded says more than the reference that led there.
+            return Err(take(&fetched.failures).pop().unwrap_or_else(|| {
+                let place = error.instance_path();
+                format!(
+                    "{} is not valid against metaschema: jsonschema validation failed with \
+                     'https://json-schema.org/draft/2020-12/schema#'\n- at '{place}': {error}",
+                    gofmt::quote(&format!("{ADDRESS}#").into())
+                )
+            }));
+        }
+    };
+    let others = fetched.documents.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let warnings = take(&fetched.warnings);
+    Ok(Compiled { validator, documents: Documents::new(schema, others), warnings })
+}
+
+/// What references led to while a schema was compiled.
+#[derive(Default)]
+struct Fetched {
+    fetch: Option<FetchSchema>,
+    documents: Mutex<HashMap<String, Json>>,
+    warnings: Mutex<Vec<String>>,
+    failures: Mutex<Vec<String>>,
+}
+
+struct Shared(Arc<Fetched>);
+
+impl Retrieve for Shared {
+    fn retrieve(&self, uri: &Uri<String>) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
+        let Self(fetched) = self;
+        let url = uri.as_str();
+        let note = |cell: &Mutex<Vec<String>>, text: String| {
+            cell.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        };
+        if uri.scheme().as_str().eq_ignore_ascii_case("urn") {
+            note(
+                &fetched.warnings,
+                format!("WARNING: unresolved URN reference ignored; using permissive schema: {url}"),
+            );
+            return Ok(Json::Bool(true));
+        }
+        let document = match &fetched.fetch {
+            Some(FetchSchema(fetch)) if url.starts_with("http") => fetch(url),
+            _ => Err("schemas are not fetched from elsewhere".to_owned()),
+        };
+        match document {
+            Ok(document) => {
+                let mut documents = fetched.documents.lock().unwrap_or_else(PoisonError::into_inner);
+                documents.insert(url.to_owned(), document.clone());
+                Ok(document)
+            }
+            Err(error) => {
+                let text = format!("failing loading {}: {error}", gofmt::quote(&url.into()));
+                note(&fetched.failures, text.clone());
+                Err(text.into())
+            }
+        }
+    }
+}
+
+/// Checks values against the schemas of a chart and its subcharts.
+pub(crate) fn validate(
+    prepared: &Prepared,
+    values: &Table,
+    fetch: Option<&FetchSchema>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Error> {
+    let mut reasons = String::new();
+    collect(prepared, crate::dependencies::ROOT, values, fetch, warnings, &mut reasons);
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Schema(format!(
+        "values don't meet the specifications of the schema(s) in the following chart(s):\n{reasons}"
+    )))
+}
+
+fn collect(
+    prepared: &Prepared,
+    id: NodeId,
+    values: &Table,
+    fetch: Option<&FetchSchema>,
+    warnings: &mut Vec<String>,
+    reasons: &mut String,
+) {
+    let node = prepared.tree.node(id);
+    if let Some(schema) = prepared.schema(id, fetch)
+        && let Err(why) = schema.check(&table_to_json(values), warnings)
+    {
+        reasons.push_str(&format!("{}:\n{why}", node.name));
+    }
+    for child in &node.children {
+        let name = &prepared.tree.node(*child).name;
+        match values.get(name.as_bytes()) {
+            None | Some(Data::Null) => {}
+            Some(Data::Table(values)) => collect(prepared, *child, values, fetch, warnings, reasons),
+            Some(other) => reasons.push_str(&format!(
+                "{name}:\ninvalid type for values: expected object (map), got {}\n",
+                other.to_value().type_name()
+            )),
+        }
+    }
+}
