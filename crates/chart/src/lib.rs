@@ -40,6 +40,7 @@ mod metadata;
 mod output;
 mod prepare;
 mod render;
+pub mod semver;
 mod values;
 mod version;
 mod yaml;

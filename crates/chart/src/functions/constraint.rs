@@ -38,7 +38,7 @@ static GRAMMAR: LazyLock<Option<Grammar>> = LazyLock::new(|| {
 
 /// What a version must satisfy: any of the alternatives, each of which is a list of conditions.
 #[derive(Clone, Debug)]
-pub(crate) struct Constraint {
+pub struct Constraint {
     alternatives: Vec<Vec<Condition>>,
 }
 
@@ -75,7 +75,7 @@ enum Wild {
 
 impl Constraint {
     /// Reads a constraint.
-    pub(crate) fn parse(text: &str) -> Result<Self, SemverError> {
+    pub fn parse(text: &str) -> Result<Self, SemverError> {
         if text.len() > MAX_CONSTRAINT_LEN {
             return Err(SemverError::ConstraintTooLong);
         }
@@ -98,7 +98,7 @@ impl Constraint {
     }
 
     /// Whether the version satisfies it. Pre-releases satisfy only alternatives that name a pre-release themselves.
-    pub(crate) fn check(&self, version: &Version) -> bool {
+    pub fn check(&self, version: &Version) -> bool {
         self.alternatives.iter().any(|conditions| {
             let with_pre = conditions.iter().any(|condition| !condition.version.pre.is_empty());
             conditions.iter().all(|condition| condition.check(version, with_pre).is_ok())

@@ -17,7 +17,7 @@ pub(super) const MAX_CONSTRAINT_GROUPS: usize = 32;
 
 /// Why a version or constraint cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SemverError {
+pub enum SemverError {
     /// The text is no version at all.
     #[error("invalid semantic version")]
     Invalid,
@@ -58,24 +58,24 @@ pub(crate) enum SemverError {
 
 /// A version. Equality and order leave the build metadata out, as semver asks.
 #[derive(Clone, Debug)]
-pub(crate) struct Version {
+pub struct Version {
     /// The first number.
-    pub(crate) major: u64,
+    pub major: u64,
     /// The second number, 0 if it was left out.
-    pub(crate) minor: u64,
+    pub minor: u64,
     /// The third number, 0 if it was left out.
-    pub(crate) patch: u64,
+    pub patch: u64,
     /// What follows `-`, or empty.
-    pub(crate) pre: String,
+    pub pre: String,
     /// What follows `+`, or empty.
-    pub(crate) metadata: String,
+    pub metadata: String,
     /// The text it was read from.
-    pub(crate) original: String,
+    pub original: String,
 }
 
 impl Version {
     /// Reads a version that may have a `v` in front and lack the minor or patch number (Go's `NewVersion`).
-    pub(crate) fn parse(text: &str) -> Result<Self, SemverError> {
+    pub fn parse(text: &str) -> Result<Self, SemverError> {
         if text.len() > MAX_VERSION_LEN {
             return Err(SemverError::VersionTooLong);
         }
@@ -102,7 +102,7 @@ impl Version {
     }
 
     /// Reads a version that has all three numbers and no `v` (Go's `StrictNewVersion`).
-    pub(crate) fn parse_strict(text: &str) -> Result<Self, SemverError> {
+    pub fn parse_strict(text: &str) -> Result<Self, SemverError> {
         if text.is_empty() {
             return Err(SemverError::Empty);
         }
