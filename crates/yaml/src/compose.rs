@@ -66,6 +66,7 @@ pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<N
         first_duplicate: None,
         bad_key: None,
         infinite: false,
+        go_keys: false,
     };
     let node = decoder.decode(0)?;
     decoder.finish(node)
@@ -160,6 +161,8 @@ struct Decoder<'a> {
     first_duplicate: Option<Mark>,
     bad_key: Option<Error>,
     infinite: bool,
+    /// Whether what is decoded is only for a message, so that keys are to read as in Go.
+    go_keys: bool,
 }
 
 /// The pairs of a mapping while it is being filled, and for strict reading the keys seen so far.
@@ -272,11 +275,15 @@ impl<'a> Decoder<'a> {
                 self.merge(value_at, out)?;
             } else {
                 let mark = self.mark(key_at);
+                let go_keys = self.go_keys;
+                self.go_keys |= self.is_collection(key_at);
                 let key = self.decode(key_at)?;
                 if matches!(key, Node::Sequence(_) | Node::Mapping(_)) {
                     return Err(decode_error(format!("invalid map key: {}", key.go_syntax()), Some(mark)));
                 }
+                self.go_keys = go_keys || matches!(key, Node::Null | Node::Uint(_));
                 let value = self.decode(value_at)?;
+                self.go_keys = go_keys;
                 self.insert(key, value, value_at, out);
             }
             key_at = next;
@@ -294,6 +301,10 @@ impl<'a> Decoder<'a> {
                 return;
             }
             out.seen.insert(shown);
+        }
+        if self.go_keys {
+            out.pairs.push((Cow::Owned(key.go_syntax()), value));
+            return;
         }
         let key = match key {
             Node::String(text) => text,
@@ -315,7 +326,7 @@ impl<'a> Decoder<'a> {
     fn refuse_key(&mut self, kind: &str, key: &str, value: &Node<'_>) {
         let value = if *value == Node::Null { "<nil>".to_owned() } else { value.go_syntax() };
         let problem = format!("unsupported map key of type: {kind}, key: {key}, value: {value}");
-        self.bad_key.get_or_insert(Error::NotJson(problem));
+        self.bad_key = Some(Error::NotJson(problem));
     }
 
     fn mark(&self, at: usize) -> Mark {
@@ -331,15 +342,20 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Whether a node is a mapping, or an alias of one.
-    fn is_mapping(&self, at: usize) -> bool {
+    /// What a node is, or what it is an alias of.
+    fn kind(&self, at: usize) -> Option<&Kind<'a>> {
         match self.items.get(at).map(|item| &item.kind) {
-            Some(Kind::Mapping { .. }) => true,
-            Some(Kind::Alias { target, .. }) => {
-                matches!(self.items.get(*target).map(|item| &item.kind), Some(Kind::Mapping { .. }))
-            }
-            _ => false,
+            Some(Kind::Alias { target, .. }) => self.items.get(*target).map(|item| &item.kind),
+            kind => kind,
         }
+    }
+
+    fn is_mapping(&self, at: usize) -> bool {
+        matches!(self.kind(at), Some(Kind::Mapping { .. }))
+    }
+
+    fn is_collection(&self, at: usize) -> bool {
+        matches!(self.kind(at), Some(Kind::Mapping { .. } | Kind::Sequence { .. }))
     }
 
     /// Adds the pairs of a merged mapping, or of a list of them, where the first one wins.

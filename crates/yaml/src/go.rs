@@ -1,6 +1,9 @@
 //! How Go prints and parses numbers and strings, where Rust's way differs.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::{LowerExp, Write as _},
+    str::FromStr,
+};
 
 /// The shortest decimal digits that read back as the same number, and the power of ten of the first one.
 struct Digits {
@@ -10,7 +13,22 @@ struct Digits {
 }
 
 impl Digits {
-    /// From Rust's `{:e}` form, which has the shortest digits for either float width.
+    fn of<F: LowerExp + FromStr + PartialEq>(value: F) -> Self {
+        let shortest = Digits::from_scientific(&format!("{value:e}"));
+        // Where two decimals are equally near, Rust takes the upper and Go the even one, as exact formatting does. Fewer
+        // digits than these have no such neighbours.
+        if shortest.digits.len() < 7 {
+            return shortest;
+        }
+        let exact = format!("{value:.*e}", shortest.digits.len() - 1);
+        if exact.parse().is_ok_and(|parsed: F| parsed == value) {
+            Digits::from_scientific(&exact)
+        } else {
+            shortest
+        }
+    }
+
+    /// From Rust's `{:e}` form.
     fn from_scientific(text: &str) -> Self {
         let (negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -82,21 +100,20 @@ fn non_finite(value: f64) -> Option<&'static str> {
 
 /// `strconv.FormatFloat(value, 'g', -1, 64)`.
 pub(crate) fn float_general(value: f64) -> String {
-    non_finite(value).map_or_else(|| Digits::from_scientific(&format!("{value:e}")).general(), str::to_owned)
+    non_finite(value).map_or_else(|| Digits::of(value).general(), str::to_owned)
 }
 
 /// `strconv.FormatFloat(value, 'g', -1, 32)`, which is how sigs.k8s.io/yaml makes strings of numbers.
 pub(crate) fn float_general_32(value: f64) -> String {
     let value = value as f32;
-    non_finite(f64::from(value))
-        .map_or_else(|| Digits::from_scientific(&format!("{value:e}")).general(), str::to_owned)
+    non_finite(f64::from(value)).map_or_else(|| Digits::of(value).general(), str::to_owned)
 }
 
 /// A number as encoding/json writes it, or what it is called if it has no JSON form.
 pub(crate) fn float_json(value: f64) -> Result<String, &'static str> {
     match non_finite(value) {
         Some(name) => Err(name),
-        None => Ok(json_digits(&Digits::from_scientific(&format!("{value:e}")), value.abs(), 1e-6, 1e21)),
+        None => Ok(json_digits(&Digits::of(value), value.abs(), 1e-6, 1e21)),
     }
 }
 
@@ -104,7 +121,7 @@ pub(crate) fn float_json(value: f64) -> Result<String, &'static str> {
 pub(crate) fn float_json_32(value: f32) -> Result<String, &'static str> {
     match non_finite(f64::from(value)) {
         Some(name) => Err(name),
-        None => Ok(json_digits(&Digits::from_scientific(&format!("{value:e}")), value.abs(), 1e-6, 1e21)),
+        None => Ok(json_digits(&Digits::of(value), value.abs(), 1e-6, 1e21)),
     }
 }
 
@@ -227,6 +244,7 @@ mod tests {
             (0.0001, "0.0001", "0.0001"),
             (0.00001, "1e-05", "0.00001"),
             (1e-7, "1e-07", "1e-7"),
+            (181_348_103_489_077.63, "1.8134810348907762e+14", "181348103489077.62"),
             (1e20, "1e+20", "100000000000000000000"),
             (1e21, "1e+21", "1e+21"),
             (-1.25e-100, "-1.25e-100", "-1.25e-100"),

@@ -8,6 +8,8 @@ use crate::Error;
 /// comes to it.
 const PIECE: usize = 512;
 
+const INCOMPLETE: &str = "incomplete UTF-8 octet sequence";
+
 /// Readable text, and the problem that stands behind its end if it was cut short.
 pub(crate) struct Input<'a> {
     pub(crate) text: Cow<'a, str>,
@@ -42,7 +44,9 @@ fn decode_utf8(bytes: &[u8], skipped: usize) -> Input<'_> {
     let Some((at, problem)) = fault else {
         return Input { text: Cow::Borrowed(text), problem: None };
     };
-    let readable = text.get(..piece_start(text, at, skipped)).unwrap_or_default();
+    // That a character is incomplete shows only when nothing follows it.
+    let end = if problem == INCOMPLETE { at } else { piece_start(text, at, skipped) };
+    let readable = text.get(..end).unwrap_or_default();
     Input { text: Cow::Borrowed(readable), problem: Some(Error::Encoding { problem }) }
 }
 
@@ -63,7 +67,7 @@ fn piece_start(text: &str, at: usize, skipped: usize) -> usize {
 /// What is wrong with the sequence that `bytes` begins with.
 fn utf8_problem(bytes: &[u8]) -> &'static str {
     let Some(&lead) = bytes.first() else {
-        return "incomplete UTF-8 octet sequence";
+        return INCOMPLETE;
     };
     let width = match lead {
         0x00..=0x7F => 1,
@@ -73,7 +77,7 @@ fn utf8_problem(bytes: &[u8]) -> &'static str {
         _ => return "invalid leading UTF-8 octet",
     };
     let Some(sequence) = bytes.get(..width) else {
-        return "incomplete UTF-8 octet sequence";
+        return INCOMPLETE;
     };
     let mut value = u32::from(lead) & (0x7F >> width);
     for &octet in sequence.iter().skip(1) {
@@ -166,7 +170,8 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Input<'static> {
         }
         at += width;
     };
-    if problem.is_some() {
+    // That a character is incomplete shows only when nothing follows it.
+    if problem.is_some_and(|problem| !problem.starts_with("incomplete")) {
         text.truncate(piece_text);
     }
     Input { text: Cow::Owned(text), problem: problem.map(|problem| Error::Encoding { problem }) }

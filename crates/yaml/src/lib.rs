@@ -13,6 +13,7 @@
 //! ```
 
 mod compose;
+mod de;
 mod emit;
 mod error;
 mod go;
@@ -27,7 +28,7 @@ pub mod testing;
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use error::{Error, Position};
@@ -83,6 +84,28 @@ pub fn object_from_slice(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
 /// Reads the first document into an `[]interface {}`, otherwise as [`object_from_slice`].
 pub fn array_from_slice(bytes: &[u8]) -> Result<Vec<Value>, Error> {
     json::into_array(from_slice_f64(bytes)?).map_err(|error| Error::Unmarshal(Box::new(error)))
+}
+
+/// Reads the first document into a type, as `Unmarshal` of `sigs.k8s.io/yaml` does it:
+///
+/// - numbers and booleans become strings where strings are wanted (`appVersion: 1.10` reads as `"1.1"`),
+/// - `null` leaves a zero value, and a struct's field as if it were absent, so `#[serde(default)]` is the Go way,
+/// - the case of a field's name does not matter, and fields that the type lacks are ignored,
+/// - numbers stay whole where no type is asked for, unlike in Go.
+///
+/// Messages name a struct by its serde name: `#[serde(rename = "chart.Metadata")]` makes them read as in Go.
+pub fn from_slice_as<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
+    from_slice_as_with(bytes, false)
+}
+
+/// As [`from_slice_as`], with repeated keys and unknown fields refused, which is what `UnmarshalStrict` does.
+pub fn from_slice_as_strict<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
+    from_slice_as_with(bytes, true)
+}
+
+fn from_slice_as_with<'de, T: Deserialize<'de>>(bytes: &'de [u8], strict: bool) -> Result<T, Error> {
+    let node = parse_with(bytes, strict).map_err(|error| Error::Convert(Box::new(error)))?;
+    de::from_node(node, strict).map_err(|error| Error::Unmarshal(Box::new(error)))
 }
 
 /// Writes a value as `yaml.Marshal` of `sigs.k8s.io/yaml` does: keys sorted, long lines folded at column 80.

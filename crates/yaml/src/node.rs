@@ -155,7 +155,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value as Go's `%#v` prints it, which some of goyaml's messages do.
+    /// The value as Go's `%#v` prints it, which some of goyaml's messages do. Keys are taken to be in that form already.
     pub(crate) fn go_syntax(&self) -> String {
         match self {
             Node::Null => "interface {}(nil)".to_owned(),
@@ -169,8 +169,7 @@ impl<'a> Node<'a> {
                 format!("[]interface {{}}{{{}}}", items.join(", "))
             }
             Node::Mapping(mapping) => {
-                let pair =
-                    |(key, value): (&str, &Node<'_>)| format!("{}:{}", go::quote(key), value.go_syntax());
+                let pair = |(key, value): (&str, &Node<'_>)| format!("{key}:{}", value.go_syntax());
                 let pairs: Vec<_> = mapping.iter().map(pair).collect();
                 format!("map[interface {{}}]interface {{}}{{{}}}", pairs.join(", "))
             }
@@ -179,6 +178,10 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Mapping<'a> {
+    pub(crate) fn into_pairs(self) -> Vec<(Cow<'a, str>, Node<'a>)> {
+        self.pairs
+    }
+
     pub(crate) fn into_map(self, convert: impl Fn(Node<'a>) -> Value) -> Map<String, Value> {
         self.pairs.into_iter().map(|(key, value)| (key.into_owned(), convert(value))).collect()
     }
@@ -194,16 +197,24 @@ fn float(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// The integer that Go's JSON text of this number shows, if it shows one: beyond 2^53 that may be another one than the number
+/// The number that Go's JSON text of a float shows, which may be a whole one. Beyond 2^53 that may be another one than the float
 /// is, since zeros follow the digits that are needed.
-fn json_float(value: f64) -> Value {
+pub(crate) fn json_number(value: f64) -> Node<'static> {
     if value.fract() != 0.0 || (value == 0.0 && value.is_sign_negative()) || value.abs() >= 1e20 {
-        return float(value);
+        return Node::Float(value);
     }
     let text = go::float_json(value).unwrap_or_default();
-    match (text.parse::<i64>(), text.parse::<u64>()) {
-        (Ok(whole), _) => Value::Number(whole.into()),
-        (_, Ok(whole)) => Value::Number(whole.into()),
+    match (text.parse(), text.parse()) {
+        (Ok(whole), _) => Node::Int(whole),
+        (_, Ok(whole)) => Node::Uint(whole),
+        _ => Node::Float(value),
+    }
+}
+
+fn json_float(value: f64) -> Value {
+    match json_number(value) {
+        Node::Int(whole) => Value::Number(whole.into()),
+        Node::Uint(whole) => Value::Number(whole.into()),
         _ => float(value),
     }
 }

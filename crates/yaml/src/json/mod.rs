@@ -11,7 +11,8 @@ use crate::Error;
 /// Reads JSON as `json.Unmarshal` does where no type is asked for: every number is an `f64`, of repeated keys the last one
 /// counts, and what is no UTF-8 or a lone surrogate becomes U+FFFD.
 pub fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
-    read::from_slice(bytes)
+    let (value, out_of_range) = read::from_slice(bytes)?;
+    out_of_range.map_or(Ok(value), Err)
 }
 
 /// As [`from_slice`], from text.
@@ -21,12 +22,16 @@ pub fn from_str(text: &str) -> Result<Value, Error> {
 
 /// Reads JSON into a `map[string]interface {}`: `null` gives an empty one, anything but an object is an error.
 pub fn object_from_slice(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
-    into_object(from_slice(bytes)?)
+    let (value, out_of_range) = read::from_slice(bytes)?;
+    let object = into_object(value)?;
+    out_of_range.map_or(Ok(object), Err)
 }
 
 /// Reads JSON into an `[]interface {}`: `null` gives an empty one, anything but an array is an error.
 pub fn array_from_slice(bytes: &[u8]) -> Result<Vec<Value>, Error> {
-    into_array(from_slice(bytes)?)
+    let (value, out_of_range) = read::from_slice(bytes)?;
+    let array = into_array(value)?;
+    out_of_range.map_or(Ok(array), Err)
 }
 
 pub(crate) fn into_object(value: Value) -> Result<Map<String, Value>, Error> {

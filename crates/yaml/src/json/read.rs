@@ -2,7 +2,9 @@ use serde_json::{Map, Number, Value};
 
 use crate::{Error, compose::MAX_DEPTH, go};
 
-pub(super) fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
+/// Reads a value, and gives what Go says of the first number in it that is too large. Such problems come after those of grammar,
+/// which Go checks for the whole text beforehand, and after that of a value which is not of the type asked for.
+pub(super) fn from_slice(bytes: &[u8]) -> Result<(Value, Option<Error>), Error> {
     let mut reader = Reader { bytes, pos: 0, depth: 0, out_of_range: None };
     reader.skip_space();
     let value = reader.value()?;
@@ -10,11 +12,7 @@ pub(super) fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
     if reader.pos < bytes.len() {
         return Err(reader.unexpected("after top-level value"));
     }
-    // Go checks the grammar of the whole text before it looks at any value.
-    match reader.out_of_range {
-        Some(error) => Err(error),
-        None => Ok(value),
-    }
+    Ok((value, reader.out_of_range))
 }
 
 struct Reader<'a> {
@@ -178,7 +176,7 @@ impl Reader<'_> {
             None => {
                 let problem = format!("json: cannot unmarshal number {text} into Go value of type float64");
                 self.out_of_range.get_or_insert(Error::Type(problem));
-                Ok(Value::Null)
+                Ok(Value::Number(0.into()))
             }
         }
     }
