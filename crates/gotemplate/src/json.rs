@@ -46,7 +46,7 @@ impl Part<'_> {
 
     /// Writes a map or list, unless it is inside itself.
     fn guarded<T, E: Error>(&self, address: usize, write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let watched = self.depth > SAFE_DEPTH;
+        let watched = self.depth >= SAFE_DEPTH;
         if watched && !self.trail.above.borrow_mut().insert(address) {
             let ty = self.value.type_str();
             return Err(E::custom(format_args!("json: unsupported value: encountered a cycle via {ty}")));

@@ -89,15 +89,15 @@ impl Builtin {
     }
 }
 
-/// Calls one of those that print.
-pub(crate) fn print(builtin: Builtin, args: &[Value]) -> Result<Value, CallError> {
+/// Calls one of those that print, which fail beyond so many bytes.
+pub(crate) fn print(builtin: Builtin, limit: usize, args: &[Value]) -> Result<Value, CallError> {
     let text = match (builtin, args) {
-        (Builtin::Printf, [Value::String(format), args @ ..]) => fmt::sprintf(format, args)?,
-        (Builtin::Println, _) => fmt::sprintln(args)?,
-        (Builtin::Html, _) => escape::html(fmt::sprint_indirect(args)?),
-        (Builtin::Js, _) => escape::js(fmt::sprint_indirect(args)?),
-        (Builtin::Urlquery, _) => escape::url_query(fmt::sprint_indirect(args)?),
-        _ => fmt::sprint(args)?,
+        (Builtin::Printf, [Value::String(format), args @ ..]) => fmt::sprintf_within(limit, format, args)?,
+        (Builtin::Println, _) => fmt::sprintln_within(limit, args)?,
+        (Builtin::Html, _) => escape::html(fmt::sprint_indirect(limit, args)?),
+        (Builtin::Js, _) => escape::js(fmt::sprint_indirect(limit, args)?),
+        (Builtin::Urlquery, _) => escape::url_query(fmt::sprint_indirect(limit, args)?),
+        _ => fmt::sprint_within(limit, args)?,
     };
     Ok(Value::String(text))
 }

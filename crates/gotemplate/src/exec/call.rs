@@ -130,7 +130,8 @@ impl<'a, H> State<'a, H> {
         let name = builtin.name();
         if let Some(signature) = builtin.printing() {
             let start = self.push_args(dot, name, signature, args, last)?;
-            let result = builtins::print(builtin, self.args.get(start..).unwrap_or_default());
+            let result =
+                builtins::print(builtin, self.run.output(), self.args.get(start..).unwrap_or_default());
             self.args.truncate(start);
             return self.finish(name, node, result);
         }

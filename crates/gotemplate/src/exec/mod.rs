@@ -73,12 +73,11 @@ pub(crate) fn execute<H>(
         args: Vec::new(),
         reflected: Vec::new(),
     };
-    run.check_depth().map_err(|what| state.fail(what))?;
-    run.enter();
+    run.start().map_err(|what| state.fail(what))?;
     let dot = Rv::concrete(data);
     state.set_slot(0, dot.clone());
     let done = crate::stack::grow(|| state.list(&dot, template.root));
-    run.leave();
+    run.finish();
     done.map(|_| ())
 }
 
@@ -123,14 +122,14 @@ impl<'a, H> State<'a, H> {
     /// An error at the present node.
     fn fail(&self, what: impl std::fmt::Display) -> Box<ExecError> {
         let frame = self.frame();
-        let message = format!(
-            "template: {}:{}:{}: executing {} at <{}>: {what}",
-            frame.file,
-            frame.line,
-            frame.column,
-            strconv::quote(&self.template.name),
-            frame.context,
-        );
+        let Frame { file, line, column, context, .. } = &frame;
+        let message = match self.node {
+            None => format!("template: {}: {what}", frame.template),
+            Some(_) => {
+                let name = strconv::quote(&self.template.name);
+                format!("template: {file}:{line}:{column}: executing {name} at <{context}>: {what}")
+            }
+        };
         Box::new(ExecError { message, frames: vec![frame] })
     }
 
@@ -224,7 +223,9 @@ impl<'a, H> State<'a, H> {
                     self.fail(format_args!("can't print {{{{{node}}}}} of type {}", object.type_name()))
                 );
             }
-            other => fmt::append_indirect(self.out, other).map_err(|error| self.fail(error))?,
+            other => {
+                fmt::append_indirect(self.run.output(), self.out, other).map_err(|error| self.fail(error))?;
+            }
         }
         self.run.check_output(self.out.len()).map_err(|what| self.fail(what))
     }

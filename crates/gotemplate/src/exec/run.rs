@@ -13,11 +13,14 @@ pub struct Limits {
     pub output: usize,
     /// How deeply templates may call templates. 100,000 by default, as in Go.
     pub depth: usize,
+    /// How many executions may be under way at once, functions having started each from within another.
+    /// 10,000 by default.
+    pub executions: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: 100_000_000, output: 256 << 20, depth: 100_000 }
+        Self { steps: 100_000_000, output: 256 << 20, depth: 100_000, executions: 10_000 }
     }
 }
 
@@ -26,11 +29,12 @@ pub(crate) struct Run {
     limits: Limits,
     steps: AtomicU64,
     depth: AtomicUsize,
+    executions: AtomicUsize,
 }
 
 impl Run {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, steps: AtomicU64::new(0), depth: AtomicUsize::new(0) }
+        Self { limits, steps: AtomicU64::new(0), depth: AtomicUsize::new(0), executions: AtomicUsize::new(0) }
     }
 
     pub(super) fn step(&self) -> Result<(), String> {
@@ -43,6 +47,11 @@ impl Run {
         Ok(())
     }
 
+    /// How much may be printed at once.
+    pub(super) fn output(&self) -> usize {
+        self.limits.output
+    }
+
     pub(super) fn check_output(&self, len: usize) -> Result<(), String> {
         if len > self.limits.output {
             return Err(format!("exceeded maximum output size ({} bytes)", self.limits.output));
@@ -51,19 +60,43 @@ impl Run {
     }
 
     pub(super) fn check_depth(&self) -> Result<(), String> {
-        if self.depth.load(Ordering::Relaxed) > self.limits.depth {
-            return Err(format!("exceeded maximum template depth ({})", self.limits.depth));
-        }
+        too_deep(&self.depth, self.limits.depth)
+    }
+
+    /// Notes that a template is called.
+    pub(super) fn enter(&self) {
+        add(&self.depth, 1);
+    }
+
+    /// Notes that a template is done.
+    pub(super) fn leave(&self) {
+        add(&self.depth, -1);
+    }
+
+    /// Notes that an execution starts.
+    pub(super) fn start(&self) -> Result<(), String> {
+        self.check_depth()?;
+        too_deep(&self.executions, self.limits.executions)?;
+        self.enter();
+        add(&self.executions, 1);
         Ok(())
     }
 
-    pub(super) fn enter(&self) {
-        let depth = self.depth.load(Ordering::Relaxed);
-        self.depth.store(depth + 1, Ordering::Relaxed);
+    /// Notes that an execution is done.
+    pub(super) fn finish(&self) {
+        self.leave();
+        add(&self.executions, -1);
     }
+}
 
-    pub(super) fn leave(&self) {
-        let depth = self.depth.load(Ordering::Relaxed);
-        self.depth.store(depth.saturating_sub(1), Ordering::Relaxed);
+fn too_deep(counter: &AtomicUsize, limit: usize) -> Result<(), String> {
+    if counter.load(Ordering::Relaxed) > limit {
+        return Err(format!("exceeded maximum template depth ({limit})"));
     }
+    Ok(())
+}
+
+fn add(counter: &AtomicUsize, change: isize) {
+    let count = counter.load(Ordering::Relaxed);
+    counter.store(count.saturating_add_signed(change), Ordering::Relaxed);
 }

@@ -9,8 +9,8 @@ use crate::str::Str;
 use crate::value::{Kind, Value};
 use layout::Layout;
 
-/// No text is printed longer than this: a small template can otherwise ask for more memory than there is.
-pub(crate) const MAX_BYTES: usize = 256 << 20;
+/// No text is printed longer than this unless told otherwise: a small template can ask for more memory than there is.
+const MAX_BYTES: usize = 256 << 20;
 
 /// Values nested deeper than this are taken to contain themselves. Go overflows its stack on those.
 const MAX_DEPTH: usize = 10_000;
@@ -20,8 +20,13 @@ const MAX_DEPTH: usize = 10_000;
 /// # Errors
 /// If a value contains itself or the text outgrows 256 MiB.
 pub fn sprintf(format: &[u8], args: &[Value]) -> Result<Str, CallError> {
+    sprintf_within(MAX_BYTES, format, args)
+}
+
+/// As [`sprintf`], failing beyond so many bytes.
+pub(crate) fn sprintf_within(limit: usize, format: &[u8], args: &[Value]) -> Result<Str, CallError> {
     let mut out = Vec::with_capacity(format.len() + 16 * args.len());
-    Printer::new(&mut out).printf(format, args)?;
+    Printer::new(&mut out, limit).printf(format, args)?;
     Ok(out.into())
 }
 
@@ -30,16 +35,21 @@ pub fn sprintf(format: &[u8], args: &[Value]) -> Result<Str, CallError> {
 /// # Errors
 /// As [`sprintf`].
 pub fn sprint(args: &[Value]) -> Result<Str, CallError> {
+    sprint_within(MAX_BYTES, args)
+}
+
+/// As [`sprint`], failing beyond so many bytes.
+pub(crate) fn sprint_within(limit: usize, args: &[Value]) -> Result<Str, CallError> {
     if let [Value::String(text)] = args {
         return Ok(text.clone());
     }
     let mut out = Vec::new();
-    Printer::new(&mut out).print(args)?;
+    Printer::new(&mut out, limit).print(args)?;
     Ok(out.into())
 }
 
 /// As [`sprint`], but as templates print: nil is `<no value>`, and a pointer is what it points to.
-pub(crate) fn sprint_indirect(args: &[Value]) -> Result<Str, CallError> {
+pub(crate) fn sprint_indirect(limit: usize, args: &[Value]) -> Result<Str, CallError> {
     if let [Value::String(text)] = args {
         return Ok(text.clone());
     }
@@ -49,7 +59,7 @@ pub(crate) fn sprint_indirect(args: &[Value]) -> Result<Str, CallError> {
     };
     let args: Vec<Value> = args.iter().map(shown).collect();
     let mut out = Vec::new();
-    let mut printer = Printer::new(&mut out);
+    let mut printer = Printer::new(&mut out, limit);
     printer.indirect = true;
     printer.print(&args)?;
     Ok(out.into())
@@ -60,8 +70,13 @@ pub(crate) fn sprint_indirect(args: &[Value]) -> Result<Str, CallError> {
 /// # Errors
 /// As [`sprintf`].
 pub fn sprintln(args: &[Value]) -> Result<Str, CallError> {
+    sprintln_within(MAX_BYTES, args)
+}
+
+/// As [`sprintln`], failing beyond so many bytes.
+pub(crate) fn sprintln_within(limit: usize, args: &[Value]) -> Result<Str, CallError> {
     let mut out = Vec::new();
-    let mut printer = Printer::new(&mut out);
+    let mut printer = Printer::new(&mut out, limit);
     for (i, arg) in args.iter().enumerate() {
         if i > 0 {
             printer.out.push(b' ');
@@ -87,14 +102,14 @@ pub fn format_value(value: &Value) -> Result<Str, CallError> {
 pub fn append_value(out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
     match value {
         Value::String(text) => out.extend_from_slice(text),
-        other => Printer::new(out).arg(other, 'v')?,
+        other => Printer::new(out, MAX_BYTES).arg(other, 'v')?,
     }
     Ok(())
 }
 
 /// Appends what templates print of a value that is not nil: as [`append_value`], but a pointer is what it points to.
-pub(crate) fn append_indirect(out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
-    let mut printer = Printer::new(out);
+pub(crate) fn append_indirect(limit: usize, out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
+    let mut printer = Printer::new(out, limit);
     printer.indirect = true;
     Ok(printer.arg(value, 'v')?)
 }
@@ -102,7 +117,7 @@ pub(crate) fn append_indirect(out: &mut Vec<u8>, value: &Value) -> Result<(), Ca
 /// What `%v` prints of what a value points to, for error messages.
 pub(crate) fn indirect_text(value: &Value) -> String {
     let mut out = Vec::new();
-    match append_indirect(&mut out, value) {
+    match append_indirect(MAX_BYTES, &mut out, value) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
         Err(error) => error.to_string(),
     }
@@ -111,7 +126,7 @@ pub(crate) fn indirect_text(value: &Value) -> String {
 /// What `%VERB` prints of a value handed over as a `reflect.Value`, which text/template's own errors do.
 pub(crate) fn reflected(value: &Value, verb: char) -> String {
     let mut out = Vec::new();
-    match Printer::new(&mut out).reflected(value, verb) {
+    match Printer::new(&mut out, MAX_BYTES).reflected(value, verb) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
         Err(fault) => fault.to_string(),
     }
@@ -122,8 +137,8 @@ pub(crate) fn reflected(value: &Value, verb: char) -> String {
 enum Fault {
     #[error("value is nested too deeply to print, or contains itself")]
     Depth,
-    #[error("printed text exceeds {} MiB", MAX_BYTES >> 20)]
-    Size,
+    #[error("printed text exceeds {0} bytes")]
+    Size(usize),
 }
 
 impl From<Fault> for CallError {
@@ -137,6 +152,7 @@ struct Printer<'a> {
     out: &'a mut Vec<u8>,
     /// Where the text begins, for the limit on its size.
     start: usize,
+    limit: usize,
     layout: Layout,
     /// `%#v`.
     sharp_v: bool,
@@ -149,11 +165,12 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(out: &'a mut Vec<u8>) -> Self {
+    fn new(out: &'a mut Vec<u8>, limit: usize) -> Self {
         let start = out.len();
         Self {
             out,
             start,
+            limit,
             layout: Layout::default(),
             sharp_v: false,
             plus_v: false,
@@ -176,7 +193,7 @@ impl<'a> Printer<'a> {
     }
 
     fn check_size(&self) -> Result<(), Fault> {
-        if self.out.len() - self.start > MAX_BYTES { Err(Fault::Size) } else { Ok(()) }
+        if self.out.len() - self.start > self.limit { Err(Fault::Size(self.limit)) } else { Ok(()) }
     }
 
     fn text(&mut self, text: &str) {

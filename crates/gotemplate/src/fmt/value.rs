@@ -49,7 +49,12 @@ impl Printer<'_> {
     }
 
     fn value(&mut self, value: &Value, verb: char, depth: usize) -> Result<(), Fault> {
-        match value {
+        self.held(value, value, verb, depth)
+    }
+
+    /// Prints what a value holds; complaints about the verb name the value itself, whose type may be a named one.
+    fn held(&mut self, held: &Value, value: &Value, verb: char, depth: usize) -> Result<(), Fault> {
+        match held {
             // Only an empty interface inside a slice, map or struct gets here.
             Value::Nil => self.text(if self.sharp_v { "interface {}(nil)" } else { "<nil>" }),
             Value::Bool(b) => match verb {
@@ -150,7 +155,7 @@ impl Printer<'_> {
 
     fn object(&mut self, object: &dyn Object, value: &Value, verb: char, depth: usize) -> Result<(), Fault> {
         if let Some(underlying) = object.underlying() {
-            return self.value(&underlying, verb, depth);
+            return self.held(&underlying, value, verb, depth);
         }
         let pointer = object.kind() == Kind::Ptr;
         if pointer && depth > 0 {

@@ -112,6 +112,9 @@ const RIGHT_COMMENT: &[u8] = b"*/";
 
 /// Cuts template text into tokens, one at a time.
 pub(super) struct Lexer<'a> {
+    /// The whole text.
+    source: &'a [u8],
+    /// The same, or nothing after an error.
     input: &'a [u8],
     pos: usize,
     /// Where the current token begins, and on which line.
@@ -129,6 +132,7 @@ pub(super) struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     pub(super) fn new(input: &'a [u8], break_ok: bool, continue_ok: bool) -> Self {
         Self {
+            source: input,
             input,
             pos: 0,
             start: 0,
@@ -141,9 +145,9 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A part of the text; it must not have failed.
+    /// A part of the text.
     pub(super) fn slice(&self, range: std::ops::Range<usize>) -> &'a [u8] {
-        self.input.get(range).unwrap_or_default()
+        self.source.get(range).unwrap_or_default()
     }
 
     pub(super) fn next_token(&mut self) -> Token<'a> {

@@ -57,7 +57,11 @@ fn general(out: &mut Vec<u8>, value: f64, verb: u8, precision: Option<usize>, si
     let exponent = digits.point - 1;
     if exponent < -4 || exponent >= isize::try_from(limit).unwrap_or(isize::MAX) {
         precision_used = precision_used.min(digits.len);
-        return digits.exponent_form(out, precision_used.saturating_sub(1), verb - b'g' + b'e');
+        return digits.exponent_form(
+            out,
+            precision_used.saturating_sub(1),
+            if verb == b'g' { b'e' } else { b'E' },
+        );
     }
     if isize::try_from(precision_used).is_ok_and(|p| p > digits.point) {
         precision_used = digits.len;
