@@ -34,6 +34,7 @@ mod environment;
 mod error;
 mod functions;
 mod gofmt;
+mod lint;
 mod load;
 mod manifest;
 mod metadata;
@@ -49,6 +50,7 @@ pub use capabilities::{Capabilities, HELM_VERSION, HelmVersion, KubeVersion};
 pub use chart::{Chart, Crd, File};
 pub use environment::{Environment, Seeded, System};
 pub use error::{Diagnostic, Error, Location, TemplateError};
+pub use lint::{LintMessage, LintOptions, Severity, lint};
 pub use load::{Links, LoadOptions, archive_files};
 pub use manifest::{
     Hook, HookEvent, INSTALL_ORDER, Manifest, RenderedFiles, UNINSTALL_ORDER, sort_by_kind, split,

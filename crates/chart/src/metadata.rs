@@ -238,8 +238,8 @@ pub(crate) fn base_name(path: &str) -> &str {
 /// Empty list entries, which Helm refuses once it validates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nulls {
-    maintainer: bool,
-    dependency: bool,
+    pub(crate) maintainer: bool,
+    pub(crate) dependency: bool,
 }
 
 impl Metadata {

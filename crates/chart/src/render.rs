@@ -103,6 +103,17 @@ impl Chart {
         self.render_prepared(&prepared, values, &options, Box::new(environment), &mut Rendered::default())
     }
 
+    /// As [`Chart::render_files`], with the schema looked at and whatever version of Kubernetes the chart wants.
+    pub(crate) fn render_for_lint(
+        &self,
+        values: &Values,
+        options: &RenderOptions,
+        environment: Box<dyn Environment>,
+    ) -> Result<RenderedFiles, Error> {
+        let prepared = self.cache().prepare(self.content(), values)?;
+        self.render_prepared(&prepared, values, options, environment, &mut Rendered::default())
+    }
+
     /// The values that templates would see: those given, over those of the chart and its subcharts.
     pub fn compute_values(&self, values: &Values) -> Result<Values, Error> {
         let prepared = self.cache().prepare(self.content(), values)?;
@@ -127,7 +138,9 @@ impl Chart {
             schema::validate(prepared, &computed, options.fetch_schema.as_ref(), &mut warnings)?;
         }
         rendered.values = Values(computed);
-        self.check_kube_version(&options.capabilities)?;
+        if !options.lint {
+            self.check_kube_version(&options.capabilities)?;
+        }
         let files = engine::render(prepared, &values, options, environment, &mut warnings);
         deduplicate(&mut warnings);
         rendered.warnings = warnings;

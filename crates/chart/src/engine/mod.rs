@@ -81,7 +81,7 @@ struct Contexts {
 impl Contexts {
     fn new(prepared: &Prepared, values: &Map, options: &RenderOptions) -> Self {
         let mut contexts = Self { by_node: BTreeMap::new() };
-        let release = Value::Map(release(&options.release));
+        let release = Value::Map(release(&options.release, options.lint));
         let capabilities: Rc<Capabilities> = Rc::new(options.capabilities.clone());
         let shared = Shared { release, capabilities: objects::capabilities(capabilities) };
         contexts.add(prepared, ROOT, values.converted(objects::VALUES), &shared);
@@ -134,12 +134,13 @@ struct Shared {
     capabilities: Value,
 }
 
-fn release(release: &Release) -> Map {
+fn release(release: &Release, lint: bool) -> Map {
     let entries = [
         ("Name", Value::string(release.name.as_str())),
         ("Namespace", Value::string(release.namespace.as_str())),
         ("IsUpgrade", Value::Bool(release.is_upgrade)),
-        ("IsInstall", Value::Bool(!release.is_upgrade)),
+        // A chart that is linted is neither installed nor upgraded.
+        ("IsInstall", Value::Bool(!release.is_upgrade && !lint)),
         ("Revision", Value::int(release.revision)),
         ("Service", Value::string("Helm")),
     ];

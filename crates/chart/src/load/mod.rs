@@ -212,7 +212,7 @@ fn prefixed(error: Error, prefix: &str) -> Error {
 }
 
 /// An error of the operating system in Go's words.
-fn io_error(action: &str, path: &Path, error: &std::io::Error) -> Error {
+pub(crate) fn io_error(action: &str, path: &Path, error: &std::io::Error) -> Error {
     let reason = match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),

@@ -1,0 +1,81 @@
+//! Names of objects, as Kubernetes checks them.
+
+/// What is wrong with the name of an object of this kind.
+pub(super) fn problems(kind: &str, name: &str) -> Vec<String> {
+    match kind.to_lowercase().as_str() {
+        "service" => dns_1035_label(name),
+        "namespace" => dns_1123_label(name),
+        "certificatesigningrequest" => Vec::new(),
+        "role" | "clusterrole" | "rolebinding" | "clusterrolebinding" => path_segment(name),
+        _ => dns_1123_subdomain(name),
+    }
+}
+
+fn alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+/// Lower case letters, digits and inner hyphens.
+fn is_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let ends = bytes.first().zip(bytes.last());
+    ends.is_some_and(|(first, last)| alphanumeric(*first) && alphanumeric(*last))
+        && bytes.iter().all(|byte| alphanumeric(*byte) || *byte == b'-')
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+fn too_long(text: &str, limit: usize) -> Option<String> {
+    (text.len() > limit).then(|| format!("must be no more than {limit} characters"))
+}
+
+fn dns_1123_subdomain(name: &str) -> Vec<String> {
+    let mut problems = Vec::from_iter(too_long(name, 253));
+    if !is_subdomain(name) {
+        problems.push(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                .into(),
+        );
+    }
+    problems
+}
+
+fn dns_1123_label(name: &str) -> Vec<String> {
+    let mut problems = Vec::from_iter(too_long(name, 63));
+    if !is_label(name) {
+        problems.push(if is_subdomain(name) {
+            "must not contain dots".into()
+        } else {
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+             end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+                .into()
+        });
+    }
+    problems
+}
+
+fn dns_1035_label(name: &str) -> Vec<String> {
+    let mut problems = Vec::from_iter(too_long(name, 63));
+    if !is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        problems.push(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+             character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+             validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+                .into(),
+        );
+    }
+    problems
+}
+
+fn path_segment(name: &str) -> Vec<String> {
+    if name == "." || name == ".." {
+        return vec![format!("may not be '{name}'")];
+    }
+    let found = ["/", "%"].into_iter().filter(|illegal| name.contains(illegal));
+    found.map(|illegal| format!("may not contain '{illegal}'")).collect()
+}
