@@ -58,9 +58,7 @@ fn api_version(metadata: &Metadata) -> Result<(), String> {
     match metadata.api_version.as_str() {
         "v1" | "v2" => Ok(()),
         "" => Err("apiVersion is required. The value must be either \"v1\" or \"v2\"".into()),
-        other => {
-            Err(format!("apiVersion '{other}' is not valid. The value must be either \"v1\" or \"v2\""))
-        }
+        other => Err(format!("apiVersion '{other}' is not valid. The value must be either \"v1\" or \"v2\"")),
     }
 }
 
@@ -166,7 +164,8 @@ fn is_request_url(text: &str) -> bool {
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     let has_control = text.bytes().any(|byte| byte < 0x20 || byte == 0x7F);
     let host = rest.strip_prefix("//").map(|rest| rest.split(['/', '?']).next().unwrap_or(rest));
-    let host_fits = host.is_none_or(|host| !host.contains([' ', '<', '>', '"', '^', '`', '{', '|', '}', '\\']));
+    let host_fits =
+        host.is_none_or(|host| !host.contains([' ', '<', '>', '"', '^', '`', '{', '|', '}', '\\']));
     scheme_fits && !has_control && host_fits && !rest.is_empty()
 }
 
@@ -187,9 +186,12 @@ fn is_url(text: &str) -> bool {
         Some((host, port)) if !host.ends_with(':') && !host.contains('[') => (host, Some(port)),
         _ => (host, None),
     };
-    let port_fits = port.is_none_or(|port| !port.is_empty() && port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()));
+    let port_fits = port
+        .is_none_or(|port| !port.is_empty() && port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()));
     let label_fits = |label: &str| {
-        !label.is_empty() && !label.starts_with('-') && label.chars().all(|c| c.is_alphanumeric() || "-_".contains(c))
+        !label.is_empty()
+            && !label.starts_with('-')
+            && label.chars().all(|c| c.is_alphanumeric() || "-_".contains(c))
     };
     let host_fits = host == "localhost"
         || (host.starts_with('[') && host.ends_with(']'))

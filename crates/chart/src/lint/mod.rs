@@ -62,7 +62,11 @@ pub struct LintOptions {
 }
 
 /// Lints the chart in a directory or .tgz archive. Fails if there is no Chart.yaml at all.
-pub fn lint(path: impl AsRef<Path>, values: &Values, options: &LintOptions) -> Result<Vec<LintMessage>, Error> {
+pub fn lint(
+    path: impl AsRef<Path>,
+    values: &Values,
+    options: &LintOptions,
+) -> Result<Vec<LintMessage>, Error> {
     let path = path.as_ref();
     let source = Source::open(path)?;
     let mut linter = Linter { source, messages: Vec::new() };
@@ -127,7 +131,9 @@ impl Source {
     fn is_directory(&self, name: &str) -> bool {
         match self {
             Self::Directory(path) => path.join(name).is_dir(),
-            Self::Archive { files, .. } => files.iter().any(|file| file.name.starts_with(&format!("{name}/"))),
+            Self::Archive { files, .. } => {
+                files.iter().any(|file| file.name.starts_with(&format!("{name}/")))
+            }
         }
     }
 

@@ -148,8 +148,11 @@ impl Object {
             go_type: "rules.K8sYamlStruct",
             fields: &["apiVersion", "Kind", "Metadata"],
         };
-        const METADATA: Struct =
-            Struct { name: "k8sYamlMetadata", go_type: "rules.k8sYamlMetadata", fields: &["Namespace", "Name"] };
+        const METADATA: Struct = Struct {
+            name: "k8sYamlMetadata",
+            go_type: "rules.k8sYamlMetadata",
+            fields: &["Namespace", "Name"],
+        };
         let parsed = yaml::parse(document.as_bytes())?;
         if parsed == Node::Null {
             return Ok(None);
@@ -199,7 +202,8 @@ fn no_release_time(text: &[u8]) -> Result<(), String> {
     if memchr::memmem::find(text, b".Release.Time").is_none() {
         return Ok(());
     }
-    Err(".Release.Time has been removed in v3, please replace with the `now` function in your templates".into())
+    Err(".Release.Time has been removed in v3, please replace with the `now` function in your templates"
+        .into())
 }
 
 fn metadata_name(object: &Object) -> Result<(), String> {
@@ -233,7 +237,9 @@ fn list_annotations(object: &Object, content: &str) -> Result<(), String> {
     let parsed = yaml::parse(content.as_bytes()).map_err(|error| format!("unable to parse YAML: {error}"))?;
     let items = parsed.get("items").and_then(Node::as_sequence).unwrap_or_default();
     let is_kept = |item: &Node<'_>| {
-        item.get("metadata").and_then(|metadata| metadata.get("annotations")?.get("helm.sh/resource-policy")).is_some()
+        item.get("metadata")
+            .and_then(|metadata| metadata.get("annotations")?.get("helm.sh/resource-policy"))
+            .is_some()
     };
     if items.iter().any(is_kept) {
         return Err("Annotation 'helm.sh/resource-policy' within List objects are ignored".into());
