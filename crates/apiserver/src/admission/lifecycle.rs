@@ -1,0 +1,49 @@
+//! Objects are only made in namespaces that exist and are not on their way out.
+
+use crate::{
+    catalog::Resource,
+    object,
+    server::Core,
+    status::{ApiError, ApiResult, Cause},
+};
+
+/// Namespaces that can't be deleted.
+pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Refuses a new object in a namespace that is absent or terminating.
+pub(crate) fn check_namespace(
+    core: &Core,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> ApiResult<()> {
+    if namespace.is_empty() || !resource.namespaced {
+        return Ok(());
+    }
+    // Reviews are questions, not content.
+    if resource.group == "authorization.k8s.io" {
+        return Ok(());
+    }
+    let Some(entry) = core.store.get("namespaces", namespace) else {
+        let message = format!("namespaces {} not found", crate::status::quote(namespace));
+        return Err(ApiError::new(http::StatusCode::NOT_FOUND, "NotFound", message).about(
+            "",
+            "namespaces",
+            namespace,
+        ));
+    };
+    // The phase is a selectable field, so nothing has to be parsed.
+    if entry.field("status.phase") != Some("Terminating") {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut error = ApiError::forbidden(&resource.group, &resource.plural, name, &why);
+    let value = entry.value();
+    error.causes.push(Cause {
+        reason: "NamespaceTerminating".into(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".into(),
+    });
+    debug_assert!(object::is_deleting(&value));
+    Err(error)
+}

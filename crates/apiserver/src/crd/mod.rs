@@ -1,0 +1,335 @@
+//! Custom resource definitions: what they must say, what they add to the catalog, and how their objects behave.
+
+mod default;
+mod definition;
+mod strategy;
+mod validate;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::{Value, json};
+
+pub(crate) use definition::{DefinitionRules, mark_terminating};
+
+use crate::{
+    catalog::{Catalog, Group, Resource, Subresource, Version, api_version},
+    environment::EnvironmentExt as _,
+    object,
+    server::Core,
+    store::{Draft, Entry},
+};
+
+/// The store's table of definitions.
+pub(crate) const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Holds a definition until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The resources of a definition, one per version, with the generation that they come from.
+type Served = (i64, Vec<Arc<Resource>>);
+
+/// What has been derived from the stored definitions, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    served: Mutex<BTreeMap<String, Served>>,
+}
+
+/// Looks at one definition again: its conditions, what it serves, whether its end is near.
+pub(crate) fn reconcile(core: &Core, name: &str) {
+    if let Some(entry) = core.store.get(RESOURCE, name) {
+        let definition = entry.value();
+        if object::is_deleting(&definition) {
+            finish(core, &entry, &definition);
+        } else {
+            accept(core, &entry, definition);
+        }
+    }
+    rebuild(core);
+}
+
+/// Names the conditions and puts the definition into service.
+fn accept(core: &Core, entry: &Entry, mut definition: Value) {
+    let now = core.environment.now_string();
+    let conflict = name_conflict(core, &definition);
+    let generation = object::generation(&definition);
+    let names = definition["spec"]["names"].clone();
+    let status = object::child(&mut definition, "status");
+    let before = Value::Object(status.clone());
+    let (accepted, reason, message) = match &conflict {
+        None => ("True", "NoConflicts", "no conflicts found".to_owned()),
+        Some((reason, message)) => ("False", *reason, message.clone()),
+    };
+    set_condition(status, "NamesAccepted", accepted, reason, &message, &now, generation);
+    let established = status
+        .get("conditions")
+        .and_then(Value::as_array)
+        .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));
+    if conflict.is_none() {
+        status.insert("acceptedNames".into(), names);
+        set_condition(
+            status,
+            "Established",
+            "True",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+            &now,
+            generation,
+        );
+    } else if !established {
+        set_condition(
+            status,
+            "Established",
+            "False",
+            "NotAccepted",
+            "not all names are accepted",
+            &now,
+            generation,
+        );
+    }
+    if Value::Object(status.clone()) == before {
+        return;
+    }
+    if let Ok(draft) = Draft::new(&definition, Vec::new()) {
+        // A writer who was quicker has the definition looked at again.
+        let _ = core.store.update(RESOURCE, entry.key(), entry.revision(), draft);
+    }
+}
+
+fn set_condition(
+    status: &mut serde_json::Map<String, Value>,
+    kind: &str,
+    value: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+    _generation: i64,
+) {
+    let list = status.entry("conditions").or_insert_with(|| json!([]));
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    let Some(list) = list.as_array_mut() else { return };
+    match list.iter_mut().find(|c| c["type"] == kind) {
+        Some(existing) => {
+            if existing["status"] != value {
+                existing["lastTransitionTime"] = now.into();
+            }
+            existing["status"] = value.into();
+            existing["reason"] = reason.into();
+            existing["message"] = message.into();
+        }
+        None => list.push(json!({
+            "type": kind,
+            "status": value,
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        })),
+    }
+}
+
+/// Whether another resource of the group has one of the names already.
+fn name_conflict(core: &Core, definition: &Value) -> Option<(&'static str, String)> {
+    let group = object::text(definition, &["spec", "group"])?;
+    let own = object::name(definition);
+    let served = core.definitions.served.lock().unwrap_or_else(PoisonError::into_inner);
+    let names = &definition["spec"]["names"];
+    let text = |key: &str| names[key].as_str().unwrap_or_default().to_owned();
+    let mine: Vec<String> = [text("plural"), text("singular")]
+        .into_iter()
+        .chain(
+            names["shortNames"].as_array().into_iter().flatten().filter_map(|s| Some(s.as_str()?.to_owned())),
+        )
+        .collect();
+    for (name, (_, resources)) in served.iter() {
+        let Some(other) = resources.first().filter(|r| name != own && r.group == group) else { continue };
+        let theirs: Vec<&String> =
+            [&other.plural, &other.singular].into_iter().chain(&other.short_names).collect();
+        if let Some(taken) = mine.iter().find(|m| theirs.contains(m)) {
+            let quoted = crate::status::quote(taken);
+            let reason = if *taken == text("plural") {
+                "PluralConflict"
+            } else if *taken == text("singular") {
+                "SingularConflict"
+            } else {
+                "ShortNamesConflict"
+            };
+            return Some((reason, format!("{quoted} is already in use")));
+        }
+        if other.kind == text("kind") || other.list_kind == text("listKind") {
+            return Some((
+                "KindConflict",
+                format!("{} is already in use", crate::status::quote(&other.kind)),
+            ));
+        }
+    }
+    None
+}
+
+/// Removes the objects of a definition that is on its way out, and then the definition.
+fn finish(core: &Core, entry: &Entry, definition: &Value) {
+    let storage = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let now = core.environment.now_string();
+    for object in core.store.snapshot(&storage, "", None).entries {
+        let value = object.value();
+        if object::finalizers(&value).is_empty() {
+            let _ = core.store.delete(&storage, object.key(), object.revision());
+        } else if !object::is_deleting(&value) {
+            let mut marked = value;
+            let generation = object::generation(&marked) + 1;
+            let metadata = object::metadata(&mut marked);
+            metadata.insert("deletionTimestamp".into(), now.clone().into());
+            metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+            metadata.insert("generation".into(), generation.into());
+            if let Ok(draft) = Draft::new(&marked, Vec::new()) {
+                let _ = core.store.update(&storage, object.key(), object.revision(), draft);
+            }
+        }
+    }
+    if core.store.count(&storage) > 0 {
+        return;
+    }
+    let others: Vec<&str> = object::finalizers(definition).into_iter().filter(|f| *f != CLEANUP).collect();
+    if others.is_empty() {
+        let _ = core.store.delete(RESOURCE, entry.key(), entry.revision());
+        core.store.end_watches(&storage);
+    } else {
+        let mut next = definition.clone();
+        object::metadata(&mut next).insert("finalizers".into(), json!(others));
+        if let Ok(draft) = Draft::new(&next, Vec::new()) {
+            let _ = core.store.update(RESOURCE, entry.key(), entry.revision(), draft);
+        }
+    }
+}
+
+/// Learns from a write: definitions are looked at again, and a definition that waits for its objects' end may have
+/// seen the last of them.
+pub(crate) fn after_write(core: &Core, resource: &Resource, object_name: &str) {
+    if *resource.storage == *RESOURCE {
+        reconcile(core, object_name);
+        return;
+    }
+    let name = resource.qualified();
+    if !resource.custom || core.store.count(&resource.storage) > 0 {
+        return;
+    }
+    let waiting = core.store.get(RESOURCE, &name).is_some_and(|d| object::is_deleting(&d.value()));
+    if waiting {
+        reconcile(core, &name);
+    }
+}
+
+/// Derives the catalog from the stored definitions.
+pub(crate) fn rebuild(core: &Core) {
+    let mut served = core.definitions.served.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = BTreeMap::new();
+    for entry in core.store.snapshot(RESOURCE, "", None).entries {
+        let definition = entry.value();
+        let established = definition["status"]["conditions"]
+            .as_array()
+            .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));
+        if !established {
+            continue;
+        }
+        let generation = object::generation(&definition);
+        let resources = match served.get(entry.key()) {
+            Some((known, resources)) if *known == generation => resources.clone(),
+            previous => {
+                // A changed definition ends watches, so that clients see objects as they are now.
+                if previous.is_some() {
+                    core.store.end_watches(entry.key());
+                }
+                resources(&definition)
+            }
+        };
+        next.insert(entry.key().to_owned(), (generation, resources));
+    }
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for resource in next.values().flat_map(|(_, resources)| resources) {
+        if Catalog::is_builtin_group(&resource.group) {
+            continue;
+        }
+        let group = groups.entry(resource.group.clone()).or_default();
+        match group.versions.iter_mut().find(|v| v.name == resource.version) {
+            Some(version) => version.resources.push(Arc::clone(resource)),
+            None => group
+                .versions
+                .push(Version { name: resource.version.clone(), resources: vec![Arc::clone(resource)] }),
+        }
+    }
+    for group in groups.values_mut() {
+        group.versions.sort_by(|a, b| definition::compare_versions(&b.name, &a.name));
+    }
+    *served = next;
+    drop(served);
+    core.set_catalog(Catalog::new(groups));
+}
+
+/// The served resources of a definition, one per version.
+fn resources(definition: &Value) -> Vec<Arc<Resource>> {
+    let spec = &definition["spec"];
+    let names = &definition["status"]["acceptedNames"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(|v| Some(v.as_str()?.to_owned())).collect()
+    };
+    let group = text(&spec["group"]);
+    let strategy = Arc::new(strategy::Custom::new(definition));
+    let versions = spec["versions"].as_array();
+    let storage = versions
+        .into_iter()
+        .flatten()
+        .find(|v| v["storage"] == true)
+        .map(|v| text(&v["name"]))
+        .unwrap_or_default();
+    versions
+        .into_iter()
+        .flatten()
+        .filter(|v| v["served"] == true)
+        .map(|version| {
+            let name = text(&version["name"]);
+            let mut subresources = Vec::new();
+            let verbs = || ["get", "patch", "update"].map(str::to_owned).to_vec();
+            if version["subresources"]["status"].is_object() {
+                subresources.push(Subresource {
+                    name: "status".into(),
+                    kind: text(&names["kind"]),
+                    group: group.clone(),
+                    version: name.clone(),
+                    verbs: verbs(),
+                });
+            }
+            if version["subresources"]["scale"].is_object() {
+                subresources.push(Subresource {
+                    name: "scale".into(),
+                    kind: "Scale".into(),
+                    group: "autoscaling".into(),
+                    version: "v1".into(),
+                    verbs: verbs(),
+                });
+            }
+            Arc::new(Resource {
+                group: group.clone(),
+                plural: text(&names["plural"]),
+                singular: text(&names["singular"]),
+                kind: text(&names["kind"]),
+                list_kind: text(&names["listKind"]),
+                short_names: texts(&names["shortNames"]),
+                categories: texts(&names["categories"]),
+                namespaced: spec["scope"] == "Namespaced",
+                verbs: ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                subresources,
+                storage_version: storage.clone(),
+                storage_api_version: api_version(&group, &storage),
+                storage: format!("{}.{group}", text(&names["plural"])).into(),
+                custom: true,
+                strategy: Arc::clone(&strategy) as Arc<dyn crate::strategy::Strategy>,
+                version: name,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,170 @@
+//! Complaints about single fields of an object, worded as `field.Error` words them.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::status::quote;
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FieldErrorKind {
+    /// The field must be present.
+    Required,
+    /// The value breaks a rule.
+    Invalid(Value),
+    /// The value has the wrong type.
+    TypeInvalid(Value),
+    /// The value is none of the supported ones.
+    NotSupported(Value, Vec<String>),
+    /// The field must not be set, or not be changed.
+    Forbidden,
+    /// The value repeats another one.
+    Duplicate(Value),
+    /// The value names something that is not there.
+    NotFound(Value),
+    /// The value is longer than so many bytes.
+    TooLong(usize),
+    /// The list has so many entries and may have at most that many.
+    TooMany(usize, usize),
+    /// The server failed to judge the field.
+    Internal,
+}
+
+impl FieldErrorKind {
+    /// The machine readable reason in `details.causes`.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid(_) => "FieldValueInvalid",
+            Self::TypeInvalid(_) => "FieldValueTypeInvalid",
+            Self::NotSupported(..) => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Duplicate(_) => "FieldValueDuplicate",
+            Self::NotFound(_) => "FieldValueNotFound",
+            Self::TooLong(_) => "FieldValueTooLong",
+            Self::TooMany(..) => "FieldValueTooMany",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+/// One complaint: the field's path, what is wrong, and details.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldError {
+    /// Path such as `spec.template.spec.containers[0].name`.
+    pub field: String,
+    /// What is wrong.
+    pub kind: FieldErrorKind,
+    /// Further explanation, possibly empty.
+    pub detail: String,
+}
+
+impl FieldError {
+    fn new(field: impl Into<String>, kind: FieldErrorKind, detail: impl Into<String>) -> Self {
+        Self { field: field.into(), kind, detail: detail.into() }
+    }
+
+    /// The field must be present.
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::Required, detail)
+    }
+
+    /// The value breaks a rule.
+    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::Invalid(value.into()), detail)
+    }
+
+    /// The value has the wrong type.
+    pub fn type_invalid(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(field, FieldErrorKind::TypeInvalid(value.into()), detail)
+    }
+
+    /// The value is none of the supported ones.
+    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
+        let supported = supported.iter().map(ToString::to_string).collect();
+        Self::new(field, FieldErrorKind::NotSupported(value.into(), supported), "")
+    }
+
+    /// The field must not be set, or not be changed.
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::Forbidden, detail)
+    }
+
+    /// The value repeats another one.
+    pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(field, FieldErrorKind::Duplicate(value.into()), "")
+    }
+
+    /// The value names something that is not there.
+    pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(field, FieldErrorKind::NotFound(value.into()), "")
+    }
+
+    /// The value is longer than `limit` bytes.
+    pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        Self::new(field, FieldErrorKind::TooLong(limit), "")
+    }
+
+    /// The list has `actual` entries and may have `limit`.
+    pub fn too_many(field: impl Into<String>, actual: usize, limit: usize) -> Self {
+        Self::new(field, FieldErrorKind::TooMany(actual, limit), "")
+    }
+
+    /// The server failed to judge the field.
+    pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::Internal, detail)
+    }
+
+    /// The text without the field's path.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let head = match &self.kind {
+            FieldErrorKind::Required => "Required value".to_owned(),
+            FieldErrorKind::Forbidden => "Forbidden".to_owned(),
+            FieldErrorKind::Internal => "Internal error".to_owned(),
+            FieldErrorKind::Invalid(v) | FieldErrorKind::TypeInvalid(v) => {
+                format!("Invalid value: {}", show(v))
+            }
+            FieldErrorKind::Duplicate(v) => format!("Duplicate value: {}", show(v)),
+            FieldErrorKind::NotFound(v) => format!("Not found: {}", show(v)),
+            FieldErrorKind::NotSupported(v, supported) => {
+                let list: Vec<String> = supported.iter().map(|s| quote(s)).collect();
+                return if list.is_empty() {
+                    format!("Unsupported value: {}", show(v))
+                } else {
+                    format!("Unsupported value: {}: supported values: {}", show(v), list.join(", "))
+                };
+            }
+            FieldErrorKind::TooLong(limit) => {
+                let unit = if *limit == 1 { "byte" } else { "bytes" };
+                return format!("Too long: may not be more than {limit} {unit}");
+            }
+            FieldErrorKind::TooMany(actual, limit) => {
+                let unit = if *limit == 1 { "item" } else { "items" };
+                return format!("Too many: {actual}: must have at most {limit} {unit}");
+            }
+        };
+        if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+/// A value inside a message: strings quoted, everything else as JSON.
+fn show(value: &Value) -> String {
+    match value {
+        Value::String(s) => quote(s),
+        Value::Null => "null".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,374 @@
+//! Deletion: preconditions, grace, finalizers, propagation.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{answer, check_dry_run, list};
+use crate::{
+    admission::Operation,
+    call::Call,
+    decode,
+    environment::seconds,
+    fields::FieldError,
+    http::{Body, Output, Propagation, json_response},
+    object,
+    pipeline::{self, Written, may_vanish},
+    render,
+    status::{ApiError, ApiResult},
+    store::{Draft, Entry},
+};
+
+const ATTEMPTS: usize = 32;
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// `DeleteOptions`, from the body and the query.
+#[derive(Debug, Clone, Default)]
+struct DeleteOptions {
+    grace: Option<i64>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    propagation: Option<Propagation>,
+    orphan: Option<bool>,
+}
+
+fn options(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<DeleteOptions> {
+    let o = &call.options;
+    let mut result = DeleteOptions {
+        grace: o.grace_period_seconds,
+        propagation: o.propagation_policy.as_deref().and_then(Propagation::parse),
+        orphan: o.orphan_dependents,
+        ..DeleteOptions::default()
+    };
+    if body.is_empty() {
+        return Ok(result);
+    }
+    let value = decode::plain(call, media, body)?;
+    let mut errors = Vec::new();
+    if let Some(list) = value["dryRun"].as_array() {
+        let stages: Vec<String> = list.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect();
+        check_dry_run(&stages, &mut errors);
+        call.dry_run |= !stages.is_empty();
+    }
+    result.grace = value["gracePeriodSeconds"].as_i64().or(result.grace);
+    result.orphan = value["orphanDependents"].as_bool().or(result.orphan);
+    let text = |path: &[&str]| object::text(&value, path).map(str::to_owned);
+    result.uid = text(&["preconditions", "uid"]);
+    result.resource_version = text(&["preconditions", "resourceVersion"]);
+    if let Some(policy) = object::text(&value, &["propagationPolicy"]) {
+        match Propagation::parse(policy) {
+            Some(p) => result.propagation = Some(p),
+            None => errors.push(FieldError::not_supported(
+                "propagationPolicy",
+                policy,
+                &["Background", "Foreground", "Orphan", "nil"],
+            )),
+        }
+    }
+    if result.propagation.is_some() && result.orphan.is_some() {
+        let why = "orphanDependents and deletionPropagation cannot be both set";
+        errors.push(FieldError::invalid("propagationPolicy", value["propagationPolicy"].clone(), why));
+    }
+    if !errors.is_empty() {
+        return Err(ApiError::invalid_kind("meta.k8s.io", "DeleteOptions", "", errors));
+    }
+    call.options_object = value;
+    Ok(result)
+}
+
+/// What a deletion came to.
+enum Outcome {
+    /// The object is gone; this was its last state.
+    Gone(Written),
+    /// The object waits for finalizers or its grace period.
+    Waiting(Written),
+}
+
+pub(super) async fn delete(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
+    let options = options(call, media, body)?;
+    let outcome = delete_one(call, &options).await?;
+    match outcome {
+        Outcome::Waiting(written) => {
+            let code = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
+            answer(call, written, code)
+        }
+        Outcome::Gone(written) if returns_object(call) => answer(call, written, StatusCode::OK),
+        Outcome::Gone(written) => {
+            let uid = match &written {
+                Written::Stored(entry) => object::uid(&entry.value()).to_owned(),
+                Written::Value(value) => object::uid(value).to_owned(),
+            };
+            let mut details = json!({"name": call.name, "kind": call.resource.plural, "uid": uid});
+            if !call.resource.group.is_empty() {
+                details["group"] = call.resource.group.as_str().into();
+            }
+            let status = json!({
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Success",
+                "details": details,
+            });
+            Ok(json_response(StatusCode::OK, Body::whole(status.to_string())))
+        }
+    }
+}
+
+/// Kinds whose deletion answers with the object instead of a Status.
+fn returns_object(call: &Call) -> bool {
+    let group = call.resource.group.as_str();
+    !call.resource.custom
+        && (matches!(group, "resource.k8s.io" | "storage.k8s.io")
+            && call.resource.plural != "csistoragecapacities"
+            || (group.is_empty()
+                && matches!(
+                    call.resource.plural.as_str(),
+                    "resourcequotas"
+                        | "persistentvolumes"
+                        | "persistentvolumeclaims"
+                        | "serviceaccounts"
+                        | "namespaces"
+                        | "pods"
+                        | "services"
+                        | "podtemplates"
+                )))
+}
+
+async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outcome> {
+    for _ in 0..ATTEMPTS {
+        let entry = call.stored()?;
+        let stored = entry.value();
+        check_preconditions(call, options, &stored)?;
+        if *call.resource.storage == *"namespaces" && crate::admission::IMMORTAL.contains(&call.name.as_str())
+        {
+            let why = "this namespace may not be deleted";
+            return Err(ApiError::forbidden("", "namespaces", &call.name, why));
+        }
+        let served = call.to_served(stored.clone())?;
+        pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
+        if let Some(outcome) = attempt(call, options, &entry, stored)? {
+            if let Outcome::Gone(Written::Stored(entry)) | Outcome::Waiting(Written::Stored(entry)) = &outcome
+            {
+                call.core.store.durable(entry.revision()).await.map_err(ApiError::internal)?;
+            }
+            if !call.dry_run {
+                crate::crd::after_write(&call.core, &call.resource, &call.name);
+            }
+            return Ok(outcome);
+        }
+    }
+    Err(ApiError::modified(&call.resource, &call.name))
+}
+
+fn check_preconditions(call: &Call, options: &DeleteOptions, stored: &Value) -> ApiResult<()> {
+    let conflict = |what: &str, given: &str, actual: &str, why: &str| {
+        let message = format!(
+            "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The object might have been {why}"
+        );
+        // The API names the kind where a resource is expected here.
+        let mut named = (*call.resource).clone();
+        named.plural.clone_from(&named.kind);
+        ApiError::conflict(&named, &call.name, &message)
+    };
+    if let Some(uid) = &options.uid
+        && uid != object::uid(stored)
+    {
+        return Err(conflict("UID", uid, object::uid(stored), "deleted and then recreated"));
+    }
+    let version = object::meta_text(stored, "resourceVersion");
+    if let Some(given) = &options.resource_version
+        && given != version
+    {
+        return Err(conflict("ResourceVersion", given, version, "modified"));
+    }
+    Ok(())
+}
+
+/// One attempt; `None` if somebody else wrote in between.
+fn attempt(
+    call: &Call,
+    options: &DeleteOptions,
+    entry: &Arc<Entry>,
+    stored: Value,
+) -> ApiResult<Option<Outcome>> {
+    let strategy = &call.resource.strategy;
+    let asked = options.grace.map(|g| if g < 0 { 1 } else { g });
+    let now = call.core.environment.now();
+    let mut next = stored.clone();
+    let mut graceful = None;
+    let pending_grace =
+        object::get(&stored, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    if object::is_deleting(&stored) {
+        if let Some(pending) = pending_grace.filter(|p| *p > 0) {
+            match asked {
+                // Grace can only become shorter.
+                Some(asked) if asked < pending => graceful = Some(shorten(&mut next, pending, asked, now)),
+                _ => return Ok(Some(Outcome::Waiting(Written::Stored(Arc::clone(entry))))),
+            }
+        }
+    } else if let Some(grace) = strategy.grace_seconds(&stored, asked) {
+        let at = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+        mark(&mut next, at, grace);
+        graceful = Some(grace);
+    }
+    set_collection_finalizers(call, options, &mut next);
+    if *call.resource.storage == *"namespaces" {
+        terminate_namespace(&mut next, now);
+    }
+    if *call.resource.storage == *crate::crd::RESOURCE {
+        crate::crd::mark_terminating(&mut next, &seconds(now));
+    }
+    let pending = !object::finalizers(&next).is_empty() || !may_vanish(call, &next);
+    if graceful.is_none() && pending {
+        mark(&mut next, now, 0);
+    }
+    let stays = pending || graceful.is_some_and(|g| g > 0);
+    if call.dry_run {
+        let written = Written::Value(next);
+        return Ok(Some(if stays { Outcome::Waiting(written) } else { Outcome::Gone(written) }));
+    }
+    let store = &call.core.store;
+    let (storage, key) = (&call.resource.storage, entry.key());
+    let mut current = Arc::clone(entry);
+    if stays || graceful.is_some() {
+        let draft = Draft::new(&next, strategy.selectable(&next)).map_err(ApiError::internal)?;
+        if draft.bytes() != entry.bytes() {
+            match store.update(storage, key, entry.revision(), draft) {
+                Ok(updated) => current = updated,
+                Err(_) => return Ok(None),
+            }
+        }
+        if stays {
+            return Ok(Some(Outcome::Waiting(Written::Stored(current))));
+        }
+    }
+    match store.delete(storage, key, current.revision()) {
+        Ok(last) => {
+            strategy.release(&call.core, &stored);
+            Ok(Some(Outcome::Gone(Written::Stored(last))))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+fn mark(object: &mut Value, at: Timestamp, grace: i64) {
+    let first = !object::is_deleting(object);
+    let generation = object::generation(object);
+    let metadata = object::metadata(object);
+    if first {
+        metadata.insert("deletionTimestamp".into(), seconds(at).into());
+        if generation > 0 {
+            metadata.insert("generation".into(), (generation + 1).into());
+        }
+    }
+    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+}
+
+fn shorten(object: &mut Value, pending: i64, asked: i64, now: Timestamp) -> i64 {
+    let deadline: Option<Timestamp> = object::meta_text(object, "deletionTimestamp").parse().ok();
+    let mut at =
+        deadline.and_then(|d| d.checked_add(SignedDuration::from_secs(asked - pending)).ok()).unwrap_or(now);
+    let mut grace = asked;
+    if at < now {
+        at = now;
+        if asked != 0 {
+            grace = 1;
+        }
+    }
+    let metadata = object::metadata(object);
+    metadata.insert("deletionTimestamp".into(), seconds(at).into());
+    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    grace
+}
+
+/// The garbage collector learns what to do from finalizers.
+fn set_collection_finalizers(call: &Call, options: &DeleteOptions, object: &mut Value) {
+    if *call.resource.storage == *"events" {
+        return;
+    }
+    let present: Vec<String> = object::finalizers(object).into_iter().map(str::to_owned).collect();
+    let has = |name: &str| present.iter().any(|f| f == name);
+    let orphan_by_default = matches!(&*call.resource.storage, "jobs.batch" | "replicationcontrollers");
+    let (orphan, foreground) = match (options.orphan, options.propagation) {
+        (Some(orphan), _) => (orphan, false),
+        (None, Some(policy)) => (policy == Propagation::Orphan, policy == Propagation::Foreground),
+        (None, None) if has(ORPHAN) => (true, false),
+        (None, None) if has(FOREGROUND) => (false, true),
+        (None, None) => (orphan_by_default, false),
+    };
+    let mut next: Vec<String> =
+        present.iter().filter(|f| *f != ORPHAN && *f != FOREGROUND).cloned().collect();
+    if orphan {
+        next.push(ORPHAN.into());
+    }
+    if foreground {
+        next.push(FOREGROUND.into());
+    }
+    let same = next.len() == present.len() && next.iter().all(|f| present.contains(f));
+    if !same {
+        let metadata = object::metadata(object);
+        if next.is_empty() {
+            metadata.remove("finalizers");
+        } else {
+            metadata.insert("finalizers".into(), json!(next));
+        }
+    }
+}
+
+/// A namespace that is deleted says so in its phase.
+fn terminate_namespace(object: &mut Value, now: Timestamp) {
+    if !object::is_deleting(object) {
+        mark(object, now, 0);
+        object::metadata(object).remove("deletionGracePeriodSeconds");
+    }
+    object::child(object, "status").insert("phase".into(), "Terminating".into());
+}
+
+/// Deletes everything that a list would show.
+pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
+    let options = options(call, media, body)?;
+    let page = list::page(call)?;
+    let (name, namespace) = (call.name.clone(), call.namespace.clone());
+    let mut items = Vec::new();
+    for entry in &page.entries {
+        entry.name().clone_into(&mut call.name);
+        entry.namespace().clone_into(&mut call.namespace);
+        match delete_one(call, &options).await {
+            Ok(Outcome::Gone(written) | Outcome::Waiting(written)) => {
+                let stored = match written {
+                    Written::Stored(entry) => entry.value(),
+                    Written::Value(value) => value,
+                };
+                items.push(call.to_served(stored)?);
+            }
+            // Somebody else was quicker.
+            Err(error) if error.code == StatusCode::NOT_FOUND => {}
+            Err(error) => return Err(error),
+        }
+    }
+    (call.name, call.namespace) = (name, namespace);
+    let meta = render::ListMeta { revision: page.meta.revision, ..page.meta };
+    let value = match call.output {
+        Output::Table => render::table(call, &items, &meta, true)?,
+        Output::Metadata => render::partial_list(&items, &meta),
+        Output::Object => render::list(call, items, &meta),
+    };
+    Ok(json_response(StatusCode::OK, Body::whole(value.to_string())))
+}
+
+/// Deletes a pod on somebody's wish to drain its node.
+pub(super) async fn evict(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
+    let eviction = decode::object(call, media, body)?;
+    let nested = eviction.get("deleteOptions").cloned().unwrap_or_default();
+    let bytes = if nested.is_null() { Bytes::new() } else { nested.to_string().into() };
+    let options = options(call, "application/json", &bytes)?;
+    call.subresource = None;
+    delete_one(call, &options).await?;
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(json_response(StatusCode::CREATED, Body::whole(status.to_string())))
+}

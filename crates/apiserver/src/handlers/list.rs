@@ -1,0 +1,290 @@
+//! Lists: selectors, versions, pages.
+
+use std::sync::Arc;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::{
+    call::Call,
+    fields::FieldError,
+    http::{Body, Output, json_response},
+    render::{self, ListMeta},
+    selector::{FieldSelector, LabelSelector},
+    service::error_response,
+    status::{ApiError, ApiResult},
+    store::{Entry, RevisionError, Snapshot},
+};
+
+/// What a list or a watch is restricted to.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+}
+
+impl Filter {
+    /// Reads the selectors of a request.
+    pub(crate) fn of(call: &Call) -> ApiResult<Self> {
+        let labels = LabelSelector::parse(&call.options.label_selector)
+            .map_err(|e| ApiError::bad_request(format!("unable to parse requirement: {e}")))?;
+        let mut fields = FieldSelector::parse(&call.options.field_selector).map_err(ApiError::bad_request)?;
+        if !fields.is_empty() {
+            let known = call.resource.strategy.selectable_names(&call.resource.version);
+            for field in fields.fields() {
+                if field != "metadata.name"
+                    && field != "metadata.namespace"
+                    && !known.iter().any(|k| k == field)
+                {
+                    return Err(ApiError::bad_request(format!("field label not supported: {field}")));
+                }
+            }
+        }
+        if !call.name.is_empty() {
+            if let Some(other) = fields.exact_name()
+                && other != call.name
+            {
+                return Err(ApiError::bad_request(
+                    "both a name and a field selector with another name were given",
+                ));
+            }
+            fields = fields.and_name(&call.name);
+        }
+        Ok(Self { labels, fields })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, entry: &Entry) -> bool {
+        self.labels.matches(entry.labels()) && self.fields.matches(entry)
+    }
+}
+
+/// Key prefix of the objects in question.
+pub(crate) fn prefix(call: &Call) -> String {
+    match call.scope() {
+        "" => String::new(),
+        namespace => format!("{namespace}/"),
+    }
+}
+
+struct Token {
+    revision: Option<u64>,
+    start: String,
+}
+
+impl Token {
+    fn encode(&self) -> String {
+        let revision = self.revision.map_or_else(|| json!(-1), |r| json!(r));
+        URL_SAFE_NO_PAD
+            .encode(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": self.start}).to_string())
+    }
+
+    fn decode(text: &str) -> ApiResult<Self> {
+        let invalid = |why: &str| ApiError::bad_request(format!("continue key is not valid: {why}"));
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
+        if value["v"] != "meta.k8s.io/v1" {
+            return Err(invalid("server does not recognize this encoded version"));
+        }
+        let start = value["start"].as_str().filter(|s| !s.is_empty());
+        let start = start.ok_or_else(|| invalid("encoded start key is empty"))?;
+        Ok(Self { revision: value["rv"].as_u64(), start: start.to_owned() })
+    }
+}
+
+/// Judges the combination of version parameters and gives the version asked for.
+pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option<u64>> {
+    let text = call.options.resource_version.as_str();
+    let revision = match text {
+        "" => None,
+        text => Some(text.parse::<u64>().map_err(|_| {
+            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", crate::status::quote(text));
+            ApiError::invalid_kind("", "", "", vec![FieldError::invalid("resourceVersion", text, why)])
+        })?),
+    };
+    let current = call.core.store.revision();
+    if let Some(r) = revision
+        && r > current
+        && !call.options.watch
+    {
+        return Err(ApiError::too_large_resource_version(r, current));
+    }
+    if get {
+        return Ok(revision);
+    }
+    check_match(call)?;
+    Ok(revision)
+}
+
+fn check_match(call: &Call) -> ApiResult<()> {
+    let o = &call.options;
+    let mut errors = Vec::new();
+    let field = "resourceVersionMatch";
+    if !o.resource_version_match.is_empty() {
+        if o.resource_version.is_empty() && o.send_initial_events.is_none() {
+            errors.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if !o.continue_token.is_empty() {
+            errors.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+        if !matches!(o.resource_version_match.as_str(), "Exact" | "NotOlderThan") {
+            errors.push(FieldError::not_supported(
+                field,
+                o.resource_version_match.as_str(),
+                &["Exact", "NotOlderThan", ""],
+            ));
+        }
+        if o.resource_version_match == "Exact" && o.resource_version == "0" {
+            errors.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
+    }
+    if o.send_initial_events.is_some() && !o.watch {
+        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid_kind("meta.k8s.io", "ListOptions", "", errors))
+    }
+}
+
+/// A page of matching objects.
+pub(crate) struct Page {
+    pub(crate) entries: Vec<Arc<Entry>>,
+    pub(crate) meta: ListMeta,
+}
+
+/// Reads the objects that a list asks for.
+pub(crate) fn page(call: &Call) -> ApiResult<Page> {
+    let filter = Filter::of(call)?;
+    let prefix = prefix(call);
+    let revision = check_resource_version(call, false)?;
+    let (store, storage, options) = (&call.core.store, &call.resource.storage, &call.options);
+    let Snapshot { revision, entries } = if options.continue_token.is_empty() {
+        let exact = options.resource_version_match == "Exact"
+            || (options.resource_version_match.is_empty() && options.limit > 0);
+        match revision {
+            Some(r) if r > 0 && exact => {
+                store.snapshot_at(storage, &prefix, None, r).map_err(|e| match e {
+                    RevisionError::TooOld => ApiError::expired(format!(
+                        "The resourceVersion for the provided list is too old: {r}"
+                    )),
+                    RevisionError::TooNew(current) => ApiError::too_large_resource_version(r, current),
+                })?
+            }
+            _ => store.snapshot(storage, &prefix, None),
+        }
+    } else {
+        if revision.is_some_and(|r| r > 0) {
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let token = Token::decode(&options.continue_token)?;
+        match token.revision {
+            None => store.snapshot(storage, &prefix, Some(&token.start)),
+            Some(r) => store
+                .snapshot_at(storage, &prefix, Some(&token.start), r)
+                .map_err(|_| continue_expired(&token))?,
+        }
+    };
+    let total = entries.len();
+    let limit = if options.limit == 0 { usize::MAX } else { options.limit };
+    let mut seen = 0;
+    let mut chosen = Vec::new();
+    for entry in entries {
+        if chosen.len() == limit {
+            break;
+        }
+        seen += 1;
+        if filter.matches(&entry) {
+            chosen.push(entry);
+        }
+    }
+    let mut meta = ListMeta { revision, ..ListMeta::default() };
+    if seen < total {
+        let start = chosen.last().map(|e| e.key().to_owned()).unwrap_or_default();
+        meta.continue_token = Token { revision: Some(revision), start }.encode();
+        if filter.is_empty() {
+            meta.remaining = Some(total - seen);
+        }
+    }
+    Ok(Page { entries: chosen, meta })
+}
+
+/// Carried as an error's name until [`list`] builds the whole answer, which has a token of its own.
+const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+fn continue_expired(token: &Token) -> ApiError {
+    let mut error = ApiError::expired(CONTINUE_EXPIRED);
+    error.uid = Token { revision: None, start: token.start.clone() }.encode();
+    error
+}
+
+pub(super) fn list(call: &Call) -> ApiResult<Response<Body>> {
+    let page = match page(call) {
+        Ok(page) => page,
+        Err(mut error) if error.message == CONTINUE_EXPIRED => {
+            let token = std::mem::take(&mut error.uid);
+            let mut value = error.to_value();
+            value["metadata"]["continue"] = token.into();
+            return Ok(json_response(StatusCode::GONE, Body::whole(value.to_string())));
+        }
+        Err(error) => return Ok(error_response(&error)),
+    };
+    let bytes = match call.output {
+        Output::Object if call.resource.is_storage_version() => object_list(call, &page),
+        _ => {
+            let served = served(call, &page)?;
+            let value = match call.output {
+                Output::Object => render::list(call, served, &page.meta),
+                Output::Metadata => render::partial_list(&served, &page.meta),
+                Output::Table => render::table(call, &served, &page.meta, true)?,
+            };
+            value.to_string().into_bytes()
+        }
+    };
+    Ok(json_response(StatusCode::OK, Body::whole(bytes)))
+}
+
+/// The plain list, put together from stored bytes.
+fn object_list(call: &Call, page: &Page) -> Vec<u8> {
+    let size: usize = page.entries.iter().map(|e| e.size() + 48).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    let head = json!({
+        "kind": call.resource.list_kind,
+        "apiVersion": call.resource.api_version(),
+        "metadata": page.meta.to_value(),
+    })
+    .to_string();
+    out.extend_from_slice(head.trim_end_matches('}').as_bytes());
+    // `trim_end_matches` took the metadata's brace as well.
+    out.extend_from_slice(b"},\"items\":[");
+    for (index, entry) in page.entries.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        // Items of typed lists do not repeat what the list's kind says already.
+        if call.resource.custom { entry.write(&mut out) } else { entry.write_bare(&mut out) }
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+fn served(call: &Call, page: &Page) -> ApiResult<Vec<Value>> {
+    page.entries.iter().map(|e| call.to_served(e.value())).collect()
+}

@@ -1,0 +1,122 @@
+//! One module per verb.
+
+mod delete;
+mod list;
+mod patch;
+mod subresource;
+mod watch;
+mod write;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::Value;
+
+use crate::{
+    call::Call,
+    fields::FieldError,
+    http::{Body, FieldValidation, Output, Propagation, json_response},
+    pipeline::Written,
+    render,
+    status::{ApiError, ApiResult},
+};
+
+/// Leads a request to its verb.
+pub(crate) async fn dispatch(
+    call: &mut Call,
+    verb: &str,
+    media: &str,
+    body: Bytes,
+) -> ApiResult<Response<Body>> {
+    if call.subresource.is_some()
+        && let Some(response) = subresource::special(call, verb, media, &body).await?
+    {
+        return Ok(response);
+    }
+    match verb {
+        "get" => get(call),
+        "list" => list::list(call),
+        "watch" => watch::watch(call),
+        "create" => write::create(call, media, &body).await,
+        "update" => write::replace(call, media, &body).await,
+        "patch" => patch::patch(call, media, &body).await,
+        "delete" => delete::delete(call, media, &body).await,
+        "deletecollection" => delete::collection(call, media, &body).await,
+        _ => Err(ApiError::method_not_supported(&call.resource.group, &call.resource.plural, verb)),
+    }
+}
+
+fn get(call: &Call) -> ApiResult<Response<Body>> {
+    list::check_resource_version(call, true)?;
+    let entry = call.stored()?;
+    answer(call, Written::Stored(entry), StatusCode::OK)
+}
+
+/// Writes an object in the form that the client asked for.
+pub(crate) fn answer(call: &Call, written: Written, code: StatusCode) -> ApiResult<Response<Body>> {
+    if let Written::Stored(entry) = &written
+        && call.output == Output::Object
+        && call.resource.is_storage_version()
+    {
+        return Ok(json_response(code, Body::whole(entry.json())));
+    }
+    let stored = match written {
+        Written::Stored(entry) => entry.value(),
+        Written::Value(value) => value,
+    };
+    let served = call.to_served(stored)?;
+    answer_value(call, served, code)
+}
+
+/// Writes an object of the request's version in the form that the client asked for.
+pub(crate) fn answer_value(call: &Call, served: Value, code: StatusCode) -> ApiResult<Response<Body>> {
+    let value = match call.output {
+        Output::Object => served,
+        Output::Metadata => render::partial(&served),
+        Output::Table => render::table(call, &[served], &render::ListMeta::default(), true)?,
+    };
+    Ok(json_response(code, Body::whole(value.to_string())))
+}
+
+/// Judges and takes over the options that writes share.
+pub(crate) fn check_write_options(call: &mut Call, verb: &str) -> ApiResult<()> {
+    let kind = match verb {
+        "create" => "CreateOptions",
+        "update" => "UpdateOptions",
+        "patch" => "PatchOptions",
+        _ => "DeleteOptions",
+    };
+    let mut errors = Vec::new();
+    let dry_run = call.options.dry_run.clone();
+    check_dry_run(&dry_run, &mut errors);
+    call.dry_run = !dry_run.is_empty();
+    match call.options.field_validation.as_str() {
+        "" | "Warn" => call.field_validation = FieldValidation::Warn,
+        "Ignore" => call.field_validation = FieldValidation::Ignore,
+        "Strict" => call.field_validation = FieldValidation::Strict,
+        other => {
+            errors.push(FieldError::not_supported("fieldValidation", other, &["Ignore", "Strict", "Warn"]));
+        }
+    }
+    if call.options.field_manager.len() > 128 {
+        errors.push(FieldError::too_long("fieldManager", 128));
+    }
+    if let Some(policy) = &call.options.propagation_policy
+        && Propagation::parse(policy).is_none()
+    {
+        let supported = ["Background", "Foreground", "Orphan"];
+        errors.push(FieldError::not_supported("propagationPolicy", policy.as_str(), &supported));
+    }
+    if !errors.is_empty() {
+        return Err(ApiError::invalid_kind("meta.k8s.io", kind, "", errors));
+    }
+    call.options_object = call.write_options(kind);
+    Ok(())
+}
+
+/// `All` is the only stage that a dry run can name.
+fn check_dry_run(dry_run: &[String], errors: &mut Vec<FieldError>) {
+    if dry_run.iter().any(|d| d != "All") {
+        let given: Value = dry_run.iter().map(|d| Value::from(d.as_str())).collect();
+        errors.push(FieldError::not_supported("dryRun", given, &["All"]));
+    }
+}

@@ -1,0 +1,313 @@
+//! Watches: a stream of frames, one per change.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::list::{self, Filter};
+use crate::{
+    call::Call,
+    catalog::Resource,
+    environment::Environment,
+    fields::FieldError,
+    http::{Body, Include, Output, json_response},
+    render,
+    server::Core,
+    status::{ApiError, ApiResult},
+    store::{Batch, Cursor, Entry, Event, EventKind, RevisionError, frame},
+};
+
+/// Idle watchers that asked for bookmarks hear one this often.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// And one more shortly before the end.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// Shortest lifetime of a watch whose client names none; the longest is twice that.
+const MIN_LIFETIME: u64 = 1800;
+
+pub(super) fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
+    call.options.watch = true;
+    let revision = list::check_resource_version(call, false)?;
+    check_initial_events(call)?;
+    let filter = Filter::of(call)?;
+    let prefix = list::prefix(call);
+    let store = &call.core.store;
+    let storage = &call.resource.storage;
+    let options = &call.options;
+
+    let streaming = options.send_initial_events == Some(true);
+    let from_now = options.send_initial_events == Some(false) && revision.unwrap_or(0) == 0;
+    let mut initial = Vec::new();
+    let opened = match revision {
+        Some(r) if r > 0 && !streaming => {
+            // A version from the future is waited for.
+            store.follow(storage, r.min(store.revision())).map(|c| (c, r))
+        }
+        _ if from_now => Ok(store.snapshot_and_follow(storage, &prefix)).map(|(s, c)| (c, s.revision)),
+        _ => {
+            let (snapshot, cursor) = store.snapshot_and_follow(storage, &prefix);
+            initial = snapshot.entries;
+            Ok((cursor, snapshot.revision))
+        }
+    };
+    let (cursor, after) = match opened {
+        Ok(opened) => opened,
+        Err(RevisionError::TooOld | RevisionError::TooNew(_)) => {
+            let asked = revision.unwrap_or_default();
+            let body = error_frame(&expired(asked, store.revision()));
+            return Ok(json_response(StatusCode::OK, Body::whole(body)));
+        }
+    };
+    let lifetime = options.timeout_seconds.unwrap_or_else(|| lifetime(&*call.core.environment));
+    let started = Instant::now();
+    let bookmarks = options.allow_bookmarks;
+    let mut watch = Watch {
+        encoder: Encoder {
+            core: Arc::clone(&call.core),
+            resource: Arc::clone(&call.resource),
+            output: call.output,
+            include: call.include()?,
+            header: true,
+        },
+        filter,
+        prefix,
+        cursor,
+        after,
+        ready: VecDeque::new(),
+        ends: started + Duration::from_secs(lifetime),
+        next_bookmark: bookmarks.then_some(started + BOOKMARK_INTERVAL),
+        last_bookmark: (bookmarks && lifetime > 10)
+            .then_some(started + Duration::from_secs(lifetime).saturating_sub(LAST_BOOKMARK)),
+        done: false,
+    };
+    for entry in initial {
+        if watch.filter.matches(&entry) {
+            let frame = watch.encoder.encode(EventKind::Added, &entry, entry.revision(), None)?;
+            watch.ready.push_back(frame);
+        }
+    }
+    if streaming && bookmarks {
+        let frame = watch.encoder.bookmark(after, true);
+        watch.ready.push_back(frame);
+    }
+    let frames = stream::unfold(watch, |mut watch| async move {
+        let frame = watch.next().await?;
+        Some((frame, watch))
+    });
+    Ok(json_response(StatusCode::OK, Body::stream(frames)))
+}
+
+fn check_initial_events(call: &Call) -> ApiResult<()> {
+    let o = &call.options;
+    if o.send_initial_events.is_none() {
+        if !o.resource_version_match.is_empty() {
+            let error = FieldError::forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            );
+            return Err(ApiError::invalid_kind("meta.k8s.io", "ListOptions", "", vec![error]));
+        }
+        return Ok(());
+    }
+    if o.resource_version_match != "NotOlderThan" {
+        let error = FieldError::forbidden(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        );
+        return Err(ApiError::invalid_kind("meta.k8s.io", "ListOptions", "", vec![error]));
+    }
+    Ok(())
+}
+
+fn lifetime(environment: &dyn Environment) -> u64 {
+    MIN_LIFETIME + environment.random() % MIN_LIFETIME
+}
+
+fn expired(asked: u64, current: u64) -> ApiError {
+    ApiError::expired(format!("too old resource version: {asked} ({current})"))
+}
+
+fn error_frame(error: &ApiError) -> Bytes {
+    let mut text = json!({"type": "ERROR", "object": error.to_value()}).to_string();
+    text.push('\n');
+    text.into()
+}
+
+/// Writes events in the form that the client asked for.
+struct Encoder {
+    core: Arc<Core>,
+    resource: Arc<Resource>,
+    output: Output,
+    include: Include,
+    /// Whether the next Table still has to explain its columns.
+    header: bool,
+}
+
+impl Encoder {
+    fn encode(
+        &mut self,
+        kind: EventKind,
+        entry: &Entry,
+        revision: u64,
+        event: Option<&Event>,
+    ) -> ApiResult<Bytes> {
+        if self.output == Output::Object && self.resource.is_storage_version() {
+            return Ok(match event {
+                Some(event) => event.frame(),
+                None => frame(kind, entry, revision),
+            });
+        }
+        let resource = &self.resource;
+        let served = resource.strategy.convert(
+            entry.value_as(revision),
+            &resource.storage_api_version,
+            &resource.api_version(),
+        )?;
+        let object = match self.output {
+            Output::Object => served,
+            Output::Metadata => render::partial(&served),
+            Output::Table => {
+                let header = std::mem::take(&mut self.header);
+                render::rows(
+                    &self.core,
+                    resource,
+                    &[served],
+                    &render::ListMeta::default(),
+                    self.include,
+                    header,
+                )
+            }
+        };
+        Ok(self.frame(kind.as_str(), &object))
+    }
+
+    fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (api_version, kind) = match self.output {
+            Output::Object => (self.resource.api_version(), self.resource.kind.as_str()),
+            Output::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            Output::Table => ("meta.k8s.io/v1".to_owned(), "Table"),
+        };
+        let mut object = json!({"kind": kind, "apiVersion": api_version});
+        if self.output == Output::Table {
+            object["metadata"] = json!({"resourceVersion": revision.to_string()});
+            let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+            object["columnDefinitions"] = Value::Null;
+            object["rows"] = json!([{"cells": [], "object": partial}]);
+        } else {
+            object["metadata"] = metadata;
+        }
+        self.frame("BOOKMARK", &object)
+    }
+
+    fn frame(&self, kind: &str, object: &Value) -> Bytes {
+        let mut text = json!({"type": kind, "object": object}).to_string();
+        text.push('\n');
+        text.into()
+    }
+}
+
+struct Watch {
+    encoder: Encoder,
+    filter: Filter,
+    prefix: String,
+    cursor: Cursor,
+    /// Changes up to here are known to the client.
+    after: u64,
+    ready: VecDeque<Bytes>,
+    ends: Instant,
+    next_bookmark: Option<Instant>,
+    last_bookmark: Option<Instant>,
+    done: bool,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            if self.done || Instant::now() >= self.ends {
+                return None;
+            }
+            match self.cursor.poll() {
+                Ok(Batch::Events(events)) => {
+                    for event in events {
+                        self.take(&event);
+                    }
+                }
+                Ok(Batch::Idle(revision)) => {
+                    self.after = self.after.max(revision);
+                    self.wait().await;
+                }
+                Ok(Batch::Ended) => return None,
+                Err(_) => {
+                    let current = self.encoder.core.store.revision();
+                    self.fail(&expired(self.cursor.revision(), current));
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &ApiError) {
+        self.done = true;
+        self.ready.push_back(error_frame(error));
+    }
+
+    /// Waits for a change, a bookmark's time or the end.
+    async fn wait(&mut self) {
+        let bookmark = [self.next_bookmark, self.last_bookmark].into_iter().flatten().min();
+        let wake = bookmark.map_or(self.ends, |b| b.min(self.ends));
+        tokio::select! {
+            biased;
+            () = self.cursor.changed() => {}
+            () = tokio::time::sleep_until(wake) => {
+                let now = Instant::now();
+                let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+                if due(self.next_bookmark) || due(self.last_bookmark) {
+                    self.ready.push_back(self.encoder.bookmark(self.after, false));
+                    self.next_bookmark = Some(now + BOOKMARK_INTERVAL);
+                    self.last_bookmark = self.last_bookmark.filter(|at| *at > now);
+                }
+            }
+        }
+    }
+
+    /// Turns a change into what this watcher sees of it.
+    fn take(&mut self, event: &Event) {
+        if event.revision <= self.after || !event.entry.key().starts_with(&self.prefix) {
+            return;
+        }
+        self.after = event.revision;
+        let is = event.kind != EventKind::Deleted && self.filter.matches(&event.entry);
+        let was = event.previous.as_ref().is_some_and(|p| self.filter.matches(p));
+        let frame = match (was, is) {
+            (false, false) => return,
+            // Shared by all watchers who see the change as it is.
+            (true, true) if event.kind == EventKind::Modified => {
+                self.encoder.encode(event.kind, &event.entry, event.revision, Some(event))
+            }
+            (false, true) if event.kind == EventKind::Added => {
+                self.encoder.encode(event.kind, &event.entry, event.revision, Some(event))
+            }
+            (true, false) if event.kind == EventKind::Deleted => {
+                self.encoder.encode(event.kind, &event.entry, event.revision, Some(event))
+            }
+            (_, true) => self.encoder.encode(EventKind::Added, &event.entry, event.revision, None),
+            (true, false) => {
+                let last = event.previous.as_ref().unwrap_or(&event.entry);
+                self.encoder.encode(EventKind::Deleted, last, event.revision, None)
+            }
+        };
+        match frame {
+            Ok(frame) => self.ready.push_back(frame),
+            Err(error) => self.fail(&error),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Kubernetes API semantics as a [`tower_service::Service`]: no sockets, no workloads, no threads.
+//!
+//! ```no_run
+//! # async fn doc() {
+//! let server = steersman_apiserver::Server::builder().build();
+//! let client = kube::Client::new(server.service(), "default");
+//! # }
+//! ```
+#![doc = include_str!("../ARCHITECTURE.md")]
+
+mod admission;
+mod apply;
+mod auth;
+mod bootstrap;
+mod builtin;
+mod call;
+mod catalog;
+mod crd;
+mod decode;
+mod environment;
+mod fields;
+mod handlers;
+mod http;
+mod metadata;
+mod names;
+mod object;
+mod openapi;
+mod patch;
+mod pipeline;
+mod protobuf;
+mod render;
+mod schema;
+mod selector;
+mod server;
+mod service;
+mod status;
+mod store;
+mod strategy;
+mod system;
+mod table;
+
+pub use admission::{Admission, AdmissionRequest, BoxFuture, Operation};
+pub use auth::{AllowAll, Attributes, Authenticator, Authorizer, Decision, TrustExtensions, User};
+pub use catalog::{Catalog, Group, Resource, Subresource, Version};
+pub use environment::{Environment, SeededEnvironment, SystemEnvironment};
+pub use fields::{FieldError, FieldErrorKind};
+pub use http::Body;
+pub use server::{Builder, Server};
+pub use service::Service;
+pub use status::{ApiError, ApiResult, Cause, Refusal};
+pub use store::{Entry, Event, EventKind, History, Journal, JournalError, Record, Store};
+pub use system::KUBERNETES_VERSION;

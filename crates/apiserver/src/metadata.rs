@@ -1,0 +1,178 @@
+//! Rules about `metadata` that all kinds share.
+
+use serde_json::Value;
+
+use crate::{fields::FieldError, names, object};
+
+/// Judges the metadata of a new or changed object.
+pub(crate) fn validate(object: &Value, rule: names::NameRule, namespaced: bool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let generate = object::meta_text(object, "generateName");
+    if !generate.is_empty() {
+        for complaint in names::check(rule, generate, true) {
+            errors.push(FieldError::invalid("metadata.generateName", generate, complaint));
+        }
+    }
+    let name = object::name(object);
+    if name.is_empty() {
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+    } else {
+        for complaint in names::check(rule, name, false) {
+            errors.push(FieldError::invalid("metadata.name", name, complaint));
+        }
+    }
+    let namespace = object::namespace(object);
+    if namespaced {
+        if namespace.is_empty() {
+            errors.push(FieldError::required("metadata.namespace", ""));
+        } else {
+            for complaint in names::label(namespace) {
+                errors.push(FieldError::invalid("metadata.namespace", namespace, complaint));
+            }
+        }
+    } else if !namespace.is_empty() {
+        errors.push(FieldError::forbidden("metadata.namespace", "not allowed on this type"));
+    }
+    if object::generation(object) < 0 {
+        errors.push(FieldError::invalid(
+            "metadata.generation",
+            object::generation(object),
+            "must be greater than or equal to 0",
+        ));
+    }
+    labels(object, "metadata.labels", &["metadata", "labels"], &mut errors);
+    annotations(object, &mut errors);
+    owners(object, &mut errors);
+    finalizers(object, &mut errors);
+    errors
+}
+
+fn pairs<'a>(object: &'a Value, path: &[&str]) -> Vec<(&'a str, &'a str)> {
+    object::get(object, path)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(k, v)| (k.as_str(), v.as_str().unwrap_or_default()))
+        .collect()
+}
+
+/// Judges a set of labels at `path`, which is called `field` in complaints.
+pub(crate) fn labels(object: &Value, field: &str, path: &[&str], errors: &mut Vec<FieldError>) {
+    for (key, value) in pairs(object, path) {
+        for complaint in names::qualified(key) {
+            errors.push(FieldError::invalid(field, key, complaint));
+        }
+        for complaint in names::label_value(value) {
+            errors.push(FieldError::invalid(field, value, complaint));
+        }
+    }
+}
+
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+fn annotations(object: &Value, errors: &mut Vec<FieldError>) {
+    let mut size = 0;
+    for (key, value) in pairs(object, &["metadata", "annotations"]) {
+        for complaint in names::qualified(&key.to_lowercase()) {
+            errors.push(FieldError::invalid("metadata.annotations", key, complaint));
+        }
+        size += key.len() + value.len();
+    }
+    if size > ANNOTATIONS_LIMIT {
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+    }
+}
+
+fn owners(object: &Value, errors: &mut Vec<FieldError>) {
+    let field = "metadata.ownerReferences";
+    let Some(list) = object::get(object, &["metadata", "ownerReferences"]).and_then(Value::as_array) else {
+        return;
+    };
+    let mut controller: Option<String> = None;
+    for owner in list {
+        let text = |key| object::text(owner, &[key]).unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        if api_version.is_empty() || api_version.ends_with('/') {
+            errors.push(FieldError::invalid(
+                format!("{field}.apiVersion"),
+                api_version,
+                "version must not be empty",
+            ));
+        }
+        for (key, value) in [("kind", kind), ("name", text("name")), ("uid", text("uid"))] {
+            if value.is_empty() {
+                errors.push(FieldError::invalid(format!("{field}.{key}"), value, "must not be empty"));
+            }
+        }
+        if (api_version, kind) == ("v1", "Event") {
+            errors.push(FieldError::invalid(
+                field,
+                owner.clone(),
+                "/v1, Kind=Event is disallowed from being an owner",
+            ));
+        }
+        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
+            let this = format!("{kind}/{}", text("name"));
+            match &controller {
+                None => controller = Some(this),
+                Some(first) => errors.push(FieldError::invalid(
+                    field,
+                    Value::Array(list.clone()),
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                    ),
+                )),
+            }
+        }
+    }
+}
+
+/// Finalizers without a domain that the API itself knows.
+const PLAIN_FINALIZERS: [&str; 4] = ["kubernetes", "orphan", "foregroundDeletion", "storageVersion"];
+
+fn finalizers(object: &Value, errors: &mut Vec<FieldError>) {
+    let list = object::finalizers(object);
+    for name in &list {
+        for complaint in names::qualified(name) {
+            errors.push(FieldError::invalid("metadata.finalizers", *name, complaint));
+        }
+        if !name.contains('/') && !PLAIN_FINALIZERS.contains(name) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid("metadata.finalizers", *name, detail));
+        }
+    }
+    if list.contains(&"orphan") && list.contains(&"foregroundDeletion") {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid("metadata.finalizers", serde_json::json!(list), detail));
+    }
+}
+
+/// Judges a change of metadata.
+pub(crate) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if object::is_deleting(old) {
+        let before = object::finalizers(old);
+        let mut extra: Vec<&str> =
+            object::finalizers(object).into_iter().filter(|f| !before.contains(f)).collect();
+        extra.sort_unstable();
+        if !extra.is_empty() {
+            let list: Vec<String> = extra.iter().map(|f| crate::status::quote(f)).collect();
+            errors.push(FieldError::forbidden(
+                "metadata.finalizers",
+                format!(
+                    "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                    list.join(", ")
+                ),
+            ));
+        }
+    }
+    for field in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
+        let (now, then) = (&object["metadata"][field], &old["metadata"][field]);
+        if now != then {
+            errors.push(FieldError::invalid(format!("metadata.{field}"), now.clone(), "field is immutable"));
+        }
+    }
+    errors
+}

@@ -1,0 +1,125 @@
+//! Reading and writing the parts that all objects share, on plain JSON values.
+
+use serde_json::{Map, Value};
+
+/// The text at `path` of nested objects, if it is there and a string.
+pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
+    get(value, path)?.as_str()
+}
+
+/// The value at `path` of nested objects.
+pub(crate) fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |v, key| v.get(key))
+}
+
+/// The object at `key`, made if absent or of another type.
+pub(crate) fn child<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
+    let root = ensure(value);
+    ensure(root.entry(key).or_insert(Value::Null))
+}
+
+/// The value as an object, replacing whatever else it was.
+pub(crate) fn ensure(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("made an object above"),
+    }
+}
+
+/// Mutable metadata, made if absent.
+pub(crate) fn metadata(value: &mut Value) -> &mut Map<String, Value> {
+    child(value, "metadata")
+}
+
+/// A text field of the metadata; empty if absent.
+pub(crate) fn meta_text<'a>(value: &'a Value, key: &str) -> &'a str {
+    text(value, &["metadata", key]).unwrap_or_default()
+}
+
+/// The object's name, empty if it has none yet.
+pub(crate) fn name(value: &Value) -> &str {
+    meta_text(value, "name")
+}
+
+/// The object's namespace, empty if it has none.
+pub(crate) fn namespace(value: &Value) -> &str {
+    meta_text(value, "namespace")
+}
+
+/// The object's uid.
+pub(crate) fn uid(value: &Value) -> &str {
+    meta_text(value, "uid")
+}
+
+/// Whether deletion has been asked for.
+pub(crate) fn is_deleting(value: &Value) -> bool {
+    get(value, &["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())
+}
+
+/// The object's finalizers.
+pub(crate) fn finalizers(value: &Value) -> Vec<&str> {
+    get(value, &["metadata", "finalizers"])
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+/// The object's generation, 0 if it has none.
+pub(crate) fn generation(value: &Value) -> i64 {
+    get(value, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// Store key of an object: `namespace/name` or `name`.
+pub(crate) fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// Moves `field` from `from` to `to`, or removes it from `to` if `from` lacks it.
+pub(crate) fn carry(from: &Value, to: &mut Value, field: &str) {
+    let Some(target) = to.as_object_mut() else { return };
+    match from.get(field) {
+        Some(value) => target.insert(field.into(), value.clone()),
+        None => target.remove(field),
+    };
+}
+
+/// Whether two objects are equal outside of metadata and the fields named.
+pub(crate) fn same_except(a: &Value, b: &Value, skip: &[&str]) -> bool {
+    fn rest<'a>(v: &'a Value, skip: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        v.as_object().into_iter().flatten().filter(move |(k, v)| {
+            !matches!(k.as_str(), "metadata" | "apiVersion" | "kind")
+                && !skip.contains(&k.as_str())
+                && !v.is_null()
+        })
+    }
+    let (left, right): (Map<_, _>, Map<_, _>) = (
+        rest(a, skip).map(|(k, v)| (k.clone(), v.clone())).collect(),
+        rest(b, skip).map(|(k, v)| (k.clone(), v.clone())).collect(),
+    );
+    left == right
+}
+
+/// Rewrites numbers the way Go's decoder and encoder together do: integral floats become integers.
+pub(crate) fn normalise_numbers(value: &mut Value) {
+    match value {
+        Value::Number(n) if n.is_f64() => {
+            if let Some(f) = n.as_f64()
+                && f.fract() == 0.0
+                && f.abs() < 9.0e15
+            {
+                // Checked above: integral and well inside of i64.
+                #[allow(clippy::cast_possible_truncation)]
+                let integer = f as i64;
+                *value = Value::from(integer);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalise_numbers),
+        Value::Object(map) => map.values_mut().for_each(normalise_numbers),
+        _ => {}
+    }
+}

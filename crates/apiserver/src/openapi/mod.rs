@@ -1,0 +1,276 @@
+//! OpenAPI v3: an index and one document per group and version.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    catalog::{Catalog, Resource, api_version},
+    schema,
+};
+
+/// The document at a path below `/openapi/v3`.
+pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Bytes> {
+    let path = path.trim_matches('/');
+    let mut cache = catalog.documents().openapi.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(bytes) = cache.get(path) {
+        return Some(bytes.clone());
+    }
+    let value = match path {
+        "" => index(catalog),
+        path => group_version(catalog, path)?,
+    };
+    let bytes: Bytes = value.to_string().into();
+    cache.insert(path.to_owned(), bytes.clone());
+    Some(bytes)
+}
+
+fn group_versions(catalog: &Catalog) -> Vec<(String, String, String)> {
+    catalog
+        .groups()
+        .flat_map(|(group, g)| {
+            g.versions.iter().map(move |v| {
+                let path = if group.is_empty() {
+                    format!("api/{}", v.name)
+                } else {
+                    format!("apis/{}", api_version(group, &v.name))
+                };
+                (path, group.to_owned(), v.name.clone())
+            })
+        })
+        .collect()
+}
+
+fn index(catalog: &Catalog) -> Value {
+    let mut paths = Map::new();
+    for (path, group, version) in group_versions(catalog) {
+        let hash = fingerprint(catalog, &group, &version);
+        paths.insert(
+            path.clone(),
+            json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash:016X}")}),
+        );
+    }
+    json!({"paths": paths})
+}
+
+/// Changes when the document does, so that clients can cache.
+fn fingerprint(catalog: &Catalog, group: &str, version: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut feed = |bytes: &[u8]| {
+        for b in bytes {
+            hash = (hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    feed(group.as_bytes());
+    feed(version.as_bytes());
+    for resource in catalog.resources().filter(|r| r.custom && r.group == group && r.version == version) {
+        feed(resource.plural.as_bytes());
+        if let Some(document) = resource.strategy.openapi(&resource.version) {
+            feed(document.to_string().as_bytes());
+        }
+    }
+    hash
+}
+
+fn group_version(catalog: &Catalog, path: &str) -> Option<Value> {
+    let (_, group, version) = group_versions(catalog).into_iter().find(|(p, _, _)| p == path)?;
+    let mut schemas = Map::new();
+    let mut paths = Map::new();
+    let found = catalog.group(&group)?.versions.iter().find(|v| v.name == version)?;
+    for resource in &found.resources {
+        let definition = match resource.strategy.openapi(&resource.version) {
+            Some(document) => custom_schemas(resource, &document, &mut schemas),
+            None => match definition_of(resource) {
+                Some(name) => {
+                    collect(name, &mut schemas);
+                    collect(&format!("{name}List"), &mut schemas);
+                    name.to_owned()
+                }
+                None => continue,
+            },
+        };
+        add_paths(path, resource, &definition, &mut paths);
+    }
+    collect("io.k8s.apimachinery.pkg.apis.meta.v1.Status", &mut schemas);
+    collect("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", &mut schemas);
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": crate::system::KUBERNETES_VERSION},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }))
+}
+
+fn definition_of(resource: &Resource) -> Option<&'static str> {
+    schema::definitions().iter().find_map(|(name, s)| {
+        let matches = s["x-kubernetes-group-version-kind"].as_array()?.iter().any(|gvk| {
+            gvk["group"] == resource.group.as_str()
+                && gvk["version"] == resource.version.as_str()
+                && gvk["kind"] == resource.kind.as_str()
+        });
+        matches.then_some(name.as_str())
+    })
+}
+
+const PREFIX: &str = "#/components/schemas/";
+
+/// Adds a built-in definition and everything that it refers to.
+fn collect(name: &str, schemas: &mut Map<String, Value>) {
+    let mut todo = vec![name.to_owned()];
+    while let Some(name) = todo.pop() {
+        if schemas.contains_key(&name) {
+            continue;
+        }
+        let Some(raw) = schema::definitions().get(&name) else { continue };
+        let expanded = expand(raw, &mut todo);
+        schemas.insert(name, expanded);
+    }
+}
+
+/// Turns `ref` back into OpenAPI's references.
+fn expand(node: &Value, found: &mut Vec<String>) -> Value {
+    match node {
+        Value::Object(map) => {
+            let mut out = Map::new();
+            for (key, value) in map {
+                match (key.as_str(), value) {
+                    ("ref", Value::String(name)) => {
+                        found.push(name.clone());
+                        let reference = json!({"$ref": format!("{PREFIX}{name}")});
+                        if map.len() == 1 {
+                            return reference;
+                        }
+                        out.insert("allOf".into(), json!([reference]));
+                    }
+                    ("properties", Value::Object(properties)) => {
+                        let inner = properties.iter().map(|(k, v)| (k.clone(), expand(v, found))).collect();
+                        out.insert(key.clone(), Value::Object(inner));
+                    }
+                    ("default" | "enum" | "required", _) => {
+                        out.insert(key.clone(), value.clone());
+                    }
+                    _ => {
+                        out.insert(key.clone(), expand(value, found));
+                    }
+                }
+            }
+            Value::Object(out)
+        }
+        Value::Array(list) => list.iter().map(|v| expand(v, found)).collect(),
+        other => other.clone(),
+    }
+}
+
+/// The name under which a custom resource's schema is published: the group reversed, the version and the kind.
+fn custom_name(resource: &Resource) -> String {
+    let group: Vec<&str> = resource.group.split('.').rev().collect();
+    format!("{}.{}.{}", group.join("."), resource.version, resource.kind)
+}
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+
+fn custom_schemas(resource: &Resource, document: &Value, schemas: &mut Map<String, Value>) -> String {
+    let name = custom_name(resource);
+    let gvk = json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);
+    let mut schema = document.clone();
+    schema["x-kubernetes-group-version-kind"] = gvk;
+    let text = |words: &str| json!({"type": "string", "description": words});
+    let properties = crate::object::child(&mut schema, "properties");
+    properties.insert(
+        "apiVersion".into(),
+        text("APIVersion defines the versioned schema of this representation of an object."),
+    );
+    properties.insert(
+        "kind".into(),
+        text("Kind is a string value representing the REST resource this object represents."),
+    );
+    properties.insert(
+        "metadata".into(),
+        json!({
+            "description": "Standard object's metadata.",
+            "allOf": [{"$ref": format!("{PREFIX}{META}ObjectMeta")}],
+        }),
+    );
+    schemas.insert(name.clone(), schema);
+    let list = json!({
+        "type": "object",
+        "required": ["items"],
+        "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
+        "properties": {
+            "apiVersion": text(""),
+            "kind": text(""),
+            "metadata": {"allOf": [{"$ref": format!("{PREFIX}{META}ListMeta")}]},
+            "items": {"type": "array", "items": {"allOf": [{"$ref": format!("{PREFIX}{name}")}]}},
+        },
+        "x-kubernetes-group-version-kind": [
+            {"group": resource.group, "version": resource.version, "kind": resource.list_kind},
+        ],
+    });
+    schemas.insert(format!("{name}List"), list);
+    collect(&format!("{META}ObjectMeta"), schemas);
+    collect(&format!("{META}ListMeta"), schemas);
+    name
+}
+
+/// The operations that clients look for: which kind is at a path, and which parameters it takes.
+fn add_paths(base: &str, resource: &Resource, definition: &str, paths: &mut Map<String, Value>) {
+    let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+    let root = if resource.namespaced {
+        format!("/{base}/namespaces/{{namespace}}/{}", resource.plural)
+    } else {
+        format!("/{base}/{}", resource.plural)
+    };
+    let has = |verb: &str| resource.verbs.iter().any(|v| v == verb);
+    let reference = |name: &str| json!({"$ref": format!("{PREFIX}{name}")});
+    let answer = |name: &str| json!({"200": {"description": "OK", "content": {"application/json": {"schema": reference(name)}}}});
+    let operation = |action: &str, result: &str, parameters: &[&str]| {
+        json!({
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": gvk,
+            "parameters": parameters.iter().map(|p| parameter(p)).collect::<Vec<_>>(),
+            "responses": answer(result),
+        })
+    };
+    let writes = ["dryRun", "fieldManager", "fieldValidation"];
+    let list = format!("{definition}List");
+    let mut collection = Map::new();
+    if has("list") {
+        collection
+            .insert("get".into(), operation("list", &list, &["labelSelector", "fieldSelector", "limit"]));
+    }
+    if has("create") {
+        let mut post = operation("post", definition, &writes);
+        post["requestBody"] = json!({"content": {"application/json": {"schema": reference(definition)}}});
+        collection.insert("post".into(), post);
+    }
+    let mut item = Map::new();
+    for (verb, method, action) in [
+        ("get", "get", "get"),
+        ("update", "put", "put"),
+        ("patch", "patch", "patch"),
+        ("delete", "delete", "delete"),
+    ] {
+        if has(verb) {
+            let parameters: &[&str] = match verb {
+                "get" => &[],
+                "patch" => &["dryRun", "fieldManager", "fieldValidation", "force"],
+                "delete" => &["dryRun", "gracePeriodSeconds", "propagationPolicy"],
+                _ => &writes,
+            };
+            item.insert(method.into(), operation(action, definition, parameters));
+        }
+    }
+    if !collection.is_empty() {
+        paths.insert(root.clone(), Value::Object(collection.clone()));
+        if resource.namespaced && has("list") {
+            collection.remove("post");
+            paths.insert(format!("/{base}/{}", resource.plural), Value::Object(collection));
+        }
+    }
+    if !item.is_empty() {
+        paths.insert(format!("{root}/{{name}}"), Value::Object(item));
+    }
+}
+
+fn parameter(name: &str) -> Value {
+    json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}})
+}

@@ -1,0 +1,414 @@
+//! The way of a write: defaulting, admission, preparation, validation, ownership, commit.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::{
+    admission::{self, Operation},
+    apply,
+    call::Call,
+    environment::EnvironmentExt as _,
+    fields::FieldError,
+    metadata, object,
+    status::{ApiError, ApiResult},
+    store::{Draft, Entry, WriteError},
+};
+
+/// A write that keeps losing races gives up after so many attempts.
+const ATTEMPTS: usize = 32;
+
+/// What a write ended in.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// The object is stored.
+    Stored(Arc<Entry>),
+    /// The object as it would have been stored, or as it was when its last finalizer went.
+    Value(Value),
+}
+
+/// Creates `object`, which is in the version of the request.
+pub(crate) async fn create(call: &mut Call, mut object: Value) -> ApiResult<Written> {
+    begin_create(call, &mut object)?;
+    mutate(call, Operation::Create, &mut object, None).await?;
+    let object = finish_create(call, object)?;
+    let result = async {
+        admission::check_namespace(&call.core, &call.resource, call.scope(), &call.name)?;
+        validate(call, Operation::Create, &object, None).await?;
+        commit_create(call, &object)
+    }
+    .await;
+    if result.is_err() || call.dry_run {
+        call.resource.strategy.release(&call.core, &object);
+    }
+    let written = result?;
+    settle(call, &written).await?;
+    Ok(written)
+}
+
+/// Creates an object of the server's own, without admission.
+pub(crate) fn create_now(call: &mut Call, mut object: Value) -> ApiResult<Written> {
+    begin_create(call, &mut object)?;
+    let object = finish_create(call, object)?;
+    commit_create(call, &object)
+}
+
+/// Names, namespace, system fields and defaults of a new object.
+fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
+    let root = object::ensure(object);
+    root.insert("apiVersion".into(), call.resource.api_version().into());
+    root.insert("kind".into(), call.resource.kind.as_str().into());
+    match_namespace(call, object)?;
+    if !object::meta_text(object, "resourceVersion").is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let environment = Arc::clone(&call.core.environment);
+    let metadata = object::metadata(object);
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(field);
+    }
+    if metadata.get("generation").and_then(Value::as_i64) == Some(0) {
+        metadata.remove("generation");
+    }
+    metadata.insert("creationTimestamp".into(), environment.now_string().into());
+    metadata.insert("uid".into(), environment.uid().into());
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (mut name, generate) = (text("name"), text("generateName"));
+    if name.is_empty() && !generate.is_empty() {
+        // The suffix always fits: the base is cut at 58 of 63 characters.
+        let mut base = generate;
+        while base.len() > 58 {
+            base.pop();
+        }
+        name = format!("{base}{}", environment.name_suffix());
+        metadata.insert("name".into(), name.clone().into());
+    }
+    call.name = name;
+    call.resource.strategy.default(&call.resource.version, object);
+    Ok(())
+}
+
+fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
+    let mut object = object;
+    // Admission may have named the object.
+    call.name = object::name(&object).to_owned();
+    let requested = object.clone_for_tracking(call);
+    object = call.to_stored(object)?;
+    let resource = Arc::clone(&call.resource);
+    let strategy = &resource.strategy;
+    strategy.prepare_create(call.hook(), &mut object)?;
+    if strategy.has_generation() {
+        object::metadata(&mut object).insert("generation".into(), 1.into());
+    }
+    apply::track(call, None, requested.as_ref(), &mut object);
+    let mut errors = metadata::validate(&object, strategy.name_rule(), resource.namespaced);
+    errors.extend(strategy.validate_create(call.hook(), &object));
+    if errors.is_empty() {
+        return Ok(object);
+    }
+    strategy.release(&call.core, &object);
+    Err(ApiError::invalid(&resource, object::name(&object), errors))
+}
+
+/// A detail of tracking: nothing has to be copied while the served and the stored version are the same.
+trait CloneForTracking {
+    fn clone_for_tracking(&self, call: &Call) -> Option<Value>;
+}
+
+impl CloneForTracking for Value {
+    fn clone_for_tracking(&self, call: &Call) -> Option<Value> {
+        (!call.resource.is_storage_version()).then(|| self.clone())
+    }
+}
+
+fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
+    let key = object::key(call.scope(), object::name(object));
+    if call.dry_run {
+        if call.core.store.get(&call.resource.storage, &key).is_some() {
+            return Err(ApiError::already_exists(&call.resource, object::name(object)));
+        }
+        return Ok(Written::Value(object.clone()));
+    }
+    let draft = draft(call, object)?;
+    match call.core.store.create(&call.resource.storage, &key, draft) {
+        Ok(entry) => Ok(Written::Stored(entry)),
+        Err(_) if !object::meta_text(object, "generateName").is_empty() => {
+            let name = object::name(object);
+            let message = format!(
+                "{} {} already exists, the server was not able to generate a unique name for the object",
+                call.resource.qualified(),
+                crate::status::quote(name)
+            );
+            let mut error = ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(
+                &call.resource.group,
+                &call.resource.plural,
+                name,
+            );
+            error.retry_after_seconds = Some(1);
+            Err(error)
+        }
+        Err(_) => Err(ApiError::already_exists(&call.resource, object::name(object))),
+    }
+}
+
+fn draft(call: &Call, object: &Value) -> ApiResult<Draft> {
+    Draft::new(object, call.resource.strategy.selectable(object)).map_err(ApiError::internal)
+}
+
+/// Waits for durability, and lets the server learn from what was stored.
+async fn settle(call: &Call, written: &Written) -> ApiResult<()> {
+    if let Written::Stored(entry) = written {
+        call.core.store.durable(entry.revision()).await.map_err(ApiError::internal)?;
+    }
+    if !call.dry_run {
+        crate::crd::after_write(&call.core, &call.resource, &call.name);
+    }
+    Ok(())
+}
+
+async fn mutate(
+    call: &mut Call,
+    operation: Operation,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> ApiResult<()> {
+    if call.core.admission.is_empty() {
+        return Ok(());
+    }
+    let mut warnings = Vec::new();
+    let result = async {
+        let request = call.admission(operation, old);
+        for plugin in &call.core.admission {
+            if plugin.handles(&request) {
+                plugin.mutate(&request, object, &mut warnings).await?;
+            }
+        }
+        Ok(())
+    }
+    .await;
+    call.warnings.append(&mut warnings);
+    result
+}
+
+pub(crate) async fn validate(
+    call: &mut Call,
+    operation: Operation,
+    object: &Value,
+    old: Option<&Value>,
+) -> ApiResult<()> {
+    if call.core.admission.is_empty() {
+        return Ok(());
+    }
+    // Plugins see both versions as the client does.
+    let object = if object.is_null() { Value::Null } else { call.to_served(object.clone())? };
+    let mut warnings = Vec::new();
+    let result = async {
+        let request = call.admission(operation, old);
+        for plugin in &call.core.admission {
+            if plugin.handles(&request) {
+                plugin.validate(&request, &object, &mut warnings).await?;
+            }
+        }
+        Ok(())
+    }
+    .await;
+    call.warnings.append(&mut warnings);
+    result
+}
+
+/// How an update treats what it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The client sent a whole object: PUT.
+    Replace,
+    /// The client sent changes to whatever is there: the patches.
+    Patch,
+    /// The client sent an applied configuration, which may create the object.
+    Apply,
+}
+
+/// Replaces the stored object with what `change` makes of it. Both are in the version of the request.
+///
+/// Returns whether the object was created.
+pub(crate) async fn update(
+    call: &mut Call,
+    mode: Mode,
+    mut change: impl FnMut(&Call, Option<&Value>) -> ApiResult<Value> + Send,
+) -> ApiResult<(Written, bool)> {
+    let may_create = mode == Mode::Apply
+        || (mode == Mode::Replace
+            && call.subresource.is_none()
+            && call.resource.strategy.allows_create_on_update());
+    for _ in 0..ATTEMPTS {
+        let Some(entry) = call.core.store.get(&call.resource.storage, &call.key()) else {
+            if !may_create {
+                return Err(ApiError::not_found(&call.resource, &call.name));
+            }
+            let object = change(call, None)?;
+            if !object::uid(&object).is_empty() {
+                let why = format!(
+                    "Precondition failed: UID in precondition: {}, UID in object meta: ",
+                    object::uid(&object)
+                );
+                return Err(ApiError::conflict(&call.resource, &call.name, &why));
+            }
+            match create(call, object).await {
+                // Somebody was quicker; the next attempt updates what they made.
+                Err(e) if e.reason == "AlreadyExists" && mode == Mode::Apply => continue,
+                other => return Ok((other?, true)),
+            }
+        };
+        let stored = entry.value();
+        let served = call.to_served(stored.clone())?;
+        let mut object = change(call, Some(&served))?;
+        check_preconditions(call, mode, &object, &entry, &stored)?;
+        match_namespace(call, &mut object)?;
+        call.resource.strategy.default(&call.resource.version, &mut object);
+        mutate(call, Operation::Update, &mut object, Some(&served)).await?;
+        let requested = object.clone_for_tracking(call);
+        let mut object = call.to_stored(object)?;
+        prepare_update(call, mode, requested.as_ref(), &mut object, &stored)?;
+        validate(call, Operation::Update, &object, Some(&served)).await?;
+        // Otherwise look again: a client that named a version is refused by then.
+        if let Ok(written) = commit_update(call, &object, &entry) {
+            settle(call, &written).await?;
+            return Ok((written, false));
+        }
+    }
+    Err(ApiError::modified(&call.resource, &call.name))
+}
+
+/// The resourceVersion and uid that the client knows must be the present ones.
+fn check_preconditions(
+    call: &Call,
+    mode: Mode,
+    object: &Value,
+    entry: &Entry,
+    stored: &Value,
+) -> ApiResult<()> {
+    let uid = object::uid(object);
+    if !uid.is_empty() && uid != object::uid(stored) {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            object::uid(stored)
+        );
+        return Err(ApiError::conflict(&call.resource, &call.name, &why));
+    }
+    let version = object::meta_text(object, "resourceVersion");
+    if version.is_empty() || version == "0" {
+        if mode == Mode::Replace && !call.resource.strategy.allows_unconditional_update() {
+            let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+            let resource = &call.resource;
+            // The API names the resource where a kind is expected here.
+            return Err(ApiError::invalid_kind(&resource.group, &resource.plural, &call.name, vec![error]));
+        }
+        return Ok(());
+    }
+    match version.parse::<u64>() {
+        Ok(v) if v == entry.revision() => Ok(()),
+        Ok(_) => Err(ApiError::modified(&call.resource, &call.name)),
+        Err(_) => Err(ApiError::invalid_kind(
+            &call.resource.group,
+            &call.resource.kind,
+            &call.name,
+            vec![FieldError::invalid(
+                "metadata.resourceVersion",
+                version,
+                format!("strconv.ParseUint: parsing {}: invalid syntax", crate::status::quote(version)),
+            )],
+        )),
+    }
+}
+
+fn prepare_update(
+    call: &Call,
+    mode: Mode,
+    requested: Option<&Value>,
+    object: &mut Value,
+    stored: &Value,
+) -> ApiResult<()> {
+    let strategy = &call.resource.strategy;
+    let metadata = object::metadata(object);
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+    ] {
+        match stored["metadata"].get(field) {
+            Some(value) => metadata.insert(field.into(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+    strategy.prepare_update(call.hook(), object, stored)?;
+    if strategy.has_generation() && strategy.is_new_generation(object, stored) {
+        let next = object::generation(stored) + 1;
+        object::metadata(object).insert("generation".into(), next.into());
+    }
+    if mode != Mode::Apply {
+        apply::track(call, Some(stored), requested, object);
+    }
+    let mut errors =
+        metadata::validate(object, crate::names::NameRule::PathSegment, call.resource.namespaced);
+    errors.extend(metadata::validate_update(object, stored));
+    errors.extend(strategy.validate_update(call.hook(), object, stored));
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&call.resource, &call.name, errors)) }
+}
+
+fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Written, WriteError> {
+    let gone = object::is_deleting(object)
+        && object::finalizers(object).is_empty()
+        && object::get(object, &["metadata", "deletionGracePeriodSeconds"])
+            .and_then(Value::as_i64)
+            .unwrap_or(0)
+            == 0
+        && may_vanish(call, object);
+    if call.dry_run {
+        return Ok(Written::Value(object.clone()));
+    }
+    let Ok(draft) = draft(call, object) else { return Err(WriteError::Changed) };
+    let (resource, key) = (&call.resource.storage, entry.key());
+    if gone {
+        // Watchers see the last stored version, as the real server shows it.
+        call.core.store.delete(resource, key, entry.revision())?;
+        call.resource.strategy.release(&call.core, object);
+        return Ok(Written::Value(object.clone()));
+    }
+    // A write that changes nothing is none: no event, no new version.
+    if draft.bytes() == entry.bytes() {
+        return Ok(Written::Stored(Arc::clone(entry)));
+    }
+    call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored)
+}
+
+/// A namespace has a second list of finalizers in its spec.
+pub(crate) fn may_vanish(call: &Call, object: &Value) -> bool {
+    *call.resource.storage != *"namespaces"
+        || object::get(object, &["spec", "finalizers"]).and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
+/// The object's namespace must be the path's; it is filled in where it is left out.
+fn match_namespace(call: &Call, object: &mut Value) -> ApiResult<()> {
+    let expected = call.scope().to_owned();
+    let given = object::namespace(object);
+    if given.is_empty() {
+        if !expected.is_empty() {
+            object::metadata(object).insert("namespace".into(), expected.into());
+        }
+        return Ok(());
+    }
+    if given == expected {
+        return Ok(());
+    }
+    if expected.is_empty() {
+        // Kinds without namespaces drop what the client says.
+        object::metadata(object).remove("namespace");
+        return Ok(());
+    }
+    Err(ApiError::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
+}

@@ -1,0 +1,115 @@
+//! The forms in which objects leave the server besides their own: lists, metadata alone, Tables.
+
+use serde_json::{Map, Value, json};
+
+use crate::{call::Call, catalog::Resource, http::Include, server::Core, status::ApiResult};
+
+/// `metadata` of a list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListMeta {
+    pub(crate) revision: u64,
+    pub(crate) continue_token: String,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl ListMeta {
+    pub(crate) fn to_value(&self) -> Value {
+        let mut out = Map::new();
+        if self.revision > 0 {
+            out.insert("resourceVersion".into(), self.revision.to_string().into());
+        }
+        if !self.continue_token.is_empty() {
+            out.insert("continue".into(), self.continue_token.as_str().into());
+        }
+        if let Some(remaining) = self.remaining {
+            out.insert("remainingItemCount".into(), remaining.into());
+        }
+        Value::Object(out)
+    }
+}
+
+/// The plain list.
+pub(crate) fn list(call: &Call, mut items: Vec<Value>, meta: &ListMeta) -> Value {
+    if !call.resource.custom {
+        // Items of typed lists do not repeat what the list's kind says already.
+        for item in &mut items {
+            if let Some(map) = item.as_object_mut() {
+                map.remove("apiVersion");
+                map.remove("kind");
+            }
+        }
+    }
+    json!({
+        "kind": call.resource.list_kind,
+        "apiVersion": call.resource.api_version(),
+        "metadata": meta.to_value(),
+        "items": items,
+    })
+}
+
+/// `PartialObjectMetadata` of an object.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_default(),
+    })
+}
+
+/// `PartialObjectMetadataList`.
+pub(crate) fn partial_list(items: &[Value], meta: &ListMeta) -> Value {
+    json!({
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta.to_value(),
+        "items": items.iter().map(partial).collect::<Vec<_>>(),
+    })
+}
+
+/// A Table of objects in the version of the request.
+pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, header: bool) -> ApiResult<Value> {
+    let mut meta = meta.clone();
+    // A single object's Table carries the object's version.
+    if meta.revision == 0
+        && let [one] = items
+    {
+        meta.revision = crate::object::meta_text(one, "resourceVersion").parse().unwrap_or_default();
+    }
+    Ok(rows(&call.core, &call.resource, items, &meta, call.include()?, header))
+}
+
+/// A Table, outside of a call.
+pub(crate) fn rows(
+    core: &Core,
+    resource: &Resource,
+    items: &[Value],
+    meta: &ListMeta,
+    include: Include,
+    header: bool,
+) -> Value {
+    let columns = resource.strategy.columns(&resource.version);
+    let rows: Vec<Value> = items
+        .iter()
+        .map(|item| {
+            let cells = resource.strategy.cells(core, &resource.version, item);
+            let mut row = json!({"cells": cells});
+            match include {
+                Include::None => {}
+                Include::Metadata => row["object"] = partial(item),
+                Include::Object => row["object"] = item.clone(),
+            }
+            row
+        })
+        .collect();
+    let mut table = json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta.to_value(),
+        "columnDefinitions": Value::Null,
+        "rows": rows,
+    });
+    if header {
+        table["columnDefinitions"] = columns.iter().map(crate::table::Column::to_value).collect();
+    }
+    table
+}

@@ -1,0 +1,219 @@
+//! The tower service: one request in, one answer out.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use serde_json::Value;
+
+use crate::{
+    auth::{self, Attributes, Decision, User},
+    call::Call,
+    handlers,
+    http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
+    server::Core,
+    status::{ApiError, ApiResult},
+    system,
+};
+
+/// The API server as a tower service, in the shape that `kube::Client::new` and hyper take.
+#[derive(Debug, Clone)]
+pub struct Service {
+    core: Arc<Core>,
+}
+
+impl Service {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for Service
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { Ok(answer(core, request).await) })
+    }
+}
+
+async fn answer<B>(core: Arc<Core>, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (parts, body) = request.into_parts();
+    match handle(core, parts, body).await {
+        Ok(response) => response,
+        Err(error) => error_response(&error),
+    }
+}
+
+/// A refusal as an answer.
+pub(crate) fn error_response(error: &ApiError) -> Response<Body> {
+    let mut response = json_response(error.code, Body::whole(error.to_value().to_string()));
+    if let Some(wait) = error.retry_after_seconds
+        && matches!(error.code.as_u16(), 429 | 503 | 504)
+    {
+        response.headers_mut().insert(header::RETRY_AFTER, wait.into());
+    }
+    response
+}
+
+async fn handle<B>(core: Arc<Core>, parts: Parts, body: B) -> ApiResult<Response<Body>>
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let user = core.authenticator.authenticate(&parts)?;
+    let path = parts.uri.path();
+    match Route::parse(path) {
+        Route::Resource(target) => resource(core, user, target, parts, body).await,
+        route => {
+            let verb = parts.method.as_str().to_lowercase();
+            authorize(&core, &user, &Attributes { verb: &verb, path, ..Attributes::default() })?;
+            Ok(system::answer(&core, &route, &parts))
+        }
+    }
+}
+
+fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
+    match core.authorizer.authorize(user, attributes) {
+        Decision::Allow => Ok(()),
+        Decision::Deny(reason) => Err(ApiError::forbidden(
+            attributes.group,
+            attributes.resource,
+            attributes.name,
+            &auth::refusal(user, attributes, &reason),
+        )),
+    }
+}
+
+/// What a request does to a resource.
+fn verb(method: &Method, target: &Target, options: &Options) -> &'static str {
+    let watch = options.watch || target.watch;
+    match (method.as_str(), target.name.is_empty()) {
+        ("GET" | "HEAD", _) if watch && target.subresource.is_empty() => "watch",
+        ("GET" | "HEAD", true) => "list",
+        ("GET" | "HEAD", false) => "get",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "deletecollection",
+        ("DELETE", false) => "delete",
+        _ => "",
+    }
+}
+
+async fn resource<B>(
+    core: Arc<Core>,
+    user: User,
+    target: Target,
+    parts: Parts,
+    body: B,
+) -> ApiResult<Response<Body>>
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let options = Options::parse(parts.uri.query().unwrap_or_default())?;
+    let verb = verb(&parts.method, &target, &options);
+    authorize(
+        &core,
+        &user,
+        &Attributes {
+            verb,
+            group: &target.group,
+            version: &target.version,
+            resource: &target.plural,
+            subresource: &target.subresource,
+            namespace: &target.namespace,
+            name: &target.name,
+            path: parts.uri.path(),
+        },
+    )?;
+    let catalog = core.catalog();
+    let Some(found) = catalog.find(&target.group, &target.version, &target.plural) else {
+        return Ok(not_found());
+    };
+    let found = Arc::clone(found);
+    // A namespaced path of a resource without namespaces leads nowhere, and the other way round.
+    if !target.namespace.is_empty() && !found.namespaced && found.plural != "namespaces" {
+        return Ok(not_found());
+    }
+    if found.namespaced && target.namespace.is_empty() && !target.name.is_empty() {
+        return Ok(not_found());
+    }
+    let verbs = match target.subresource.as_str() {
+        "" => &found.verbs,
+        name => match found.subresource(name) {
+            Some(sub) => &sub.verbs,
+            None => return Ok(not_found()),
+        },
+    };
+    if !verbs.iter().any(|v| v == verb) {
+        return Err(unsupported(&found.group, &found.plural, verb));
+    }
+    let output = wire::negotiate(&parts.headers)?;
+    let mut call = Call {
+        namespace: target.namespace.clone(),
+        name: target.name.clone(),
+        subresource: Some(target.subresource.clone()).filter(|s| !s.is_empty()),
+        user,
+        output,
+        dry_run: false,
+        field_validation: FieldValidation::default(),
+        warnings: Vec::new(),
+        options_object: Value::Null,
+        core,
+        resource: found,
+        options,
+    };
+    if !matches!(verb, "get" | "list" | "watch") {
+        handlers::check_write_options(&mut call, verb)?;
+    }
+    let payload =
+        if matches!(verb, "get" | "list" | "watch") { Bytes::new() } else { wire::collect(body).await? };
+    let mut response = handlers::dispatch(&mut call, verb, wire::media_type(&parts.headers), payload)
+        .await
+        .unwrap_or_else(|error| error_response(&error));
+    for warning in &call.warnings {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", crate::status::quote(warning))) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    Ok(response)
+}
+
+/// The plain answer for paths that lead nowhere.
+pub(crate) fn not_found() -> Response<Body> {
+    text_response(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn unsupported(group: &str, resource: &str, verb: &str) -> ApiError {
+    let action = match verb {
+        "deletecollection" => "delete",
+        other => other,
+    };
+    ApiError::method_not_supported(group, resource, action)
+}

@@ -1,0 +1,68 @@
+use serde_json::json;
+
+use super::{watch::Batch, *};
+
+fn draft(name: &str, n: u64) -> Draft {
+    Draft::new(&json!({"metadata": {"name": name, "labels": {"n": n.to_string()}}, "n": n}), vec![]).unwrap()
+}
+
+#[test]
+fn the_resource_version_is_written_into_the_gap() {
+    let store = Store::new(History::default(), None);
+    let entry = store.create("things", "ns/a", draft("a", 1)).unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&entry.json()).unwrap();
+    assert_eq!(value["metadata"]["resourceVersion"], entry.revision().to_string());
+    assert_eq!(value, entry.value());
+    assert_eq!((entry.namespace(), entry.name()), ("ns", "a"));
+}
+
+#[test]
+fn a_write_must_know_the_present() {
+    let store = Store::new(History::default(), None);
+    let first = store.create("things", "a", draft("a", 1)).unwrap();
+    assert_eq!(store.create("things", "a", draft("a", 2)).unwrap_err(), WriteError::Exists);
+    let second = store.update("things", "a", first.revision(), draft("a", 2)).unwrap();
+    assert_eq!(
+        store.update("things", "a", first.revision(), draft("a", 3)).unwrap_err(),
+        WriteError::Changed
+    );
+    assert_eq!(store.delete("things", "a", first.revision()).unwrap_err(), WriteError::Changed);
+    store.delete("things", "a", second.revision()).unwrap();
+    assert!(store.get("things", "a").is_none());
+}
+
+#[test]
+fn the_past_can_be_listed() {
+    let store = Store::new(History::default(), None);
+    let a = store.create("things", "x/a", draft("a", 1)).unwrap();
+    store.create("things", "x/b", draft("b", 1)).unwrap();
+    store.create("things", "y/c", draft("c", 1)).unwrap();
+    let then = store.revision();
+    store.update("things", "x/a", a.revision(), draft("a", 2)).unwrap();
+    store.delete("things", "x/b", store.get("things", "x/b").unwrap().revision()).unwrap();
+    store.create("things", "x/d", draft("d", 1)).unwrap();
+    let keys = |s: Snapshot| s.entries.iter().map(|e| (e.key().to_owned(), e.revision())).collect::<Vec<_>>();
+    let past = store.snapshot_at("things", "x/", None, then).unwrap();
+    assert_eq!(keys(past), [("x/a".into(), 2), ("x/b".into(), 3)]);
+    let rest = store.snapshot_at("things", "x/", Some("x/a"), then).unwrap();
+    assert_eq!(keys(rest), [("x/b".into(), 3)]);
+    assert_eq!(
+        store.snapshot_at("things", "", None, 99).unwrap_err(),
+        RevisionError::TooNew(store.revision())
+    );
+}
+
+#[test]
+fn a_slow_watcher_is_told_and_nothing_piles_up() {
+    let store = Store::new(History { events: 10, bytes: usize::MAX }, None);
+    let mut slow = store.follow("things", store.revision()).unwrap();
+    for n in 0..30 {
+        store.create("things", &format!("t{n}"), draft("t", n)).unwrap();
+    }
+    assert_eq!(slow.poll().unwrap_err(), RevisionError::TooOld);
+    let mut quick = store.follow("things", store.revision() - 10).unwrap();
+    let Ok(Batch::Events(events)) = quick.poll() else { panic!("expected events") };
+    assert_eq!(events.len(), 10);
+    assert!(matches!(quick.poll(), Ok(Batch::Idle(r)) if r == store.revision()));
+    assert_eq!(store.follow("things", 1).unwrap_err(), RevisionError::TooOld);
+}

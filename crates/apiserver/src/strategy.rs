@@ -1,0 +1,93 @@
+//! The seam between the generic pipeline and what is particular to a kind.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    fields::FieldError,
+    names::NameRule,
+    schema::Schema,
+    server::Core,
+    status::ApiResult,
+    table::{Cell, Column},
+};
+
+/// What a hook may know about the request it runs in.
+#[derive(Clone, Copy)]
+pub(crate) struct Hook<'a> {
+    /// The server.
+    pub(crate) core: &'a Core,
+    /// The subresource written, if any.
+    pub(crate) subresource: Option<&'a str>,
+    /// Whether nothing may be kept: no address may be taken, for instance.
+    pub(crate) dry_run: bool,
+}
+
+/// What is particular to one kind. Built-in kinds and custom resources differ only behind this trait.
+///
+/// Objects are passed in the storage version, except to [`Strategy::default`] and [`Strategy::schema`], which belong to the
+/// version that the client speaks. The methods come in the order in which the pipeline calls them.
+pub(crate) trait Strategy: Send + Sync {
+    /// The type of an object in `version`, for decoding, patching and applying; `None` accepts anything.
+    fn schema(&self, version: &str) -> Option<Arc<Schema>>;
+
+    /// The OpenAPI document of `version`, where it comes from the object's own definition.
+    fn openapi(&self, _version: &str) -> Option<Value> {
+        None
+    }
+
+    /// Whether decoding is typed: JSON of the wrong type is refused and unknown fields are dropped by the decoder.
+    fn typed(&self) -> bool;
+
+    /// Fills in defaults of an object in `version`.
+    fn default(&self, version: &str, object: &mut Value);
+
+    /// Rewrites an object from one served version into another. `from` and `to` are versions of the same group.
+    fn convert(&self, object: Value, from: &str, to: &str) -> ApiResult<Value>;
+
+    /// Drops what a client may not say and prepares a new object.
+    fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()>;
+
+    /// Drops what a client may not change and prepares a new version of `old`.
+    fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()>;
+
+    /// Judges a new object, names and metadata aside.
+    fn validate_create(&self, hook: Hook<'_>, object: &Value) -> Vec<FieldError>;
+
+    /// Judges a new version of `old`, metadata aside.
+    fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError>;
+
+    /// Gives back what [`Strategy::prepare_create`] took, once the object is gone or was not stored after all.
+    fn release(&self, core: &Core, object: &Value);
+
+    /// Which rule names follow.
+    fn name_rule(&self) -> NameRule;
+
+    /// Whether `metadata.generation` counts changes.
+    fn has_generation(&self) -> bool;
+
+    /// Whether a change of `old` into `object` counts as a new generation.
+    fn is_new_generation(&self, object: &Value, old: &Value) -> bool;
+
+    /// Whether an update may leave the resourceVersion out.
+    fn allows_unconditional_update(&self) -> bool;
+
+    /// Whether an update of an absent object creates it.
+    fn allows_create_on_update(&self) -> bool;
+
+    /// Seconds of grace for a deletion: `asked` is the client's wish. `None` deletes at once.
+    fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> Option<i64>;
+
+    /// The fields besides name and namespace that field selectors can use, with their values.
+    fn selectable(&self, object: &Value) -> Vec<(String, String)>;
+
+    /// The names of those fields.
+    fn selectable_names(&self, version: &str) -> Vec<String>;
+
+    /// The printed columns of `version`.
+    fn columns(&self, version: &str) -> Vec<Column>;
+
+    /// The cells of one object, one per column.
+    fn cells(&self, core: &Core, version: &str, object: &Value) -> Vec<Cell>;
+}

@@ -1,0 +1,82 @@
+//! Paths beside resources: health, version, discovery, OpenAPI.
+
+use http::{HeaderValue, Response, StatusCode, header, request::Parts};
+use serde_json::json;
+
+use crate::{
+    http::{Body, Discovery, Route, json_response, text_response, wants_discovery},
+    openapi,
+    server::Core,
+    service::not_found,
+};
+
+/// The Kubernetes version that this server behaves like.
+pub const KUBERNETES_VERSION: &str = "v1.36.3";
+
+pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body> {
+    let catalog = core.catalog();
+    let aggregated = wants_discovery(&parts.headers) == Discovery::V2;
+    let document = match route {
+        Route::CoreRoot | Route::GroupsRoot if aggregated => {
+            let core_group = matches!(route, Route::CoreRoot);
+            let mut response = json_response(StatusCode::OK, Body::whole(catalog.aggregated(core_group)));
+            let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+            return response;
+        }
+        Route::CoreRoot => Some(json!({
+            "kind": "APIVersions",
+            "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}],
+        })),
+        Route::GroupsRoot => Some(catalog.group_list()),
+        Route::Group(group) => catalog.group_document(group),
+        Route::GroupVersion(group, version) => catalog.resource_list(group, version),
+        Route::Other(path) => return other(core, path),
+        Route::Resource(_) => None,
+    };
+    match document {
+        Some(document) => json_response(StatusCode::OK, Body::whole(document.to_string())),
+        None => not_found(),
+    }
+}
+
+fn other(core: &Core, path: &str) -> Response<Body> {
+    match path {
+        "/healthz" | "/livez" | "/readyz" => text_response(StatusCode::OK, "ok"),
+        "/version" => json_response(
+            StatusCode::OK,
+            Body::whole(
+                json!({
+                    "major": "1",
+                    "minor": "36",
+                    "emulationMajor": "1",
+                    "emulationMinor": "36",
+                    "minCompatibilityMajor": "1",
+                    "minCompatibilityMinor": "35",
+                    "gitVersion": KUBERNETES_VERSION,
+                    "gitCommit": "",
+                    "gitTreeState": "clean",
+                    "buildDate": "1970-01-01T00:00:00Z",
+                    "goVersion": "",
+                    "compiler": "",
+                    "platform": "linux/amd64",
+                })
+                .to_string(),
+            ),
+        ),
+        "" => {
+            let paths =
+                ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
+            json_response(StatusCode::OK, Body::whole(json!({"paths": paths}).to_string()))
+        }
+        path if path.starts_with("/openapi/v3") => {
+            match openapi::document(&core.catalog(), path.trim_start_matches("/openapi/v3")) {
+                Some(bytes) => json_response(StatusCode::OK, Body::whole(bytes)),
+                None => not_found(),
+            }
+        }
+        _ => not_found(),
+    }
+}
