@@ -11,7 +11,9 @@ use base64::{
 };
 
 use crate::{
-    Error, Mapping, Node, go,
+    Error, Mapping, Node,
+    error::Fault,
+    go,
     parser::{Event, EventKind, Parser, Properties},
     resolve::{Resolved, resolve},
     scanner::Mark,
@@ -20,6 +22,9 @@ use crate::{
 /// How deep collections may nest. goyaml allows 10000, which is more than a thread's stack is sure to hold in all the code
 /// that walks values.
 pub(crate) const MAX_DEPTH: usize = 500;
+
+/// What the message on a key that JSON cannot have begins with.
+const REFUSED_KEY: &str = "unsupported map key of type: ";
 
 const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
@@ -46,7 +51,7 @@ enum Kind<'a> {
 }
 
 /// Reads the first document of a text. `problem` is what stands behind the end of a text that was cut short.
-pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<Node<'_>, Error> {
+pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<Node<'_>, Fault> {
     let mut parser = Parser::new(text, problem);
     let mut items = Vec::new();
     let aliased = compose(&mut parser, &mut items)?;
@@ -64,7 +69,7 @@ pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<N
         depth: 0,
         duplicates: Vec::new(),
         first_duplicate: None,
-        bad_key: None,
+        refused_key: false,
         infinite: false,
         go_keys: false,
     };
@@ -73,7 +78,7 @@ pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<N
 }
 
 /// Puts the first document's nodes into `items`, in the order of the text. Gives whether there are aliases.
-fn compose<'a>(parser: &mut Parser<'a>, items: &mut Vec<Item<'a>>) -> Result<bool, Error> {
+fn compose<'a>(parser: &mut Parser<'a>, items: &mut Vec<Item<'a>>) -> Result<bool, Fault> {
     parser.next()?;
     if !matches!(parser.next()?.kind, EventKind::DocumentStart) {
         return Ok(false);
@@ -144,8 +149,8 @@ fn compose<'a>(parser: &mut Parser<'a>, items: &mut Vec<Item<'a>>) -> Result<boo
     Ok(aliased)
 }
 
-fn decode_error(problem: String, mark: Option<Mark>) -> Error {
-    Error::Decode { problem, position: mark.map(Into::into) }
+fn decode_error(problem: String, mark: Option<Mark>) -> Fault {
+    Box::new(Error::Decode { problem, position: mark.map(Into::into) })
 }
 
 struct Decoder<'a> {
@@ -159,7 +164,7 @@ struct Decoder<'a> {
     depth: usize,
     duplicates: Vec<String>,
     first_duplicate: Option<Mark>,
-    bad_key: Option<Error>,
+    refused_key: bool,
     infinite: bool,
     /// Whether what is decoded is only for a message, so that keys are to read as in Go.
     go_keys: bool,
@@ -169,29 +174,31 @@ struct Decoder<'a> {
 #[derive(Default)]
 struct Pairs<'a> {
     pairs: Vec<(Cow<'a, str>, Node<'a>)>,
-    seen: HashSet<String>,
+    /// Keys as Go prints them, and whether they are whole numbers, since a float may look the same.
+    seen: HashSet<(bool, String)>,
 }
 
 impl<'a> Decoder<'a> {
     /// Problems that goyaml reports only once the whole document is decoded, in the order in which it does.
-    fn finish(self, node: Node<'a>) -> Result<Node<'a>, Error> {
+    fn finish(self, node: Node<'a>) -> Result<Node<'a>, Fault> {
         if !self.duplicates.is_empty() {
             let position = self.first_duplicate.map(Into::into);
-            return Err(Error::Duplicate { problems: self.duplicates, position });
+            return Err(Box::new(Error::Duplicate { problems: self.duplicates, position }));
         }
-        if let Some(error) = self.bad_key {
-            return Err(error);
+        if let Some(problem) = self.refused_key.then(|| first_refused_key(&node)).flatten() {
+            return Err(Box::new(Error::NotJson(problem.to_owned())));
         }
         match self.infinite.then(|| first_infinite(&node)).flatten() {
             Some(value) => {
-                Err(Error::NotJson(format!("json: unsupported value: {}", go::float_general(value))))
+                let problem = format!("json: unsupported value: {}", go::float_general(value));
+                Err(Box::new(Error::NotJson(problem)))
             }
             None => Ok(node),
         }
     }
 
     /// Counts what is decoded, and refuses documents that consist of little else than repeated aliases.
-    fn count(&mut self, mark: Mark) -> Result<(), Error> {
+    fn count(&mut self, mark: Mark) -> Result<(), Fault> {
         self.decoded += 1;
         self.through_alias += usize::from(!self.open_aliases.is_empty());
         if self.through_alias > 100
@@ -203,7 +210,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn decode(&mut self, at: usize) -> Result<Node<'a>, Error> {
+    fn decode(&mut self, at: usize) -> Result<Node<'a>, Fault> {
         let mark = self.mark(at);
         self.count(mark)?;
         let Some(Item { kind, end, .. }) = self.items.get(at) else {
@@ -243,7 +250,7 @@ impl<'a> Decoder<'a> {
         self.items.get(at).map_or(usize::MAX, |item| item.end)
     }
 
-    fn enter(&mut self, mark: Mark) -> Result<(), Error> {
+    fn enter(&mut self, mark: Mark) -> Result<(), Fault> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(decode_error(format!("exceeded max depth of {MAX_DEPTH}"), Some(mark)));
@@ -251,7 +258,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn enter_alias(&mut self, at: usize, name: &str, mark: Mark) -> Result<(), Error> {
+    fn enter_alias(&mut self, at: usize, name: &str, mark: Mark) -> Result<(), Fault> {
         if self.open_aliases.contains(&at) {
             return Err(decode_error(format!("anchor '{name}' value contains itself"), Some(mark)));
         }
@@ -265,7 +272,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Adds the pairs of the mapping at `at`, with those that it merges.
-    fn fill(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Error> {
+    fn fill(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Fault> {
         let end = self.end_of(at);
         let mut key_at = at + 1;
         while key_at < end {
@@ -294,16 +301,17 @@ impl<'a> Decoder<'a> {
     fn insert(&mut self, key: Node<'a>, value: Node<'a>, value_at: usize, out: &mut Pairs<'a>) {
         if self.strict {
             let shown = if key == Node::Null { "<nil>".to_owned() } else { key.go_syntax() };
-            if out.seen.contains(&shown) {
+            let is_number = matches!(key, Node::Int(_) | Node::Uint(_));
+            // A NaN differs from every other.
+            if shown != "NaN" && !out.seen.insert((is_number, shown.clone())) {
                 let mark = self.mark(value_at);
                 self.first_duplicate.get_or_insert(mark);
                 self.duplicates.push(format!("line {}: key {shown} already set in map", mark.line + 1));
                 return;
             }
-            out.seen.insert(shown);
         }
         if self.go_keys {
-            out.pairs.push((Cow::Owned(key.go_syntax()), value));
+            out.pairs.push((Cow::Owned(go_key(&key)), value));
             return;
         }
         let key = match key {
@@ -312,21 +320,23 @@ impl<'a> Decoder<'a> {
             Node::Bool(value) => Cow::Borrowed(if value { "true" } else { "false" }),
             Node::Float(number) => Cow::Owned(float_key(number)),
             Node::Uint(number) => {
-                self.refuse_key("uint64", &format!("{number:#x}"), &value);
+                self.refuse_key("uint64", &format!("{number:#x}"), &value, out);
                 return;
             }
             Node::Null | Node::Sequence(_) | Node::Mapping(_) => {
-                self.refuse_key("%!s(<nil>)", "<nil>", &value);
+                self.refuse_key("%!s(<nil>)", "<nil>", &value, out);
                 return;
             }
         };
         out.pairs.push((key, value));
     }
 
-    fn refuse_key(&mut self, kind: &str, key: &str, value: &Node<'_>) {
+    /// Puts what goyaml would say of a key in the place of its pair: a later key may yet replace the mapping around it.
+    fn refuse_key(&mut self, kind: &str, key: &str, value: &Node<'_>, out: &mut Pairs<'a>) {
         let value = if *value == Node::Null { "<nil>".to_owned() } else { value.go_syntax() };
-        let problem = format!("unsupported map key of type: {kind}, key: {key}, value: {value}");
-        self.bad_key = Some(Error::NotJson(problem));
+        let problem = format!("{REFUSED_KEY}{kind}, key: {key}, value: {value}");
+        out.pairs.push((Cow::Owned(format!("\0{key}")), Node::String(Cow::Owned(problem))));
+        self.refused_key = true;
     }
 
     fn mark(&self, at: usize) -> Mark {
@@ -359,7 +369,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Adds the pairs of a merged mapping, or of a list of them, where the first one wins.
-    fn merge(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Error> {
+    fn merge(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Fault> {
         let mut sources = vec![at];
         if let Some(Item { kind: Kind::Sequence { .. }, end, .. }) = self.items.get(at) {
             sources.clear();
@@ -379,7 +389,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn fill_from(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Error> {
+    fn fill_from(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Fault> {
         let mark = self.mark(at);
         self.count(mark)?;
         if let Some(Item { kind: Kind::Alias { name, target }, .. }) = self.items.get(at) {
@@ -395,7 +405,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn scalar(&mut self, at: usize) -> Result<Node<'a>, Error> {
+    fn scalar(&mut self, at: usize) -> Result<Node<'a>, Fault> {
         let aliased = self.aliased;
         let Some(Item { kind: Kind::Scalar { value, tag, implicit }, mark, .. }) = self.items.get_mut(at)
         else {
@@ -473,12 +483,35 @@ fn allowed_alias_ratio(decoded: usize) -> f64 {
     }
 }
 
+/// A key for a message: what it sorts by, a NUL, and the key as Go prints it.
+fn go_key(key: &Node<'_>) -> String {
+    let shown = key.go_syntax();
+    match key {
+        Node::Null => format!("0\0{shown}"),
+        Node::String(text) => format!("1{text}\0{shown}"),
+        _ => format!("2{shown}\0{shown}"),
+    }
+}
+
 fn float_key(number: f64) -> String {
     match go::float_general_32(number).as_str() {
         "+Inf" => ".inf".to_owned(),
         "-Inf" => "-.inf".to_owned(),
         "NaN" => ".nan".to_owned(),
         text => text.to_owned(),
+    }
+}
+
+fn first_refused_key<'n>(node: &'n Node<'_>) -> Option<&'n str> {
+    match node {
+        Node::Sequence(items) => items.iter().find_map(first_refused_key),
+        Node::Mapping(mapping) => mapping.iter().find_map(|(key, value)| match value {
+            Node::String(problem) if key.starts_with('\0') && problem.starts_with(REFUSED_KEY) => {
+                Some(&**problem)
+            }
+            _ => first_refused_key(value),
+        }),
+        _ => None,
     }
 }
 

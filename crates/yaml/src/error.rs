@@ -15,6 +15,9 @@ impl fmt::Display for Position {
     }
 }
 
+/// An error on its way out of the reader: small, since nearly every step there may fail.
+pub(crate) type Fault = Box<Error>;
+
 /// Why a document could not be read or written. The `Display` text is word for word what Go's packages say,
 /// line numbers included, which for some problems are one less than the line at fault; [`Error::position`] is exact.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -49,10 +49,11 @@ pub fn parse_strict(bytes: &[u8]) -> Result<Node<'_>, Error> {
 
 fn parse_with(bytes: &[u8], strict: bool) -> Result<Node<'_>, Error> {
     let Input { text, problem } = Input::decode(bytes);
-    match text {
+    let node = match text {
         Cow::Borrowed(text) => compose::load(text, problem, strict),
         Cow::Owned(text) => compose::load(&text, problem, strict).map(Node::into_owned),
-    }
+    };
+    node.map_err(|fault| *fault)
 }
 
 /// Reads the first document as the JSON that `YAMLToJSON` makes of it: whole numbers stay whole, keys become strings.

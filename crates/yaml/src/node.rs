@@ -155,7 +155,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value as Go's `%#v` prints it, which some of goyaml's messages do. Keys are taken to be in that form already.
+    /// The value as Go's `%#v` prints it, which some of goyaml's messages do. Keys are taken to hold that
+    /// form behind a NUL.
     pub(crate) fn go_syntax(&self) -> String {
         match self {
             Node::Null => "interface {}(nil)".to_owned(),
@@ -169,7 +170,9 @@ impl<'a> Node<'a> {
                 format!("[]interface {{}}{{{}}}", items.join(", "))
             }
             Node::Mapping(mapping) => {
-                let pair = |(key, value): (&str, &Node<'_>)| format!("{key}:{}", value.go_syntax());
+                let pair = |(key, value): (&str, &Node<'_>)| {
+                    format!("{}:{}", key.rsplit('\0').next().unwrap_or_default(), value.go_syntax())
+                };
                 let pairs: Vec<_> = mapping.iter().map(pair).collect();
                 format!("map[interface {{}}]interface {{}}{{{}}}", pairs.join(", "))
             }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     Error,
+    error::Fault,
     scanner::{Mark, Scanner, TagDirective, TagName, Token, TokenKind},
 };
 
@@ -87,7 +88,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(crate) fn next(&mut self) -> Result<Event<'a>, Error> {
+    pub(crate) fn next(&mut self) -> Result<Event<'a>, Fault> {
         match self.state {
             State::StreamStart => self.stream_start(),
             State::ImplicitDocumentStart => self.document_start(true),
@@ -115,13 +116,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Steps over the token that opened a collection, then goes on to its first entry.
-    fn first(&mut self, entry: fn(&mut Self) -> Result<Event<'a>, Error>) -> Result<Event<'a>, Error> {
+    fn first(&mut self, entry: fn(&mut Self) -> Result<Event<'a>, Fault>) -> Result<Event<'a>, Fault> {
         self.scanner.peek()?;
         self.scanner.take();
         entry(self)
     }
 
-    fn peek(&mut self) -> Result<&Token<'a>, Error> {
+    fn peek(&mut self) -> Result<&Token<'a>, Fault> {
         // The parser stops at the end of the stream, so a token is always there.
         match self.scanner.peek()? {
             Some(token) => Ok(token),
@@ -139,14 +140,14 @@ impl<'a> Parser<'a> {
         Event { kind, start }
     }
 
-    fn stream_start(&mut self) -> Result<Event<'a>, Error> {
+    fn stream_start(&mut self) -> Result<Event<'a>, Fault> {
         let start = self.peek()?.start;
         self.scanner.take();
         self.state = State::ImplicitDocumentStart;
         Ok(Event { kind: EventKind::StreamStart, start })
     }
 
-    fn document_start(&mut self, implicit: bool) -> Result<Event<'a>, Error> {
+    fn document_start(&mut self, implicit: bool) -> Result<Event<'a>, Fault> {
         if !implicit {
             while self.peek()?.kind == TokenKind::DocumentEnd {
                 self.scanner.take();
@@ -180,7 +181,7 @@ impl<'a> Parser<'a> {
         Ok(Event { kind: EventKind::DocumentStart, start })
     }
 
-    fn document_content(&mut self) -> Result<Event<'a>, Error> {
+    fn document_content(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         match token.kind {
@@ -196,7 +197,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn document_end(&mut self) -> Result<Event<'a>, Error> {
+    fn document_end(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         if token.kind == TokenKind::DocumentEnd {
@@ -207,7 +208,7 @@ impl<'a> Parser<'a> {
         Ok(Event { kind: EventKind::DocumentEnd, start })
     }
 
-    fn process_directives(&mut self) -> Result<(), Error> {
+    fn process_directives(&mut self) -> Result<(), Fault> {
         let mut versioned = false;
         loop {
             let token = self.peek()?;
@@ -239,7 +240,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the anchor and the tag before a node, in either order, and where the first of them stands.
-    fn properties(&mut self) -> Result<(Properties<'a>, Option<Mark>), Error> {
+    fn properties(&mut self) -> Result<(Properties<'a>, Option<Mark>), Fault> {
         let mut anchor = None;
         let mut tag: Option<(Box<TagName>, Mark)> = None;
         let mut first = None;
@@ -267,7 +268,7 @@ impl<'a> Parser<'a> {
         Ok((Properties { anchor, tag }, first))
     }
 
-    fn resolve_tag(&self, name: &TagName, mark: Mark) -> Result<Option<Box<str>>, Error> {
+    fn resolve_tag(&self, name: &TagName, mark: Mark) -> Result<Option<Box<str>>, Fault> {
         let tag = if name.handle.is_empty() {
             name.suffix.clone()
         } else {
@@ -282,7 +283,7 @@ impl<'a> Parser<'a> {
         Ok((!tag.is_empty()).then(|| tag.into_boxed_str()))
     }
 
-    fn node(&mut self, block: bool, indentless: bool) -> Result<Event<'a>, Error> {
+    fn node(&mut self, block: bool, indentless: bool) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         let (properties, first) = match token.kind {
@@ -346,7 +347,7 @@ impl<'a> Parser<'a> {
         block: bool,
         indentless: bool,
         then: State,
-    ) -> Result<Event<'a>, Error> {
+    ) -> Result<Event<'a>, Fault> {
         let mark = self.peek()?.end;
         self.scanner.take();
         if ends(&self.peek()?.kind) {
@@ -357,7 +358,7 @@ impl<'a> Parser<'a> {
         self.node(block, indentless)
     }
 
-    fn block_sequence_entry(&mut self) -> Result<Event<'a>, Error> {
+    fn block_sequence_entry(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         match token.kind {
@@ -375,7 +376,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A sequence whose dashes stand in the column of the key it belongs to.
-    fn indentless_sequence_entry(&mut self) -> Result<Event<'a>, Error> {
+    fn indentless_sequence_entry(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         if token.kind == TokenKind::BlockEntry {
@@ -391,7 +392,7 @@ impl<'a> Parser<'a> {
         Ok(Event { kind: EventKind::SequenceEnd, start })
     }
 
-    fn block_mapping_key(&mut self) -> Result<Event<'a>, Error> {
+    fn block_mapping_key(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         match token.kind {
@@ -405,7 +406,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn block_mapping_value(&mut self) -> Result<Event<'a>, Error> {
+    fn block_mapping_value(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         if token.kind == TokenKind::Value {
@@ -415,7 +416,7 @@ impl<'a> Parser<'a> {
         Ok(Self::empty_scalar(start))
     }
 
-    fn flow_sequence_entry(&mut self, first: bool) -> Result<Event<'a>, Error> {
+    fn flow_sequence_entry(&mut self, first: bool) -> Result<Event<'a>, Fault> {
         let mut token = self.peek()?;
         if !first && token.kind != TokenKind::FlowSequenceEnd {
             if token.kind != TokenKind::FlowEntry {
@@ -444,7 +445,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `[key: value]`, a mapping of one pair.
-    fn flow_pair_key(&mut self) -> Result<Event<'a>, Error> {
+    fn flow_pair_key(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let end = token.end;
         if matches!(token.kind, TokenKind::Value | TokenKind::FlowEntry | TokenKind::FlowSequenceEnd) {
@@ -456,7 +457,7 @@ impl<'a> Parser<'a> {
         self.node(false, false)
     }
 
-    fn flow_pair_value(&mut self) -> Result<Event<'a>, Error> {
+    fn flow_pair_value(&mut self) -> Result<Event<'a>, Fault> {
         let mut token = self.peek()?;
         let start = token.start;
         if token.kind == TokenKind::Value {
@@ -471,13 +472,13 @@ impl<'a> Parser<'a> {
         Ok(Self::empty_scalar(start))
     }
 
-    fn flow_pair_end(&mut self) -> Result<Event<'a>, Error> {
+    fn flow_pair_end(&mut self) -> Result<Event<'a>, Fault> {
         let start = self.peek()?.start;
         self.state = State::FlowSequenceEntry;
         Ok(Event { kind: EventKind::MappingEnd, start })
     }
 
-    fn flow_mapping_key(&mut self, first: bool) -> Result<Event<'a>, Error> {
+    fn flow_mapping_key(&mut self, first: bool) -> Result<Event<'a>, Fault> {
         let mut token = self.peek()?;
         if !first && token.kind != TokenKind::FlowMappingEnd {
             if token.kind != TokenKind::FlowEntry {
@@ -511,7 +512,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn flow_mapping_value(&mut self, empty: bool) -> Result<Event<'a>, Error> {
+    fn flow_mapping_value(&mut self, empty: bool) -> Result<Event<'a>, Fault> {
         let mut token = self.peek()?;
         if !empty && token.kind == TokenKind::Value {
             self.scanner.take();
@@ -531,16 +532,16 @@ fn ends_pair(kind: &TokenKind<'_>) -> bool {
     matches!(kind, TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd)
 }
 
-fn syntax_error(problem: &str, mark: Mark) -> Error {
+fn syntax_error(problem: &str, mark: Mark) -> Fault {
     syntax_error_within(problem, mark, Mark::default())
 }
 
 /// goyaml forgets that its parser counts lines from 0, so the line it names is the one before the problem.
-fn syntax_error_within(problem: &str, mark: Mark, context: Mark) -> Error {
+fn syntax_error_within(problem: &str, mark: Mark, context: Mark) -> Fault {
     let line = if mark.line > 0 { mark.line } else { context.line };
-    Error::Syntax {
+    Box::new(Error::Syntax {
         problem: problem.to_owned(),
         line: (line > 0).then_some(line as usize),
         position: mark.into(),
-    }
+    })
 }

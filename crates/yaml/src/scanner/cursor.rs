@@ -1,7 +1,25 @@
 //! A place in the text that knows its line and column, and moves over characters, blanks and line breaks.
 
 use super::Mark;
-use crate::Error;
+use crate::{Error, error::Fault};
+
+/// A table of the bytes given, and of all that are not ASCII.
+pub(super) const fn stops(bytes: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut at = 0;
+    while at < bytes.len() {
+        table[bytes[at] as usize] = true;
+        at += 1;
+    }
+    let mut byte = 0x80;
+    while byte < 256 {
+        table[byte] = true;
+        byte += 1;
+    }
+    table
+}
+
+const LINE_STOPS: [bool; 256] = stops(b"\r\n");
 
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -39,13 +57,24 @@ impl<'a> Cursor<'a> {
 
     /// Fails if fewer than this many characters are readable because the input is broken behind them.
     #[inline]
-    pub(super) fn ensure(&self, characters: usize) -> Result<(), Error> {
+    pub(super) fn ensure(&self, characters: usize) -> Result<(), Fault> {
         match &self.problem {
-            Some(problem) if self.rest().chars().take(characters).count() < characters => {
-                Err(problem.clone())
-            }
-            _ => Ok(()),
+            None => Ok(()),
+            Some(problem) => self.ensure_before(problem, characters),
         }
+    }
+
+    #[cold]
+    fn ensure_before(&self, problem: &Error, characters: usize) -> Result<(), Fault> {
+        if self.rest().chars().take(characters).count() < characters {
+            return Err(Box::new(problem.clone()));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn is_cut_short(&self) -> bool {
+        self.problem.is_some()
     }
 
     #[inline]
@@ -155,7 +184,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves over a line break if one stands here.
     #[inline]
-    pub(super) fn take_break(&mut self) -> Result<Option<Break>, Error> {
+    pub(super) fn take_break(&mut self) -> Result<Option<Break>, Fault> {
         let Some((kind, length)) = self.break_at(self.pos) else {
             return Ok(None);
         };
@@ -171,7 +200,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    pub(super) fn skip_break(&mut self) -> Result<bool, Error> {
+    pub(super) fn skip_break(&mut self) -> Result<bool, Fault> {
         Ok(self.take_break()?.is_some())
     }
 
@@ -207,17 +236,23 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Moves over bytes that are no stops, all of which have to be ASCII, and gives the one that stopped it.
+    #[inline]
+    pub(super) fn skip_run(&mut self, stops: &[bool; 256]) -> Option<u8> {
+        let rest = self.bytes().get(self.pos..).unwrap_or_default();
+        let run = rest.iter().position(|&byte| stops[usize::from(byte)]).unwrap_or(rest.len());
+        self.pos += run;
+        rest.get(run).copied()
+    }
+
     /// Moves on to the next line break or the end.
     #[inline]
     pub(super) fn skip_to_break(&mut self) {
-        let bytes = self.bytes();
-        while let Some(&byte) = bytes.get(self.pos) {
-            match byte {
-                b'\n' | b'\r' => return,
-                0x00..=0x7F => self.pos += 1,
-                _ if self.is_break() => return,
-                _ => self.skip_char(),
+        while let Some(0x80..) = self.skip_run(&LINE_STOPS) {
+            if self.is_break() {
+                return;
             }
+            self.skip_char();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Directives, tags and anchors.
 
 use super::{Mark, Scanner, TagDirective, TagName, TokenKind};
-use crate::Error;
+use crate::error::Fault;
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
@@ -13,7 +13,7 @@ fn is_uri(byte: u8) -> bool {
 
 impl<'a> Scanner<'a> {
     /// Gives the directive, and where it ends before comments and the line break.
-    pub(super) fn scan_directive(&mut self) -> Result<(TokenKind<'a>, Mark), Error> {
+    pub(super) fn scan_directive(&mut self) -> Result<(TokenKind<'a>, Mark), Fault> {
         self.cursor.skip_ascii(1);
         let name = self.scan_word()?;
         if name.is_empty() {
@@ -32,7 +32,7 @@ impl<'a> Scanner<'a> {
         Ok((kind, end))
     }
 
-    fn scan_word(&mut self) -> Result<&'a str, Error> {
+    fn scan_word(&mut self) -> Result<&'a str, Fault> {
         let start = self.cursor.pos();
         while is_word(self.cursor.at(0)) {
             self.cursor.skip_ascii(1);
@@ -41,7 +41,7 @@ impl<'a> Scanner<'a> {
         Ok(self.cursor.slice(start, self.cursor.pos()))
     }
 
-    fn scan_version(&mut self) -> Result<TokenKind<'a>, Error> {
+    fn scan_version(&mut self) -> Result<TokenKind<'a>, Fault> {
         self.cursor.skip_blanks(true);
         let major = self.scan_version_number()?;
         if self.cursor.at(0) != b'.' {
@@ -52,7 +52,7 @@ impl<'a> Scanner<'a> {
         Ok(TokenKind::VersionDirective { major, minor })
     }
 
-    fn scan_version_number(&mut self) -> Result<i8, Error> {
+    fn scan_version_number(&mut self) -> Result<i8, Fault> {
         self.cursor.ensure(1)?;
         let mut value: i8 = 0;
         let mut length = 0;
@@ -71,7 +71,7 @@ impl<'a> Scanner<'a> {
         Ok(value)
     }
 
-    fn scan_tag_directive(&mut self) -> Result<TokenKind<'a>, Error> {
+    fn scan_tag_directive(&mut self) -> Result<TokenKind<'a>, Fault> {
         self.cursor.skip_blanks(true);
         let handle = self.scan_tag_handle(true)?.to_owned();
         self.cursor.ensure(1)?;
@@ -87,7 +87,7 @@ impl<'a> Scanner<'a> {
         Ok(TokenKind::TagDirective(Box::new(TagDirective { handle, prefix })))
     }
 
-    pub(super) fn scan_anchor(&mut self) -> Result<&'a str, Error> {
+    pub(super) fn scan_anchor(&mut self) -> Result<&'a str, Fault> {
         self.cursor.skip_ascii(1);
         let name = self.scan_word()?;
         let ends = self.cursor.is_blank_or_end(0)
@@ -98,7 +98,7 @@ impl<'a> Scanner<'a> {
         Ok(name)
     }
 
-    pub(super) fn scan_tag(&mut self) -> Result<TagName, Error> {
+    pub(super) fn scan_tag(&mut self) -> Result<TagName, Fault> {
         self.cursor.ensure(2)?;
         let tag = if self.cursor.at(1) == b'<' {
             self.cursor.skip_ascii(2);
@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
         Ok(tag)
     }
 
-    fn scan_tag_handle(&mut self, directive: bool) -> Result<&'a str, Error> {
+    fn scan_tag_handle(&mut self, directive: bool) -> Result<&'a str, Fault> {
         self.cursor.ensure(1)?;
         if self.cursor.at(0) != b'!' {
             return Err(self.error("did not find expected '!'"));
@@ -146,7 +146,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads the rest of a tag. `head` is what was read of it already, its `!` included.
-    fn scan_tag_uri(&mut self, head: &str) -> Result<String, Error> {
+    fn scan_tag_uri(&mut self, head: &str) -> Result<String, Fault> {
         let mut octets = head.bytes().skip(1).collect::<Vec<_>>();
         self.cursor.ensure(1)?;
         let start = self.cursor.pos();
@@ -166,7 +166,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads one character written as `%XX` octets.
-    fn scan_uri_escape(&mut self, octets: &mut Vec<u8>) -> Result<(), Error> {
+    fn scan_uri_escape(&mut self, octets: &mut Vec<u8>) -> Result<(), Fault> {
         let mut left = None;
         while left != Some(0) {
             self.cursor.ensure(3)?;

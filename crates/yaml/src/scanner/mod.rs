@@ -8,7 +8,7 @@ mod scalar;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use crate::{Error, Position};
+use crate::{Error, Position, error::Fault};
 use cursor::Cursor;
 
 /// goyaml's bound on nested brackets, and on nested indentation.
@@ -123,7 +123,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next token, left in place. `None` once the stream has ended.
-    pub(crate) fn peek(&mut self) -> Result<Option<&Token<'a>>, Error> {
+    pub(crate) fn peek(&mut self) -> Result<Option<&Token<'a>>, Fault> {
         if !self.ready {
             self.fetch_until_ready()?;
         }
@@ -138,7 +138,7 @@ impl<'a> Scanner<'a> {
         Some(token)
     }
 
-    fn fetch_until_ready(&mut self) -> Result<(), Error> {
+    fn fetch_until_ready(&mut self) -> Result<(), Fault> {
         loop {
             if !self.tokens.is_empty() {
                 match self.open_key(self.parsed) {
@@ -152,7 +152,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch(&mut self) -> Result<(), Error> {
+    fn fetch(&mut self) -> Result<(), Fault> {
         if !self.stream_started {
             self.cursor.ensure(1)?;
             self.stream_started = true;
@@ -201,16 +201,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// A problem at the place the scanner has come to.
-    fn error(&self, problem: impl Into<String>) -> Error {
+    fn error(&self, problem: impl Into<String>) -> Fault {
         self.error_at(problem, self.cursor.mark())
     }
 
-    fn error_at(&self, problem: impl Into<String>, mark: Mark) -> Error {
-        Error::Syntax {
+    fn error_at(&self, problem: impl Into<String>, mark: Mark) -> Fault {
+        Box::new(Error::Syntax {
             problem: problem.into(),
             line: (mark.line > 0).then_some(mark.line as usize + 1),
             position: mark.into(),
-        }
+        })
     }
 
     fn push(&mut self, kind: TokenKind<'a>, start: Mark) {
@@ -226,7 +226,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn skip_to_token(&mut self) -> Result<(), Error> {
+    fn skip_to_token(&mut self) -> Result<(), Fault> {
         loop {
             let tabs = self.flow_level > 0 || !self.simple_key_allowed;
             self.cursor.skip_blanks(tabs);
@@ -269,7 +269,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether the key that may have begun at this level may still be one: keys end on their own line, and soon.
-    fn simple_key_is_valid(&mut self, place: usize) -> Result<bool, Error> {
+    fn simple_key_is_valid(&mut self, place: usize) -> Result<bool, Fault> {
         let (line, index) = (self.cursor.line(), self.cursor.index());
         let Some(key) = self.simple_keys.get_mut(place).filter(|key| key.possible) else {
             return Ok(false);
@@ -284,19 +284,30 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    fn save_simple_key(&mut self) -> Result<(), Error> {
-        if !self.simple_key_allowed {
-            return Ok(());
+    fn save_simple_key(&mut self) -> Result<(), Fault> {
+        if let Some(key) = self.begin_simple_key()? {
+            self.set_simple_key(key);
         }
+        Ok(())
+    }
+
+    /// The key that may begin here, in place of one that may have begun before.
+    fn begin_simple_key(&mut self) -> Result<Option<SimpleKey>, Fault> {
+        if !self.simple_key_allowed {
+            return Ok(None);
+        }
+        self.remove_simple_key()?;
         let mark = self.cursor.mark();
-        let key = SimpleKey {
+        Ok(Some(SimpleKey {
             possible: true,
             required: self.flow_level == 0 && self.indent == i64::from(mark.column),
             token_number: self.next_number(),
             index: self.cursor.index(),
             mark,
-        };
-        self.remove_simple_key()?;
+        }))
+    }
+
+    fn set_simple_key(&mut self, key: SimpleKey) {
         let place = self.simple_keys.len().saturating_sub(1);
         if let Some(last) = self.simple_keys.last_mut() {
             *last = key;
@@ -305,10 +316,9 @@ impl<'a> Scanner<'a> {
             Some(open) if open.0 == key.token_number => open.1 = place,
             _ => self.open_keys.push_back((key.token_number, place)),
         }
-        Ok(())
     }
 
-    fn remove_simple_key(&mut self) -> Result<(), Error> {
+    fn remove_simple_key(&mut self) -> Result<(), Fault> {
         let Some(key) = self.simple_keys.last_mut().filter(|key| key.possible) else {
             return Ok(());
         };
@@ -330,7 +340,7 @@ impl<'a> Scanner<'a> {
         number: Option<usize>,
         kind: TokenKind<'a>,
         mark: Mark,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Fault> {
         let column = i64::from(column);
         if self.flow_level > 0 || self.indent >= column {
             return Ok(());
@@ -357,7 +367,7 @@ impl<'a> Scanner<'a> {
 
     // One function for each kind of token.
 
-    fn fetch_stream_end(&mut self) -> Result<(), Error> {
+    fn fetch_stream_end(&mut self) -> Result<(), Fault> {
         self.cursor.end_line();
         self.unroll_indent(-1);
         self.remove_simple_key()?;
@@ -366,7 +376,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_directive(&mut self) -> Result<(), Error> {
+    fn fetch_directive(&mut self) -> Result<(), Fault> {
         self.unroll_indent(-1);
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
@@ -376,7 +386,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_document_indicator(&mut self, kind: TokenKind<'a>) -> Result<(), Error> {
+    fn fetch_document_indicator(&mut self, kind: TokenKind<'a>) -> Result<(), Fault> {
         self.unroll_indent(-1);
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
@@ -392,7 +402,7 @@ impl<'a> Scanner<'a> {
         self.push(kind, start);
     }
 
-    fn fetch_flow_start(&mut self, kind: TokenKind<'a>) -> Result<(), Error> {
+    fn fetch_flow_start(&mut self, kind: TokenKind<'a>) -> Result<(), Fault> {
         self.save_simple_key()?;
         self.simple_keys.push(SimpleKey { token_number: self.next_number(), ..SimpleKey::default() });
         self.flow_level += 1;
@@ -404,7 +414,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_flow_end(&mut self, kind: TokenKind<'a>) -> Result<(), Error> {
+    fn fetch_flow_end(&mut self, kind: TokenKind<'a>) -> Result<(), Fault> {
         self.remove_simple_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
@@ -419,14 +429,14 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_flow_entry(&mut self) -> Result<(), Error> {
+    fn fetch_flow_entry(&mut self) -> Result<(), Fault> {
         self.remove_simple_key()?;
         self.simple_key_allowed = true;
         self.fetch_indicator(TokenKind::FlowEntry);
         Ok(())
     }
 
-    fn fetch_block_entry(&mut self) -> Result<(), Error> {
+    fn fetch_block_entry(&mut self) -> Result<(), Fault> {
         if self.flow_level == 0 {
             if !self.simple_key_allowed {
                 return Err(self.error("block sequence entries are not allowed in this context"));
@@ -440,7 +450,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_key(&mut self) -> Result<(), Error> {
+    fn fetch_key(&mut self) -> Result<(), Fault> {
         if self.flow_level == 0 {
             if !self.simple_key_allowed {
                 return Err(self.error("mapping keys are not allowed in this context"));
@@ -454,7 +464,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_value(&mut self) -> Result<(), Error> {
+    fn fetch_value(&mut self) -> Result<(), Fault> {
         let place = self.simple_keys.len().saturating_sub(1);
         if self.simple_key_is_valid(place)? {
             let key = self.simple_keys.get(place).copied().unwrap_or_default();
@@ -484,7 +494,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_anchor(&mut self, alias: bool) -> Result<(), Error> {
+    fn fetch_anchor(&mut self, alias: bool) -> Result<(), Fault> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.cursor.mark();
@@ -493,7 +503,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_tag(&mut self) -> Result<(), Error> {
+    fn fetch_tag(&mut self) -> Result<(), Fault> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.cursor.mark();
@@ -502,7 +512,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_block_scalar(&mut self, literal: bool) -> Result<(), Error> {
+    fn fetch_block_scalar(&mut self, literal: bool) -> Result<(), Fault> {
         self.remove_simple_key()?;
         self.simple_key_allowed = true;
         let start = self.cursor.mark();
@@ -511,21 +521,49 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_quoted_scalar(&mut self, single: bool) -> Result<(), Error> {
-        self.save_simple_key()?;
+    fn fetch_quoted_scalar(&mut self, single: bool) -> Result<(), Fault> {
+        let key = self.begin_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.cursor.mark();
         let value = if single { self.scan_single_quoted()? } else { self.scan_double_quoted()? };
-        self.push(TokenKind::Scalar { value, plain: false }, start);
-        Ok(())
+        self.push_scalar(TokenKind::Scalar { value, plain: false }, start, key)
     }
 
-    fn fetch_plain_scalar(&mut self) -> Result<(), Error> {
-        self.save_simple_key()?;
+    fn fetch_plain_scalar(&mut self) -> Result<(), Fault> {
+        let key = self.begin_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.cursor.mark();
         let value = self.scan_plain_scalar()?;
-        self.push(TokenKind::Scalar { value, plain: true }, start);
+        self.push_scalar(TokenKind::Scalar { value, plain: true }, start, key)
+    }
+
+    /// Adds a scalar that may be a key. Most keys show it at once by the `:` behind them, and need not be inserted before later.
+    fn push_scalar(&mut self, kind: TokenKind<'a>, start: Mark, key: Option<SimpleKey>) -> Result<(), Fault> {
+        let Some(key) = key else {
+            self.push(kind, start);
+            return Ok(());
+        };
+        // In a text that was cut short the next token may be out of reach, and not be asked for either.
+        let is_key = self.cursor.at(0) == b':'
+            && !self.cursor.is_cut_short()
+            && (self.flow_level > 0 || self.cursor.is_blank_or_end(1))
+            && key.mark.line == self.cursor.line()
+            && key.index + MAX_SIMPLE_KEY >= self.cursor.index();
+        if !is_key {
+            self.set_simple_key(key);
+            self.push(kind, start);
+            return Ok(());
+        }
+        // The next end of a flow collection looks for the number of the last key in it.
+        if let Some(last) = self.simple_keys.last_mut() {
+            *last = SimpleKey { possible: false, ..key };
+        }
+        let end = self.cursor.mark();
+        self.roll_indent(start.column, None, TokenKind::BlockMappingStart, start)?;
+        self.tokens.push_back(Token { kind: TokenKind::Key, start, end: start });
+        self.tokens.push_back(Token { kind, start, end });
+        self.simple_key_allowed = false;
+        self.fetch_indicator(TokenKind::Value);
         Ok(())
     }
 }

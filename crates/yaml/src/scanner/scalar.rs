@@ -2,31 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::{Scanner, cursor::Break};
-use crate::Error;
+use super::{
+    Scanner,
+    cursor::{Break, stops},
+};
+use crate::error::Fault;
 
 /// Bytes at which a plain scalar needs a closer look, outside and inside of brackets.
-const PLAIN_STOPS: [[bool; 256]; 2] = [plain_stops(b""), plain_stops(b",?[]{}")];
+const PLAIN_STOPS: [[bool; 256]; 2] = [stops(b" \t\r\n:"), stops(b" \t\r\n:,?[]{}")];
 
-const fn plain_stops(indicators: &[u8]) -> [bool; 256] {
-    let mut table = [false; 256];
-    table[b' ' as usize] = true;
-    table[b'\t' as usize] = true;
-    table[b'\r' as usize] = true;
-    table[b'\n' as usize] = true;
-    table[b':' as usize] = true;
-    let mut at = 0;
-    while at < indicators.len() {
-        table[indicators[at] as usize] = true;
-        at += 1;
-    }
-    let mut byte = 0x80;
-    while byte < 256 {
-        table[byte] = true;
-        byte += 1;
-    }
-    table
-}
+/// Bytes at which quoted text needs a closer look.
+const QUOTED_STOPS: [bool; 256] = stops(b" \t\r\n'\"\\");
 
 /// Line breaks between two parts of a scalar: one alone folds into a space.
 #[derive(Default)]
@@ -57,7 +43,7 @@ impl Fold {
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn scan_plain_scalar(&mut self) -> Result<Cow<'a, str>, Error> {
+    pub(super) fn scan_plain_scalar(&mut self) -> Result<Cow<'a, str>, Fault> {
         let in_flow = self.flow_level > 0;
         let stops = &PLAIN_STOPS[usize::from(in_flow)];
         let indent = self.indent + 1;
@@ -129,12 +115,8 @@ impl<'a> Scanner<'a> {
     /// Moves over characters of a plain scalar up to a blank, a break, the end or an indicator.
     #[inline]
     fn skip_plain_word(&mut self, stops: &[bool; 256]) {
-        let bytes = self.cursor.bytes();
         loop {
-            let here = bytes.get(self.cursor.pos()..).unwrap_or_default();
-            let run = here.iter().position(|&byte| stops[usize::from(byte)]).unwrap_or(here.len());
-            self.cursor.skip_ascii(run);
-            match here.get(run) {
+            match self.cursor.skip_run(stops) {
                 Some(b':') if !self.cursor.is_blank_or_end(1) => self.cursor.skip_ascii(1),
                 Some(0x80..) if !self.cursor.is_break() => self.cursor.skip_char(),
                 _ => return,
@@ -142,14 +124,19 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn scan_single_quoted(&mut self) -> Result<Cow<'a, str>, Error> {
+    pub(super) fn scan_single_quoted(&mut self) -> Result<Cow<'a, str>, Fault> {
         self.cursor.skip_ascii(1);
         let mut folded = String::new();
         let mut borrowed = true;
         let mut start = self.cursor.pos();
         loop {
             self.quoted_line_start()?;
-            while !self.cursor.is_blank_or_end(0) {
+            loop {
+                self.cursor.skip_run(&QUOTED_STOPS);
+                self.cursor.ensure(2)?;
+                if self.cursor.is_blank_or_end(0) {
+                    break;
+                }
                 if self.cursor.at(0) != b'\'' {
                     self.cursor.skip_char();
                 } else if self.cursor.at(1) == b'\'' {
@@ -161,9 +148,7 @@ impl<'a> Scanner<'a> {
                 } else {
                     break;
                 }
-                self.cursor.ensure(2)?;
             }
-            self.cursor.ensure(1)?;
             if self.cursor.current() == Some(b'\'') {
                 break;
             }
@@ -180,7 +165,7 @@ impl<'a> Scanner<'a> {
         Ok(Cow::Owned(folded))
     }
 
-    pub(super) fn scan_double_quoted(&mut self) -> Result<Cow<'a, str>, Error> {
+    pub(super) fn scan_double_quoted(&mut self) -> Result<Cow<'a, str>, Fault> {
         self.cursor.skip_ascii(1);
         let mut folded = String::new();
         let mut borrowed = true;
@@ -188,7 +173,12 @@ impl<'a> Scanner<'a> {
         loop {
             self.quoted_line_start()?;
             let mut escaped_break = false;
-            while !self.cursor.is_blank_or_end(0) {
+            loop {
+                self.cursor.skip_run(&QUOTED_STOPS);
+                self.cursor.ensure(2)?;
+                if self.cursor.is_blank_or_end(0) {
+                    break;
+                }
                 match self.cursor.at(0) {
                     b'"' => break,
                     b'\\' => {
@@ -202,9 +192,7 @@ impl<'a> Scanner<'a> {
                     }
                     _ => self.cursor.skip_char(),
                 }
-                self.cursor.ensure(2)?;
             }
-            self.cursor.ensure(1)?;
             if self.cursor.current() == Some(b'"') {
                 break;
             }
@@ -223,7 +211,7 @@ impl<'a> Scanner<'a> {
 
     /// What may not stand inside of quotes: the end, and a document indicator at the start of a line.
     #[inline]
-    fn quoted_line_start(&self) -> Result<(), Error> {
+    fn quoted_line_start(&self) -> Result<(), Fault> {
         self.cursor.ensure(4)?;
         if self.cursor.column() == 0 && self.cursor.document_indicator().is_some() {
             return Err(self.error("found unexpected document indicator"));
@@ -241,7 +229,7 @@ impl<'a> Scanner<'a> {
         out: &mut String,
         start: &mut usize,
         escaped_break: bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Fault> {
         let mut new_line = escaped_break;
         let mut fold = Fold::default();
         let text_end = self.cursor.pos();
@@ -270,7 +258,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads what follows a backslash. `true` for an escaped line break, which leaves nothing behind.
-    fn scan_escape(&mut self, out: &mut String) -> Result<bool, Error> {
+    fn scan_escape(&mut self, out: &mut String) -> Result<bool, Fault> {
         let escape = self.cursor.at(1);
         let digits = match escape {
             b'x' => 2,
@@ -326,7 +314,7 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    pub(super) fn scan_block_scalar(&mut self, literal: bool) -> Result<String, Error> {
+    pub(super) fn scan_block_scalar(&mut self, literal: bool) -> Result<String, Fault> {
         self.cursor.skip_ascii(1);
         let (keep, mut indent) = self.scan_block_header()?;
 
@@ -367,7 +355,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads the chomping and indentation indicators and the rest of the first line. Gives whether to keep (`+`) or
     /// strip (`-`) final breaks, and the indentation if it was given, else 0.
-    fn scan_block_header(&mut self) -> Result<(Option<bool>, i64), Error> {
+    fn scan_block_header(&mut self) -> Result<(Option<bool>, i64), Fault> {
         self.cursor.ensure(1)?;
         let mut keep = self.scan_chomping();
         self.cursor.ensure(1)?;
@@ -399,7 +387,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Moves over blanks, a comment and the line break, and allows nothing else.
-    pub(super) fn skip_rest_of_line(&mut self) -> Result<(), Error> {
+    pub(super) fn skip_rest_of_line(&mut self) -> Result<(), Fault> {
         self.cursor.skip_blanks(true);
         if self.cursor.current() == Some(b'#') {
             self.cursor.skip_to_break();
@@ -414,7 +402,7 @@ impl<'a> Scanner<'a> {
 
     /// Moves over the indentation of a block scalar's next line, and over empty lines. Finds the indentation out if it
     /// is not known yet: that of the first line with text, or of the longest line before it.
-    fn scan_block_indent(&mut self, indent: &mut i64, empty_lines: &mut String) -> Result<(), Error> {
+    fn scan_block_indent(&mut self, indent: &mut i64, empty_lines: &mut String) -> Result<(), Fault> {
         let mut longest = 0;
         loop {
             while (*indent == 0 || i64::from(self.cursor.column()) < *indent) && self.cursor.at(0) == b' ' {
