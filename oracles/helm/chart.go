@@ -323,7 +323,6 @@ func opHelmTemplate(r *request) (any, error) {
 		}
 		return map[string]any{
 			"out": text(out), "manifest": text(rel.Manifest), "notes": text(rel.Info.Notes), "hooks": hooks(rel.Hooks),
-			"config": encode(rel.Config),
 		}, nil
 	})
 }

@@ -117,11 +117,9 @@ func serve(in io.Reader, out io.Writer) error {
 			if err := enc.Encode(respond(line)); err != nil {
 				return err
 			}
-			// Answer at once when the caller waits; batch when more lines are already here.
-			if lines.Buffered() == 0 {
-				if err := answers.Flush(); err != nil {
-					return err
-				}
+			// At once: should the next question end this process, this answer must have left it.
+			if err := answers.Flush(); err != nil {
+				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {

@@ -1,3 +1,0 @@
-{{- define "shop.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
-{{- end -}}

@@ -1,0 +1,142 @@
+//! The areas of the Helm oracle, and how our crates answer them.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use steersman_gotemplate::{Funcs, MissingKey, Set, Value, fmt};
+use steersman_yaml as yaml;
+
+use crate::answer::Answer;
+use crate::generate;
+use crate::suite::{Area, Known};
+use crate::wire;
+
+mod charts;
+mod normal;
+
+/// All areas.
+pub fn all() -> Vec<Area> {
+    let area = |name, cases, generate, ours, normal| Area { name, cases, generate, ours, normal };
+    vec![
+        area("fmt", 8000, |g, _| generate::format::request(g), format, as_is),
+        area("template", 14000, |g, _| generate::template::request(g), template, as_is),
+        area("function", 20000, |g, _| generate::function::request(g), charts::files, normal::addresses),
+        area("program", 6000, |g, _| generate::function::program(g), charts::files, normal::addresses),
+        area(
+            "shape",
+            generate::function::shapes(),
+            |_, case| generate::function::shape(case),
+            charts::files,
+            as_is,
+        ),
+        area("yaml", 10000, |g, _| generate::yaml::request(g), yaml_text, as_is),
+        area("json", 3000, |g, _| generate::json::request(g), json_text, as_is),
+        area("set", 5000, |g, _| generate::set::request(g), charts::set, normal::set_json),
+        area("values", 4000, |g, _| generate::chart::values_request(g), charts::values, as_is),
+        area("manifests", 2000, |g, _| generate::manifest::request(g), charts::template, as_is),
+        area("ignore", 1000, |g, _| generate::ignore::request(g), charts::template, as_is),
+        area("schema", 1500, |g, _| generate::schema::request(g), charts::template, normal::schema),
+        area("kube-version", 500, |g, _| generate::semver::kube_request(g), charts::kube_version, as_is),
+        area("chart", 4000, |g, _| generate::chart::request(g), charts::template, normal::schema),
+    ]
+}
+
+fn as_is(_: &Json, answer: Answer) -> Answer {
+    answer
+}
+
+/// Differences that are known and stay.
+pub const KNOWN: &[Known] = &[];
+
+/// The field of a request that is text.
+fn text<'a>(request: &'a Json, field: &str) -> &'a str {
+    request[field].as_str().unwrap_or_default()
+}
+
+/// The field of a request that is a value; the generators make none that we do not know.
+fn value(request: &Json, field: &str) -> Value {
+    wire::value(&request[field]).unwrap_or_else(|problem| panic!("{field}: {problem}"))
+}
+
+fn answered<T: Into<Json>, E: ToString>(result: Result<T, E>) -> Answer {
+    match result {
+        Ok(result) => Answer::Ok(result.into()),
+        Err(error) => Answer::err("error", error),
+    }
+}
+
+fn format(request: &Json) -> Answer {
+    let args: Vec<Value> = match value(request, "args") {
+        Value::List(args) => args.to_vec(),
+        _ => Vec::new(),
+    };
+    let text = match text(request, "print") {
+        "print" => fmt::sprint(&args),
+        "println" => fmt::sprintln(&args),
+        _ => fmt::sprintf(&wire::bytes(&request["format"]), &args),
+    };
+    answered(text.map(|text| wire::text(text.as_bytes())))
+}
+
+fn template(request: &Json) -> Answer {
+    let missing_key = match text(request, "missingkey") {
+        "zero" => MissingKey::Zero,
+        "error" => MissingKey::Error,
+        _ => MissingKey::Default,
+    };
+    let mut set: Set<()> = Set::new(Arc::new(Funcs::new())).named("t").missing_key(missing_key);
+    if let Err(error) = set.parse("t", &wire::bytes(&request["text"])) {
+        return Answer::err("parse", error);
+    }
+    let mut out = Vec::new();
+    match set.execute(&mut (), "t", value(request, "data"), &mut out) {
+        Ok(()) => Answer::Ok(wire::text(&out)),
+        Err(error) => Answer::err("exec", error),
+    }
+}
+
+/// A JSON value as the oracle spells it: every number a `float64`.
+fn spelled(value: &Json) -> Json {
+    match value {
+        Json::Number(n) => wire::spell(&Value::float(n.as_f64().unwrap_or(f64::NAN))),
+        Json::Array(items) => items.iter().map(spelled).collect(),
+        Json::Object(fields) => {
+            let inner: Json = fields.iter().map(|(k, v)| (k.clone(), spelled(v))).collect();
+            if fields.contains_key("$t") || fields.contains_key("$b64") {
+                wire::tagged("map", inner)
+            } else {
+                inner
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+fn yaml_text(request: &Json) -> Answer {
+    let bytes = wire::bytes(&request["text"]);
+    let written = |result: Result<String, yaml::Error>| answered(result);
+    match text(request, "do") {
+        "marshal" => written(yaml::to_string(&value(request, "value"))),
+        "pretty" => written(yaml::to_string_pretty(&value(request, "value"))),
+        "to-json" => written(yaml::from_slice(&bytes).and_then(|v| yaml::json::to_string(&v))),
+        "to-json-strict" => written(yaml::from_slice_strict(&bytes).and_then(|v| yaml::json::to_string(&v))),
+        "round-trip" => written(yaml::from_slice(&bytes).and_then(|v| yaml::to_string(&v))),
+        "unmarshal" => answered(yaml::from_slice_f64(&bytes).map(|v| json!({ "value": spelled(&v) }))),
+        "unmarshal-map" => {
+            answered(yaml::object_from_slice(&bytes).map(|v| json!({ "value": spelled(&v.into()) })))
+        }
+        other => Answer::err("request", format!("unknown do {other}")),
+    }
+}
+
+fn json_text(request: &Json) -> Answer {
+    use yaml::json::{Options, from_slice, to_string_with};
+    let bytes = wire::bytes(&request["text"]);
+    let options = match text(request, "do") {
+        "decode" => return answered(from_slice(&bytes).map(|v| json!({ "value": spelled(&v) }))),
+        "raw" => Options { escape_html: false, ..Options::default() },
+        "pretty" => Options { pretty: true, ..Options::default() },
+        _ => Options::default(),
+    };
+    answered(to_string_with(&value(request, "value"), options))
+}
