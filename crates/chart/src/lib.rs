@@ -48,6 +48,7 @@ mod yaml;
 
 pub use capabilities::{Capabilities, HELM_VERSION, HelmVersion, KubeVersion};
 pub use chart::{Chart, Crd, File};
+pub use engine::template_name;
 pub use environment::{Environment, Seeded, System};
 pub use error::{Diagnostic, Error, Location, TemplateError};
 pub use lint::{LintMessage, LintOptions, Severity, lint};

@@ -2,11 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::fmt::{self, Write};
 
 use serde::ser::{Error, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use crate::strconv;
+use crate::unicode::RUNE_ERROR;
 use crate::value::{FloatType, Value};
 
 /// Beyond this depth Go looks for values that contain themselves, and so do we.
@@ -79,7 +81,7 @@ impl Serialize for Part<'_> {
             Value::Float(n, FloatType::Float32) => serializer.serialize_f32(*n as f32),
             Value::Float(n, FloatType::Float64) => serializer.serialize_f64(*n),
             Value::Complex(..) => Err(S::Error::custom("json: unsupported type: complex128")),
-            Value::String(text) => serializer.serialize_str(&lossy(text)),
+            Value::String(text) => Text(text).serialize(serializer),
             Value::Bytes(bytes) => serializer.serialize_str(&base64(bytes)),
             Value::List(list) if list.is_nil() => serializer.serialize_unit(),
             Value::Map(map) if map.is_nil() => serializer.serialize_unit(),
@@ -94,7 +96,7 @@ impl Serialize for Part<'_> {
                 let entries = map.borrow();
                 let mut out = serializer.serialize_map(Some(entries.len()))?;
                 for (key, value) in entries.iter() {
-                    out.serialize_entry(&*lossy(key), &self.inner(value))?;
+                    out.serialize_entry(&Text(key), &self.inner(value))?;
                 }
                 out.end()
             }),
@@ -103,11 +105,32 @@ impl Serialize for Part<'_> {
     }
 }
 
-/// Text with one U+FFFD for each invalid byte, where Rust's own would put one for several.
-fn lossy(text: &[u8]) -> std::borrow::Cow<'_, str> {
-    match std::str::from_utf8(text) {
-        Ok(text) => text.into(),
-        Err(_) => crate::unicode::chars(text).map(|(c, _)| c).collect::<String>().into(),
+/// A string, or what stands for one that is not UTF-8: a U+FFFD for each invalid byte.
+///
+/// Go's encoder writes those as the escape `\ufffd` and a genuine U+FFFD as it is. A serializer that wants to tell them
+/// apart takes [`Serializer::collect_str`], which gets invalid bytes by `write_char` and all else by `write_str`.
+struct Text<'a>(&'a [u8]);
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(self.0) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            if !chunk.valid().is_empty() {
+                f.write_str(chunk.valid())?;
+            }
+            for _ in chunk.invalid() {
+                f.write_char(RUNE_ERROR)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -134,6 +134,28 @@ fn bytes_that_are_no_text_are_replaced() {
     assert_eq!(json::from_slice(b"\"a\xE2\x80b\xFF\"").unwrap(), "a\u{FFFD}\u{FFFD}b\u{FFFD}");
 }
 
+/// A Go string `<U+FFFD` and a byte that is not UTF-8.
+struct Broken;
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use std::fmt::Write;
+        f.write_str("<\u{FFFD}")?;
+        f.write_char('\u{FFFD}')
+    }
+}
+
+impl serde::Serialize for Broken {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_written_as_escapes() {
+    assert_eq!(json::to_string(&Broken).unwrap(), "\"\\u003c\u{FFFD}\\ufffd\"");
+}
+
 #[test]
 fn a_type_that_is_asked_for_is_checked() {
     assert!(json::object_from_slice(b"null").unwrap().is_empty());

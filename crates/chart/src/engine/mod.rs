@@ -4,6 +4,7 @@ mod diagnose;
 mod files;
 mod functions;
 mod glob;
+mod name;
 mod objects;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use steersman_gotemplate::{ExecError, Map, MapType, Str, Value};
 
 pub(crate) use functions::{SET_NAME, functions};
+pub use name::template_name;
 
 use crate::capabilities::Capabilities;
 use crate::dependencies::{NodeId, ROOT, table_at};

@@ -1,6 +1,6 @@
 //! As in the YAML emitter, keys are written as they come, and an object's members are moved into order at its end.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Display, Write as _};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::ser::{self, Serialize};
@@ -54,6 +54,24 @@ const ESCAPED: [bool; 256] = {
     table
 };
 
+/// The inside of a string that is written by pieces.
+struct Pieces<'w>(&'w mut Writer);
+
+impl fmt::Write for Pieces<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.escaped(text);
+        Ok(())
+    }
+
+    fn write_char(&mut self, character: char) -> fmt::Result {
+        match character {
+            '\u{FFFD}' => self.0.out.push_str("\\ufffd"),
+            other => self.0.escaped(other.encode_utf8(&mut [0; 4])),
+        }
+        Ok(())
+    }
+}
+
 impl Writer {
     fn new_line(&mut self) {
         if self.options.pretty {
@@ -64,6 +82,11 @@ impl Writer {
 
     fn string(&mut self, text: &str) {
         self.out.push('"');
+        self.escaped(text);
+        self.out.push('"');
+    }
+
+    fn escaped(&mut self, text: &str) {
         let mut rest = text;
         while let Some(at) = rest.bytes().position(|byte| ESCAPED[usize::from(byte)]) {
             let (before, after) = rest.split_at(at);
@@ -87,7 +110,6 @@ impl Writer {
             rest = characters.as_str();
         }
         self.out.push_str(rest);
-        self.out.push('"');
     }
 
     fn number(&mut self, json: Result<String, &'static str>) -> Result<(), Error> {
@@ -363,8 +385,13 @@ impl<'w> ser::Serializer for &'w mut Writer {
         Ok(Compound { sort: false, ..Compound::variant(self, variant, '{', '}')? })
     }
 
+    /// Text by pieces; a U+FFFD on its own stands for a byte that is not UTF-8, which Go escapes.
     fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
-        self.serialize_str(&value.to_string())
+        self.out.push('"');
+        // Writing to a string cannot fail.
+        let _ = write!(Pieces(self), "{value}");
+        self.out.push('"');
+        Ok(())
     }
 }
 

@@ -1,0 +1,24 @@
+//! Names that are templates, as in `--name-template`.
+
+use std::collections::HashMap;
+
+use steersman_gotemplate::{Set, Value};
+
+use super::{Host, functions};
+use crate::environment::Environment;
+use crate::error::{Error, TemplateError};
+
+/// The name that Helm gives to the template.
+const NAME: &str = "name-template";
+
+/// The name of a release from a template, which has functions but nothing to look at.
+pub fn template_name(text: &str, environment: impl Environment + 'static) -> Result<String, Error> {
+    let failed = |message: String| Error::Template(Box::new(TemplateError { message, diagnostic: None }));
+    let mut set = Set::new(functions()).named(NAME);
+    set.parse(NAME, text.as_bytes()).map_err(|error| failed(error.to_string()))?;
+    let environment = Box::new(environment);
+    let mut host = Host { environment, lint: false, including: HashMap::new(), depth: 0, log: Vec::new() };
+    let mut out = Vec::new();
+    set.execute(&mut host, NAME, Value::Nil, &mut out).map_err(|error| failed(error.message))?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}

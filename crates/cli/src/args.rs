@@ -1,0 +1,213 @@
+//! Flags that several commands share, named as Helm names them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use steersman_chart::ValueOptions;
+use steersman_registry::{Access, Paths, Request};
+
+use crate::failure::{Failure, Result};
+use crate::flags;
+
+/// Flags of every command.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// Namespace scope for this request [default: that of the kubeconfig's context]
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+
+    /// Path to the kubeconfig file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Name of the kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) kube_context: Option<String>,
+
+    /// Say more on standard error, and print manifests even if they are broken
+    #[arg(long, global = true)]
+    debug: bool,
+
+    /// File with the credentials of OCI registries
+    #[arg(long, global = true, value_name = "FILE")]
+    registry_config: Option<PathBuf>,
+
+    /// File with the names and URLs of chart repositories
+    #[arg(long, global = true, value_name = "FILE")]
+    repository_config: Option<PathBuf>,
+
+    /// Directory with the cached indexes of chart repositories
+    #[arg(long, global = true, value_name = "DIR")]
+    repository_cache: Option<PathBuf>,
+}
+
+impl GlobalArgs {
+    /// Whether to say more.
+    pub(crate) fn debug(&self) -> bool {
+        self.debug || std::env::var("HELM_DEBUG").is_ok_and(|value| flags::go_bool(&value) == Some(true))
+    }
+
+    /// Where Helm's files are.
+    pub(crate) fn paths(&self) -> Paths {
+        let mut paths = Paths::from_env();
+        let overrides = [
+            (&self.registry_config, &mut paths.registry_config),
+            (&self.repository_config, &mut paths.repository_config),
+            (&self.repository_cache, &mut paths.repository_cache),
+        ];
+        for (given, path) in overrides {
+            if let Some(given) = given {
+                path.clone_from(given);
+            }
+        }
+        paths
+    }
+}
+
+/// Flags that values come from.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Values")]
+pub(crate) struct ValuesArgs {
+    /// Values in a YAML file, at a URL, or on standard input (-); may be repeated
+    #[arg(short = 'f', long, value_name = "FILE", allow_hyphen_values = true)]
+    values: Vec<String>,
+
+    /// Set values: key1=val1,key2=val2; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
+    set: Vec<String>,
+
+    /// Set values that are strings: key1=val1,key2=val2; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
+    set_string: Vec<String>,
+
+    /// Set values to what is in files: key1=path1,key2=path2; may be repeated
+    #[arg(long, value_name = "KEY=PATH", allow_hyphen_values = true)]
+    set_file: Vec<String>,
+
+    /// Set values that are JSON: key1=json1,key2=json2, or one JSON object; may be repeated
+    #[arg(long, value_name = "KEY=JSON", allow_hyphen_values = true)]
+    set_json: Vec<String>,
+
+    /// Set a value to a string in which nothing is special; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
+    set_literal: Vec<String>,
+}
+
+impl ValuesArgs {
+    pub(crate) fn options(&self) -> ValueOptions {
+        ValueOptions {
+            files: flags::split_list(&self.values),
+            json: self.set_json.clone(),
+            set: self.set.clone(),
+            set_string: self.set_string.clone(),
+            set_file: self.set_file.clone(),
+            set_literal: self.set_literal.clone(),
+        }
+    }
+}
+
+/// Flags that say how to speak to a repository or registry.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Chart source")]
+pub(crate) struct AccessArgs {
+    /// Name for the chart repository or registry
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
+
+    /// Password for the chart repository or registry
+    #[arg(long, value_name = "PASSWORD", allow_hyphen_values = true)]
+    password: Option<String>,
+
+    /// Trust only the authorities in this PEM file
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+
+    /// Show the client certificate in this PEM file
+    #[arg(long, value_name = "FILE")]
+    cert_file: Option<PathBuf>,
+
+    /// The key of the client certificate
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Accept any server certificate
+    #[arg(long)]
+    insecure_skip_tls_verify: bool,
+
+    /// Speak to OCI registries without TLS
+    #[arg(long)]
+    plain_http: bool,
+
+    /// Refused: signatures are not verified yet
+    #[arg(long, hide = true)]
+    verify: bool,
+
+    /// Where Helm finds the keys to verify with
+    #[arg(long, hide = true)]
+    keyring: Option<PathBuf>,
+}
+
+impl AccessArgs {
+    /// How to speak to a repository or registry.
+    pub(crate) fn access(&self) -> Result<Access> {
+        if self.verify {
+            return Err(Failure::new("--verify is not supported: steer does not check signatures yet").help(
+                "`steer chart pull --prov` fetches the provenance file, `helm verify` or gpg can check it",
+            ));
+        }
+        Ok(Access {
+            username: self.username.clone(),
+            password: self.password.clone(),
+            ca_file: self.ca_file.clone(),
+            cert_file: self.cert_file.clone(),
+            key_file: self.key_file.clone(),
+            insecure_skip_tls_verify: self.insecure_skip_tls_verify,
+            plain_http: self.plain_http,
+            pass_credentials: false,
+        })
+    }
+}
+
+/// Flags that say which chart, and where from.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Chart source")]
+pub(crate) struct ChartArgs {
+    /// Version, or range of versions, of a chart that is fetched [default: the newest]
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
+    version: Option<String>,
+
+    /// URL of the chart repository to look in
+    #[arg(long, value_name = "URL")]
+    pub(crate) repo: Option<String>,
+
+    /// Take pre-releases too; ignored with --version
+    #[arg(long)]
+    devel: bool,
+
+    /// Send name and password to whatever host the chart is on
+    #[arg(long)]
+    pass_credentials: bool,
+
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+impl ChartArgs {
+    pub(crate) fn access(&self) -> Result<Access> {
+        Ok(Access { pass_credentials: self.pass_credentials, ..self.access.access()? })
+    }
+
+    /// A request for `chart` as the flags want it.
+    pub(crate) fn request(&self, chart: &str) -> Request {
+        let version = match self.version.as_deref().unwrap_or_default().trim() {
+            "" if self.devel => ">0.0.0-0",
+            version => version,
+        };
+        let request = Request::new(chart).version(version);
+        match self.repo.as_deref().filter(|url| !url.is_empty()) {
+            Some(url) => request.repository(url),
+            None => request,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Getting at charts and values: on disk, on standard input, or over the network.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use steersman_chart::{Chart, FetchSchema, Values};
+use steersman_registry::{Error as FetchError, Fetcher, Limits, Manager};
+
+use crate::args::{ChartArgs, GlobalArgs, ValuesArgs};
+use crate::failure::{self, Failure, Result};
+
+/// How long a schema may take, as in Helm.
+const SCHEMA_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Runs something on the network. The runtime is only made here: most commands never need one.
+pub(crate) fn block_on<T>(future: impl Future<Output = std::result::Result<T, FetchError>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot use the network: {error}")))?;
+    Ok(runtime.block_on(future)?)
+}
+
+/// A chart to work with.
+pub(crate) enum Located {
+    /// A directory or archive on disk.
+    Local(PathBuf),
+    /// An archive that was fetched.
+    Fetched(Vec<u8>),
+}
+
+impl Located {
+    /// Finds a chart as Helm does: a path that exists is that, whatever else it could be.
+    pub(crate) fn find(name: &str, args: &ChartArgs, globals: &GlobalArgs) -> Result<Self> {
+        let access = args.access()?;
+        let name = name.trim();
+        let path = Path::new(name);
+        if path.exists() {
+            if let Some(url) = &args.repo {
+                failure::warn(&format!("{name} is a chart in this directory, --repo {url} is not looked at"));
+            }
+            let path = std::path::absolute(path).map_err(|error| Failure::new(format!("{name}: {error}")))?;
+            return Ok(Self::Local(path));
+        }
+        if path.is_absolute() || name.starts_with('.') {
+            return Err(Failure::new(format!("path {name:?} not found")));
+        }
+        let fetcher = Fetcher::new(globals.paths());
+        let fetched = block_on(fetcher.fetch(&args.request(name), &access))?;
+        if let Some(digest) = &fetched.manifest_digest {
+            failure::note(&format!("Pulled: {}\nDigest: {digest}", fetched.url.trim_start_matches("oci://")));
+        }
+        if globals.debug() {
+            let how = if fetched.from_cache { "cached" } else { "fetched" };
+            failure::note(&format!("debug: {how} {} sha256:{}", fetched.url, fetched.digest));
+        }
+        Ok(Self::Fetched(fetched.data))
+    }
+
+    /// Loads the chart.
+    pub(crate) fn load(&self) -> Result<Chart> {
+        Ok(match self {
+            Self::Local(path) => Chart::load(path)?,
+            Self::Fetched(data) => Chart::from_archive(data)?,
+        })
+    }
+
+    /// Loads the chart and makes sure that it can be rendered by itself; `update` fetches missing dependencies.
+    pub(crate) fn load_installable(
+        &self,
+        update: bool,
+        args: &ChartArgs,
+        globals: &GlobalArgs,
+    ) -> Result<Chart> {
+        let mut chart = self.load()?;
+        chart.check_installable()?;
+        if chart.metadata().deprecated {
+            failure::warn("This chart is deprecated");
+        }
+        if let Err(error) = chart.check_dependencies() {
+            let Self::Local(path) = self else { return Err(error.into()) };
+            if !update {
+                let hint = "--dependency-update fetches them, `steer chart dependency build` does it once";
+                return Err(Failure::from(error).help(hint));
+            }
+            // Helm says this on standard output, among the manifests: there it would break whatever reads them.
+            let (fetcher, access) = (Fetcher::new(globals.paths()), args.access()?);
+            let mut progress = failure::note;
+            block_on(Manager::new(&fetcher, &access, path, &mut progress).update())?;
+            chart =
+                self.load().map_err(|failure| failure.within("failed reloading chart after repo update"))?;
+        }
+        Ok(chart)
+    }
+}
+
+/// The values that all flags give together.
+pub(crate) fn values(args: &ValuesArgs, globals: &GlobalArgs) -> Result<Values> {
+    let mut read = |name: &str| read_file(name, globals);
+    Ok(args.options().merge(&mut read)?)
+}
+
+/// Reads a file that a flag names: a path, a URL, or `-` for standard input.
+fn read_file(name: &str, globals: &GlobalArgs) -> std::result::Result<Vec<u8>, String> {
+    if name.trim() == "-" {
+        let mut data = Vec::new();
+        io::stdin().lock().read_to_end(&mut data).map_err(|error| error.to_string())?;
+        return Ok(data);
+    }
+    if name.starts_with("http://") || name.starts_with("https://") {
+        let fetcher = Fetcher::new(globals.paths());
+        return block_on(fetcher.fetch_file(name)).map_err(|failure| failure.message().to_owned());
+    }
+    std::fs::read(name).map_err(|error| format!("open {name}: {}", go_words(&error)))
+}
+
+/// Fetches the schemas that a values.schema.json refers to by URL.
+pub(crate) fn schemas(globals: &GlobalArgs) -> FetchSchema {
+    let paths = globals.paths();
+    FetchSchema::new(move |url| {
+        let limits = Limits { request: SCHEMA_TIMEOUT, ..Limits::default() };
+        let fetcher = Fetcher::new(paths.clone()).with_limits(limits);
+        let data = block_on(fetcher.fetch_file(url)).map_err(|failure| failure.message().to_owned())?;
+        serde_json::from_slice(&data).map_err(|error| error.to_string())
+    })
+}
+
+/// An error of the operating system in the words that Go has for it.
+pub(crate) fn go_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::IsADirectory => "is a directory".into(),
+        io::ErrorKind::NotADirectory => "not a directory".into(),
+        _ => error.to_string(),
+    }
+}

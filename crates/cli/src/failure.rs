@@ -1,0 +1,162 @@
+//! How a failure is shown: where, what, and what now.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use steersman_chart::{Diagnostic, Location};
+use unicode_width::UnicodeWidthStr;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HELP: Style = AnsiColor::Cyan.on_default().bold();
+const FRAME: Style = AnsiColor::Blue.on_default().bold();
+const CARET: Style = AnsiColor::Red.on_default().bold();
+
+/// What the shell sees when a reader went away, as from a program that the signal ended.
+const BROKEN_PIPE: u8 = 141;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<Report>);
+
+#[derive(Debug, Default)]
+struct Report {
+    /// Helm's words where Helm has them.
+    message: String,
+    diagnostic: Option<Diagnostic>,
+    help: Option<String>,
+    quiet: bool,
+}
+
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A failure with nothing but words.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(Box::new(Report { message: message.into(), ..Report::default() }))
+    }
+
+    /// The reader of standard output went away: nobody is left to be told.
+    pub(crate) fn broken_pipe() -> Self {
+        Self(Box::new(Report { quiet: true, ..Report::default() }))
+    }
+
+    /// The same with what would mend it.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// The same with the step that it happened in.
+    pub(crate) fn within(mut self, step: &str) -> Self {
+        self.0.message.insert_str(0, &format!("{step}: "));
+        self
+    }
+
+    /// What went wrong.
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        if self.0.quiet { ExitCode::from(BROKEN_PIPE) } else { ExitCode::FAILURE }
+    }
+
+    /// Draws it on standard error, with colours if that is a terminal and nobody asked for none.
+    pub(crate) fn show(&self) {
+        if !self.0.quiet {
+            to_stderr(&self.draw());
+        }
+    }
+
+    fn draw(&self) -> String {
+        let Report { message, diagnostic, help, .. } = &*self.0;
+        let mut picture = format!("{ERROR}error:{ERROR:#} {message}\n");
+        if let Some(diagnostic) = diagnostic {
+            draw_place(&mut picture, diagnostic);
+        }
+        let help = help.as_deref().or(diagnostic.as_ref().and_then(|diagnostic| diagnostic.help.as_deref()));
+        if let Some(help) = help {
+            let _ = writeln!(picture, "{HELP}help:{HELP:#} {help}");
+        }
+        picture
+    }
+}
+
+impl From<steersman_chart::Error> for Failure {
+    fn from(error: steersman_chart::Error) -> Self {
+        let broken = matches!(error, steersman_chart::Error::Manifest { .. });
+        Self(Box::new(Report {
+            message: error.to_string(),
+            diagnostic: error.diagnostic().cloned(),
+            help: broken.then(|| "--debug prints what was rendered".into()),
+            quiet: false,
+        }))
+    }
+}
+
+impl From<steersman_registry::Error> for Failure {
+    fn from(error: steersman_registry::Error) -> Self {
+        let report = Report { message: error.to_string(), help: error.help(), ..Report::default() };
+        Self(Box::new(report))
+    }
+}
+
+/// Says something on standard error that is no reason to stop.
+pub(crate) fn warn(message: &str) {
+    to_stderr(&format!("{WARNING}warning:{WARNING:#} {message}\n"));
+}
+
+/// Says on standard error what is being done.
+pub(crate) fn note(message: &str) {
+    to_stderr(&format!("{message}\n"));
+}
+
+fn to_stderr(text: &str) {
+    let mut stderr = anstream::AutoStream::auto(std::io::stderr().lock());
+    let _ = stderr.write_all(text.as_bytes());
+}
+
+/// The line with the failing part underlined, and the templates that included it.
+fn draw_place(picture: &mut String, diagnostic: &Diagnostic) {
+    let Diagnostic { location, source, span, label, chain, .. } = diagnostic;
+    let number = location.line.to_string();
+    let margin = " ".repeat(number.len());
+    let _ = writeln!(picture, "{margin}{FRAME}╭─{FRAME:#} {}", place(location));
+    if let Some(source) = source {
+        let part = |range: std::ops::Range<usize>| source.get(range).unwrap_or_default();
+        let before = UnicodeWidthStr::width(without_tabs(part(0..span.start)).as_str());
+        let marked = UnicodeWidthStr::width(without_tabs(part(span.clone())).as_str()).max(1);
+        let _ = writeln!(picture, "{FRAME}{number}│{FRAME:#} {}", without_tabs(source));
+        let (gap, carets) = (" ".repeat(before), "^".repeat(marked));
+        let space = if label.is_empty() { "" } else { " " };
+        let _ = writeln!(picture, "{margin}{FRAME}│{FRAME:#} {gap}{CARET}{carets}{space}{label}{CARET:#}");
+    }
+    for includer in chain {
+        let _ = writeln!(picture, "{margin}{FRAME}├─{FRAME:#} included by {}", place(includer));
+    }
+    close_frame(picture);
+}
+
+/// The last joint of the frame is a corner.
+fn close_frame(picture: &mut String) {
+    if let Some(joint) = picture.rfind('├') {
+        picture.replace_range(joint..joint + '├'.len_utf8(), "╰");
+    }
+}
+
+/// As editors take it: columns count from 1.
+fn place(location: &Location) -> String {
+    let Location { file, line, column } = location;
+    match column {
+        Some(column) => format!("{file}:{line}:{}", column + 1),
+        None => format!("{file}:{line}"),
+    }
+}
+
+/// Tabs have no width of their own, which would put the carets in the wrong place.
+fn without_tabs(text: &str) -> String {
+    text.replace('\t', "    ")
+}

@@ -1,0 +1,103 @@
+//! What Helm's flag parser accepts and clap's does not.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use clap::{ArgAction, Command};
+
+/// Helm takes `--include-crds=true` for `--include-crds`, and `--include-crds=false` for nothing: so do we.
+pub(crate) fn booleans_without_values(
+    command: &Command,
+    words: impl Iterator<Item = OsString>,
+) -> Vec<OsString> {
+    let mut booleans = BTreeSet::new();
+    collect_booleans(command, &mut booleans);
+    let mut literal = false;
+    words
+        .filter_map(|word| {
+            literal |= word == "--";
+            let text = word.to_str().filter(|_| !literal);
+            let flag = text.and_then(|text| text.strip_prefix("--")).and_then(|text| text.split_once('='));
+            match flag.map(|(name, value)| (name, booleans.contains(name), go_bool(value))) {
+                Some((name, true, Some(true))) => Some(format!("--{name}").into()),
+                Some((_, true, Some(false))) => None,
+                _ => Some(word),
+            }
+        })
+        .collect()
+}
+
+fn collect_booleans(command: &Command, booleans: &mut BTreeSet<String>) {
+    let switches = command.get_arguments().filter(|arg| matches!(arg.get_action(), ArgAction::SetTrue));
+    booleans.extend(switches.filter_map(|arg| arg.get_long()).map(str::to_owned));
+    command.get_subcommands().for_each(|subcommand| collect_booleans(subcommand, booleans));
+}
+
+/// What Go takes for a boolean.
+pub(crate) fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Splits `a,b,"c,d"` at its commas, as Helm does with flags that take lists.
+pub(crate) fn split_list(words: &[String]) -> Vec<String> {
+    words.iter().flat_map(|word| split_word(word)).collect()
+}
+
+fn split_word(word: &str) -> Vec<String> {
+    if word.is_empty() {
+        return Vec::new();
+    }
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut characters = word.chars().peekable();
+    while let Some(character) = characters.next() {
+        let Some(field) = fields.last_mut() else { break };
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                field.push('"');
+            }
+            '"' if quoted => quoted = false,
+            '"' if field.is_empty() => quoted = true,
+            ',' if !quoted => fields.push(String::new()),
+            other => field.push(other),
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_split_at_commas_outside_quotes() {
+        let split = |word: &str| split_list(&[word.to_owned()]);
+        assert_eq!(split("a,b"), ["a", "b"]);
+        assert_eq!(split("\"a,b\",c"), ["a,b", "c"]);
+        assert_eq!(split("\"say \"\"hi\"\"\""), ["say \"hi\""]);
+        assert_eq!(split("a,"), ["a", ""]);
+        assert!(split("").is_empty());
+    }
+
+    #[test]
+    fn switches_may_carry_a_value() {
+        let command = crate::commands::command();
+        let rewritten = |words: &[&str]| {
+            let words = words.iter().map(OsString::from);
+            booleans_without_values(&command, words)
+                .into_iter()
+                .map(|word| word.into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rewritten(&["template", "--include-crds=true"]), ["template", "--include-crds"]);
+        assert_eq!(rewritten(&["template", "--include-crds=F", "x"]), ["template", "x"]);
+        assert_eq!(rewritten(&["template", "--include-crds=maybe"]), ["template", "--include-crds=maybe"]);
+        assert_eq!(rewritten(&["template", "--set=a=true"]), ["template", "--set=a=true"]);
+        assert_eq!(rewritten(&["--", "--include-crds=true"]), ["--", "--include-crds=true"]);
+    }
+}

@@ -1,0 +1,59 @@
+//! `steer`: build, run, test and drive Kubernetes operators.
+//!
+//! One module per command under [`commands`], each of them thin: what is worth testing by itself lives in the libraries.
+
+mod args;
+mod charts;
+mod commands;
+mod failure;
+mod flags;
+mod namespace;
+mod output;
+mod postrender;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use clap::error::ErrorKind;
+
+use crate::commands::Steer;
+use crate::failure::Failure;
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let mut command = commands::command();
+    let words = flags::booleans_without_values(&command, std::env::args_os());
+    let parsed = command.try_get_matches_from_mut(words).and_then(|mut matches| {
+        Steer::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    });
+    let steer = match parsed {
+        Ok(steer) => steer,
+        Err(error) => {
+            return show_usage(&error);
+        }
+    };
+
+    let mut output = Output::default();
+    let result = steer.run(&mut output);
+    // What a command said before it failed counts: lint messages, or a broken manifest under --debug.
+    let written = output.flush();
+    match result.and(written) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.show();
+            failure.exit_code()
+        }
+    }
+}
+
+/// Help goes to standard output, also when it comes for want of a command; anything else is a failure, and Helm knows
+/// one number for those.
+fn show_usage(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = write!(anstream::stdout(), "{}", error.render().ansi());
+        return ExitCode::SUCCESS;
+    }
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

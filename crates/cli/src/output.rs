@@ -1,0 +1,36 @@
+//! Standard output, written once.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use crate::Failure;
+
+/// What goes to standard output when the command is done.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    text: String,
+}
+
+impl Output {
+    /// Adds text as it is.
+    pub(crate) fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Adds a line.
+    pub(crate) fn line(&mut self, line: impl fmt::Display) {
+        use fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    /// Writes all of it.
+    pub(crate) fn flush(self) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let result = stdout.write_all(self.text.as_bytes()).and_then(|()| stdout.flush());
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::broken_pipe()),
+            other => other.map_err(|error| Failure::new(format!("cannot write to standard output: {error}"))),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Where charts come from: HTTP repositories, OCI registries, the credentials for both, and a cache on disk.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), steersman_registry::Error> {
+//! use steersman_registry::{Access, Fetcher, Paths, Request};
+//!
+//! let fetcher = Fetcher::new(Paths::from_env());
+//! let chart = fetcher
+//!     .fetch(&Request::new("oci://registry.example.com/charts/shop").version("^1.2"), &Access::default())
+//!     .await?;
+//! println!("{} has sha256 {}", chart.file_name, chart.digest);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Invariant:** nothing read from the network is unbounded: bodies have a limit, redirects are counted, and every request has a deadline.
+//!
+//! **Invariant:** a name and password go to the host they were given for, and to no other, unless the caller asks for
+//! that by [`Access::pass_credentials`].
+
+mod cache;
+mod credentials;
+mod dependency;
+mod error;
+mod fetch;
+mod http;
+mod index;
+mod lock;
+mod oci;
+mod package;
+mod paths;
+mod repositories;
+mod token;
+mod urls;
+mod version;
+mod yaml;
+
+pub use cache::{Cache, write_atomically};
+pub use credentials::Credential;
+pub use dependency::{Manager, Progress};
+pub use error::Error;
+pub use fetch::{Fetched, Fetcher, Request};
+pub use http::{Access, Limits};
+pub use index::{Entry, Index};
+pub use lock::digest as lock_digest;
+pub use oci::OciReference;
+pub use paths::Paths;
+pub use repositories::{Repositories, Repository};
