@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes the compact data files next to this script from facts about a Kubernetes release.
 
-usage: generate.py FACTS_DIR PROTO_DIR...
+usage: generate.py FACTS_DIR PROTO_DIR... < PRESENCE
 
 FACTS_DIR holds resources.json, table-columns.json and openapi-schemas.json as read off a running
 kube-apiserver. Each PROTO_DIR is searched for `generated.proto` files (k8s.io/api,
-k8s.io/apimachinery, k8s.io/apiextensions-apiserver, k8s.io/kube-aggregator).
+k8s.io/apimachinery, k8s.io/apiextensions-apiserver, k8s.io/kube-aggregator). PRESENCE is what presence.go prints.
 """
 import json
 import pathlib
@@ -75,6 +75,11 @@ def shorten(node):
 
 def schemas(facts):
     write("schemas.json", {k: shorten(v) for k, v in json.loads((facts / "openapi-schemas.json").read_text()).items()})
+
+
+def presence(text):
+    known = json.loads((HERE / "schemas.json").read_text())
+    write("presence.json", {k: v for k, v in sorted(json.loads(text).items()) if k in known and v})
 
 
 FIELD = re.compile(r"^\s*(optional|repeated|required)?\s*(map<\s*\w+\s*,\s*[\w.]+\s*>|[\w.]+)\s+(\w+)\s*=\s*(\d+)")
@@ -163,4 +168,5 @@ if __name__ == "__main__":
     resources(source)
     columns(source)
     schemas(source)
+    presence(sys.stdin.read())
     messages(sys.argv[2:])

@@ -26,6 +26,8 @@ pub(crate) struct Call {
     pub(crate) user: User,
     pub(crate) options: Options,
     pub(crate) output: Output,
+    /// Names the manager of writes that do not name one themselves.
+    pub(crate) user_agent: String,
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
     /// Warnings for the client, sent as headers.
@@ -46,6 +48,7 @@ impl Call {
             user: User::admin(),
             options: Options::default(),
             output: Output::Object,
+            user_agent: "kube-apiserver".into(),
             dry_run: false,
             field_validation: FieldValidation::Ignore,
             warnings: Vec::new(),
@@ -92,6 +95,15 @@ impl Call {
             &self.resource.api_version(),
             &self.resource.storage_api_version,
         )
+    }
+
+    /// Who is entered into managedFields.
+    pub(crate) fn manager(&self) -> String {
+        if !self.options.field_manager.is_empty() {
+            return self.options.field_manager.clone();
+        }
+        let prefix = self.user_agent.split('/').next().unwrap_or_default();
+        prefix.chars().filter(|c| !c.is_control()).take(128).collect()
     }
 
     /// What rows of a Table carry.

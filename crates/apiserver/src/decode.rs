@@ -32,6 +32,8 @@ pub(crate) fn object(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Va
 pub(crate) fn plain(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Value> {
     let mut value = match media {
         "" | "application/json" => json(call, body)?,
+        "application/yaml" => steersman_yaml::from_slice(body)
+            .map_err(|e| ApiError::bad_request(format!("error converting YAML to JSON: {e}")))?,
         "application/vnd.kubernetes.protobuf" if !call.resource.custom => {
             protobuf::decode(body).map_err(|e| ApiError::bad_request(e.to_string()))?
         }
@@ -67,7 +69,7 @@ fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
 pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> {
     let Some(schema) = call.resource.strategy.schema(&call.resource.version) else { return Ok(()) };
     if call.resource.strategy.typed() {
-        schema.check_types(value).map_err(|detail| {
+        schema.decode(value).map_err(|detail| {
             ApiError::bad_request(format!(
                 "{} in version {} cannot be handled as a {}: {detail}",
                 call.resource.kind,

@@ -25,7 +25,6 @@ mod metadata;
 mod names;
 mod object;
 mod openapi;
-mod patch;
 mod pipeline;
 mod protobuf;
 mod render;

@@ -29,8 +29,15 @@ pub(crate) enum Written {
 }
 
 /// Creates `object`, which is in the version of the request.
-pub(crate) async fn create(call: &mut Call, mut object: Value) -> ApiResult<Written> {
+pub(crate) async fn create(call: &mut Call, object: Value) -> ApiResult<Written> {
+    create_by(call, object, Mode::Replace).await
+}
+
+async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<Written> {
     begin_create(call, &mut object)?;
+    if mode != Mode::Apply {
+        apply::track(call, None, &mut object);
+    }
     mutate(call, Operation::Create, &mut object, None).await?;
     let object = finish_create(call, object)?;
     let result = async {
@@ -50,6 +57,7 @@ pub(crate) async fn create(call: &mut Call, mut object: Value) -> ApiResult<Writ
 /// Creates an object of the server's own, without admission.
 pub(crate) fn create_now(call: &mut Call, mut object: Value) -> ApiResult<Written> {
     begin_create(call, &mut object)?;
+    apply::track(call, None, &mut object);
     let object = finish_create(call, object)?;
     commit_create(call, &object)
 }
@@ -90,36 +98,23 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
 }
 
 fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
-    let mut object = object;
     // Admission may have named the object.
     call.name = object::name(&object).to_owned();
-    let requested = object.clone_for_tracking(call);
-    object = call.to_stored(object)?;
+    let mut object = call.to_stored(object)?;
     let resource = Arc::clone(&call.resource);
     let strategy = &resource.strategy;
     strategy.prepare_create(call.hook(), &mut object)?;
     if strategy.has_generation() {
         object::metadata(&mut object).insert("generation".into(), 1.into());
     }
-    apply::track(call, None, requested.as_ref(), &mut object);
     let mut errors = metadata::validate(&object, strategy.name_rule(), resource.namespaced);
     errors.extend(strategy.validate_create(call.hook(), &object));
     if errors.is_empty() {
+        encode(call, &mut object);
         return Ok(object);
     }
     strategy.release(&call.core, &object);
     Err(ApiError::invalid(&resource, object::name(&object), errors))
-}
-
-/// A detail of tracking: nothing has to be copied while the served and the stored version are the same.
-trait CloneForTracking {
-    fn clone_for_tracking(&self, call: &Call) -> Option<Value>;
-}
-
-impl CloneForTracking for Value {
-    fn clone_for_tracking(&self, call: &Call) -> Option<Value> {
-        (!call.resource.is_storage_version()).then(|| self.clone())
-    }
 }
 
 fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
@@ -149,6 +144,16 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
             Err(error)
         }
         Err(_) => Err(ApiError::already_exists(&call.resource, object::name(object))),
+    }
+}
+
+/// Writes an object out as a typed encoder would, in the stored version.
+fn encode(call: &Call, object: &mut Value) {
+    let (_, version) = crate::catalog::split_api_version(&call.resource.storage_api_version);
+    if call.resource.strategy.typed()
+        && let Some(schema) = call.resource.strategy.stored_schema(version)
+    {
+        schema.encode(object);
     }
 }
 
@@ -253,7 +258,7 @@ pub(crate) async fn update(
                 );
                 return Err(ApiError::conflict(&call.resource, &call.name, &why));
             }
-            match create(call, object).await {
+            match create_by(call, object, mode).await {
                 // Somebody was quicker; the next attempt updates what they made.
                 Err(e) if e.reason == "AlreadyExists" && mode == Mode::Apply => continue,
                 other => return Ok((other?, true)),
@@ -265,10 +270,12 @@ pub(crate) async fn update(
         check_preconditions(call, mode, &object, &entry, &stored)?;
         match_namespace(call, &mut object)?;
         call.resource.strategy.default(&call.resource.version, &mut object);
+        if mode != Mode::Apply {
+            apply::track(call, Some(&served), &mut object);
+        }
         mutate(call, Operation::Update, &mut object, Some(&served)).await?;
-        let requested = object.clone_for_tracking(call);
         let mut object = call.to_stored(object)?;
-        prepare_update(call, mode, requested.as_ref(), &mut object, &stored)?;
+        prepare_update(call, &mut object, &stored)?;
         validate(call, Operation::Update, &object, Some(&served)).await?;
         // Otherwise look again: a client that named a version is refused by then.
         if let Ok(written) = commit_update(call, &object, &entry) {
@@ -321,13 +328,7 @@ fn check_preconditions(
     }
 }
 
-fn prepare_update(
-    call: &Call,
-    mode: Mode,
-    requested: Option<&Value>,
-    object: &mut Value,
-    stored: &Value,
-) -> ApiResult<()> {
+fn prepare_update(call: &Call, object: &mut Value, stored: &Value) -> ApiResult<()> {
     let strategy = &call.resource.strategy;
     let metadata = object::metadata(object);
     for field in [
@@ -343,19 +344,26 @@ fn prepare_update(
             None => metadata.remove(field),
         };
     }
+    // Whatever a kind takes back, the record of who wrote what stays.
+    let managed = metadata.get("managedFields").cloned();
     strategy.prepare_update(call.hook(), object, stored)?;
+    match managed {
+        Some(managed) => object::metadata(object).insert("managedFields".into(), managed),
+        None => object::metadata(object).remove("managedFields"),
+    };
     if strategy.has_generation() && strategy.is_new_generation(object, stored) {
         let next = object::generation(stored) + 1;
         object::metadata(object).insert("generation".into(), next.into());
-    }
-    if mode != Mode::Apply {
-        apply::track(call, Some(stored), requested, object);
     }
     let mut errors =
         metadata::validate(object, crate::names::NameRule::PathSegment, call.resource.namespaced);
     errors.extend(metadata::validate_update(object, stored));
     errors.extend(strategy.validate_update(call.hook(), object, stored));
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&call.resource, &call.name, errors)) }
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(&call.resource, &call.name, errors));
+    }
+    encode(call, object);
+    Ok(())
 }
 
 fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Written, WriteError> {
@@ -377,11 +385,26 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
         call.resource.strategy.release(&call.core, object);
         return Ok(Written::Value(object.clone()));
     }
-    // A write that changes nothing is none: no event, no new version.
-    if draft.bytes() == entry.bytes() {
+    // A write that changes nothing is none: no event, no new version. Times in the record of managers do not count; being
+    // of one length, they can't show otherwise than by equal sizes.
+    let same = draft.bytes() == entry.bytes()
+        || (draft.bytes().len() == entry.size()
+            && steersman_patch::apply::differ_in_times_only(&plain(entry), &without_version(object)));
+    if same {
         return Ok(Written::Stored(Arc::clone(entry)));
     }
     call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored)
+}
+
+/// The stored object without its version.
+fn plain(entry: &Entry) -> Value {
+    without_version(&entry.value())
+}
+
+fn without_version(object: &Value) -> Value {
+    let mut object = object.clone();
+    object::metadata(&mut object).remove("resourceVersion");
+    object
 }
 
 /// A namespace has a second list of finalizers in its spec.

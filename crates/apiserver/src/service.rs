@@ -175,12 +175,14 @@ where
         return Err(unsupported(&found.group, &found.plural, verb));
     }
     let output = wire::negotiate(&parts.headers)?;
+    let user_agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let mut call = Call {
         namespace: target.namespace.clone(),
         name: target.name.clone(),
         subresource: Some(target.subresource.clone()).filter(|s| !s.is_empty()),
         user,
         output,
+        user_agent: user_agent.to_owned(),
         dry_run: false,
         field_validation: FieldValidation::default(),
         warnings: Vec::new(),

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use steersman_patch::{
+    StrategicError,
+    apply::{TypeId, Types},
+};
 
 use crate::{
     fields::FieldError,
@@ -32,10 +36,29 @@ pub(crate) trait Strategy: Send + Sync {
     /// The type of an object in `version`, for decoding, patching and applying; `None` accepts anything.
     fn schema(&self, version: &str) -> Option<Arc<Schema>>;
 
+    /// The type of a stored object; differs from [`Strategy::schema`] where two groups share a storage.
+    fn stored_schema(&self, version: &str) -> Option<Arc<Schema>> {
+        self.schema(version)
+    }
+
     /// The OpenAPI document of `version`, where it comes from the object's own definition.
     fn openapi(&self, _version: &str) -> Option<Value> {
         None
     }
+
+    /// The types by which fields of `version` are owned; `None` if the version is not served.
+    fn types(&self, version: &str) -> Option<(&Types, TypeId)>;
+
+    /// What a write through `subresource` (empty for none) can't change, as paths.
+    fn reset_fields(&self, subresource: &str) -> &'static [&'static [&'static str]];
+
+    /// Applies a strategic merge patch; `None` where the kind has none.
+    fn strategic(
+        &self,
+        version: &str,
+        object: &Value,
+        patch: &Value,
+    ) -> Option<Result<Value, StrategicError>>;
 
     /// Whether decoding is typed: JSON of the wrong type is refused and unknown fields are dropped by the decoder.
     fn typed(&self) -> bool;

@@ -244,13 +244,27 @@ async fn built_in_kinds_get_their_defaults() {
 }
 
 #[tokio::test]
-async fn apply_creates_and_merges() {
+async fn applied_fields_have_owners() {
     let api: Api<ConfigMap> = Api::default_namespaced(client());
-    let params = PatchParams::apply("tester");
-    let intent =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}});
-    let made = api.patch("a", &params, &Patch::Apply(&intent)).await.unwrap();
-    assert_eq!(made.data.unwrap()["x"], "1");
-    let again = api.patch("a", &params, &Patch::Apply(&intent)).await.unwrap();
+    let intent = |data: serde_json::Value| {
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}))
+    };
+    let (one, two) = (PatchParams::apply("one"), PatchParams::apply("two"));
+    let made = api.patch("a", &one, &intent(json!({"x": "1", "y": "1"}))).await.unwrap();
+    let entry = &made.managed_fields()[0];
+    assert_eq!((entry.manager.as_deref(), entry.operation.as_deref()), (Some("one"), Some("Apply")));
+    let again = api.patch("a", &one, &intent(json!({"x": "1", "y": "1"}))).await.unwrap();
     assert_eq!(again.metadata.resource_version, made.metadata.resource_version);
+
+    let refused = api.patch("a", &two, &intent(json!({"x": "2"}))).await.unwrap_err();
+    let kube::Error::Api(status) = refused else { panic!("{refused}") };
+    assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
+    assert_eq!(status.message, "Apply failed with 1 conflict: conflict with \"one\": .data.x");
+    let cause = &status.details.unwrap().causes[0];
+    assert_eq!((cause.reason.as_str(), cause.field.as_str()), ("FieldManagerConflict", ".data.x"));
+
+    api.patch("a", &two.force(), &intent(json!({"x": "2"}))).await.unwrap();
+    // What a manager no longer applies and nobody else owns goes away.
+    let left = api.patch("a", &one, &intent(json!({}))).await.unwrap();
+    assert_eq!(left.data.unwrap(), BTreeMap::from([("x".into(), "2".into())]));
 }

@@ -97,6 +97,28 @@ pub(super) fn resets_status(key: Key<'_>) -> bool {
     has_status(key) && key != ("", "nodes")
 }
 
+/// What a write through `subresource` can't change.
+pub(super) fn reset_fields(key: Key<'_>, subresource: &str) -> &'static [&'static [&'static str]] {
+    match (key, subresource) {
+        (("certificates.k8s.io", _), "") => &[&["spec"], &["status"]],
+        (("certificates.k8s.io", _), "status") => &[&["spec"], &["status", "conditions"]],
+        (("certificates.k8s.io", _), "approval") => &[&["spec"], &["status", "certificate"]],
+        (("", "pods"), "status") => {
+            &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+        }
+        (("apps", "deployments"), "status") => &[&["spec"], &["metadata", "labels"]],
+        (
+            ("networking.k8s.io", "servicecidrs")
+            | ("resource.k8s.io" | "flowcontrol.apiserver.k8s.io" | "apiextensions.k8s.io", _)
+            | ("storage.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io", _),
+            "status",
+        ) => &[&["metadata"], &["spec"]],
+        (_, "status") => &[&["spec"]],
+        (key, "") if has_status(key) => &[&["status"]],
+        _ => &[],
+    }
+}
+
 /// Selectable fields besides name and namespace, with where they are.
 pub(super) fn selectable(key: Key<'_>) -> &'static [(&'static str, &'static [&'static str])] {
     match key {

@@ -15,6 +15,11 @@ use std::{
 };
 
 use serde_json::Value;
+use steersman_patch::{
+    StrategicError,
+    apply::{TypeId, Types},
+    strategic_merge_patch,
+};
 
 pub(crate) use allocate::Allocators;
 
@@ -126,6 +131,30 @@ fn definition_name(group: &str, version: &str, kind: &str) -> Option<&'static st
 impl Strategy for Builtin {
     fn schema(&self, version: &str) -> Option<Arc<Schema>> {
         schema::definition(definition_name(&self.group, version, &self.kind)?)
+    }
+
+    fn stored_schema(&self, version: &str) -> Option<Arc<Schema>> {
+        let group = if self.key() == ("events.k8s.io", "events") { "" } else { self.group.as_str() };
+        schema::definition(definition_name(group, version, &self.kind)?)
+    }
+
+    fn types(&self, version: &str) -> Option<(&Types, TypeId)> {
+        static TYPES: LazyLock<Types> = LazyLock::new(|| Types::from_components(schema::definitions()));
+        Some((&TYPES, TYPES.named(definition_name(&self.group, version, &self.kind)?)?))
+    }
+
+    fn reset_fields(&self, subresource: &str) -> &'static [&'static [&'static str]] {
+        facts::reset_fields(self.key(), subresource)
+    }
+
+    fn strategic(
+        &self,
+        version: &str,
+        object: &Value,
+        patch: &Value,
+    ) -> Option<Result<Value, StrategicError>> {
+        let name = definition_name(&self.group, version, &self.kind)?;
+        Some(strategic_merge_patch(object, patch, schema::definitions(), name))
     }
 
     fn typed(&self) -> bool {

@@ -1,8 +1,12 @@
 //! How objects of a custom resource behave.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
+use steersman_patch::{
+    StrategicError,
+    apply::{TypeId, Types},
+};
 
 use super::{default, validate};
 use crate::{
@@ -22,6 +26,7 @@ struct Version {
     name: String,
     source: Value,
     schema: Arc<Schema>,
+    types: (Types, TypeId),
     status: bool,
     columns: Vec<(Column, Vec<String>)>,
     selectable: Vec<(String, Vec<String>)>,
@@ -48,6 +53,7 @@ impl Custom {
                 let source = v["schema"]["openAPIV3Schema"].clone();
                 Version {
                     schema: Arc::new(Schema::structural(&source)),
+                    types: Types::from_structural(&source, Some(metadata_components())),
                     status: v["subresources"]["status"].is_object(),
                     columns: columns(&v["additionalPrinterColumns"]),
                     selectable: v["selectableFields"]
@@ -74,6 +80,19 @@ impl Custom {
     fn stored(&self) -> Option<&Version> {
         self.version(&self.storage)
     }
+}
+
+/// The component schemas that metadata is made of.
+fn metadata_components() -> &'static Map<String, Value> {
+    static COMPONENTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+        let all = crate::schema::definitions();
+        ["ObjectMeta", "OwnerReference", "ManagedFieldsEntry", "FieldsV1", "Time"]
+            .iter()
+            .map(|name| format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"))
+            .filter_map(|name| Some((name.clone(), all.get(&name)?.clone())))
+            .collect()
+    });
+    &COMPONENTS
 }
 
 fn columns(list: &Value) -> Vec<(Column, Vec<String>)> {
@@ -134,6 +153,22 @@ impl Strategy for Custom {
 
     fn openapi(&self, version: &str) -> Option<Value> {
         self.version(version).map(|v| v.source.clone())
+    }
+
+    fn types(&self, version: &str) -> Option<(&Types, TypeId)> {
+        self.version(version).map(|v| (&v.types.0, v.types.1))
+    }
+
+    fn reset_fields(&self, subresource: &str) -> &'static [&'static [&'static str]] {
+        match subresource {
+            "status" => &[&["metadata"], &["spec"]],
+            "" if self.stored().is_some_and(|v| v.status) => &[&["status"]],
+            _ => &[],
+        }
+    }
+
+    fn strategic(&self, _: &str, _: &Value, _: &Value) -> Option<Result<Value, StrategicError>> {
+        None
     }
 
     fn typed(&self) -> bool {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
+use steersman_patch::{JsonPatchError, StrategicError, json_patch, merge_patch};
 
 use super::answer;
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
     fields::FieldError,
     http::Body,
     object,
-    patch::{self, JsonPatch, JsonPatchError},
     pipeline::{self, Mode},
     schema,
     status::{ApiError, ApiResult},
@@ -26,7 +26,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 /// A decoded patch.
 #[derive(Debug)]
 enum Patch {
-    Json(JsonPatch),
+    Json(Bytes),
     Merge(Value),
     Strategic(Value),
 }
@@ -56,12 +56,7 @@ pub(super) async fn patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResu
 
 fn decode_patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Patch> {
     match media {
-        JSON => JsonPatch::parse(body).map(Patch::Json).map_err(|e| match e {
-            JsonPatchError::TooLarge(_) => {
-                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", e.to_string())
-            }
-            e => ApiError::bad_request(format!("error decoding patch: {e}")),
-        }),
+        JSON => Ok(Patch::Json(body.clone())),
         MERGE => Ok(Patch::Merge(document(call, body)?)),
         STRATEGIC if !call.resource.custom => Ok(Patch::Strategic(document(call, body)?)),
         _ => {
@@ -93,15 +88,23 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value,
         )
     };
     let mut patched = match patch {
-        Patch::Json(patch) => patch.apply(current).map_err(|_| unprocessable())?,
-        Patch::Merge(patch) => {
-            let mut patched = current.clone();
-            patch::merge(&mut patched, patch);
-            patched
-        }
+        Patch::Json(patch) => json_patch(current, patch).map_err(|e| match e {
+            JsonPatchError::Malformed(_) => ApiError::bad_request(format!("error decoding patch: {e}")),
+            JsonPatchError::TooManyOperations(_) => {
+                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", e.to_string())
+            }
+            JsonPatchError::DoesNotApply(_) => unprocessable(),
+        })?,
+        Patch::Merge(patch) => merge_patch(current, patch)
+            .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?,
         Patch::Strategic(patch) => {
-            let schema = call.resource.strategy.schema(&call.resource.version).ok_or_else(unprocessable)?;
-            patch::strategic(&schema, current, patch).map_err(|e| ApiError::bad_request(e.to_string()))?
+            let version = &call.resource.version;
+            let result =
+                call.resource.strategy.strategic(version, current, patch).ok_or_else(unprocessable)?;
+            result.map_err(|e| match e {
+                StrategicError::Malformed(_) => ApiError::bad_request(e.to_string()),
+                StrategicError::Schema(_) => ApiError::internal(e),
+            })?
         }
     };
     object::normalise_numbers(&mut patched);
@@ -109,7 +112,7 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value,
     let complaints = match call.resource.strategy.schema(&call.resource.version) {
         Some(schema) => {
             if call.resource.strategy.typed() {
-                schema.check_types(&mut patched).map_err(|detail| {
+                schema.decode(&mut patched).map_err(|detail| {
                     let mut error = unprocessable();
                     error.message = detail;
                     error
@@ -164,7 +167,7 @@ async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
         let error = FieldError::required("fieldManager", "is required for apply patch");
         return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
     }
-    let mut intent: Value = serde_json::from_slice(body)
+    let mut intent = steersman_yaml::from_slice(body)
         .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
     object::normalise_numbers(&mut intent);
     let resource = std::sync::Arc::clone(&call.resource);
@@ -182,16 +185,11 @@ async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
     }
     if let Some(schema) = resource.strategy.schema(&resource.version) {
         if resource.strategy.typed() {
-            schema.check_types(&mut intent).map_err(ApiError::bad_request)?;
+            schema.decode(&mut intent).map_err(ApiError::bad_request)?;
         }
-        let unknown = schema.prune(&mut intent);
-        if resource.custom && !unknown.is_empty() {
-            return Err(ApiError::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "",
-                format!("failed to create typed patch object: {}", unknown.join(", ")),
-            ));
-        }
+        // Undeclared fields are refused by the merge itself, in its own words.
+        let mut pruned = intent.clone();
+        let unknown = schema.prune(&mut pruned);
         decode::complain(call, unknown)?;
     }
     let result =

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use steersman_patch::{json_patch, merge_patch};
 
 use super::{answer_value, delete};
 use crate::{
@@ -10,7 +11,6 @@ use crate::{
     decode,
     http::{Body, json_response},
     object,
-    patch::{self, JsonPatch},
     pipeline::{self, Mode, Written},
     status::{ApiError, ApiResult},
 };
@@ -171,15 +171,12 @@ async fn scale(call: &mut Call, verb: &str, media: &str, body: &Bytes) -> ApiRes
 fn patched_scale(before: &Value, media: &str, body: &Bytes) -> ApiResult<Value> {
     let parse = || serde_json::from_slice::<Value>(body).map_err(|e| ApiError::bad_request(e.to_string()));
     match media {
-        "application/json-patch+json" => JsonPatch::parse(body)
-            .and_then(|p| p.apply(before))
+        "application/json-patch+json" => json_patch(before, body)
             .map_err(|e| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", e.to_string())),
         "application/merge-patch+json"
         | "application/strategic-merge-patch+json"
         | "application/apply-patch+yaml" => {
-            let mut next = before.clone();
-            patch::merge(&mut next, &parse()?);
-            Ok(next)
+            merge_patch(before, &parse()?).map_err(|e| ApiError::bad_request(e.to_string()))
         }
         _ => Err(ApiError::unsupported_media_type(&[
             "application/json-patch+json",

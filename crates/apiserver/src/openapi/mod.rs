@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     catalog::{Catalog, Resource, api_version},
-    schema,
+    schema::{self, PREFIX, reference},
 };
 
 /// The document at a path below `/openapi/v3`.
@@ -111,8 +111,6 @@ fn definition_of(resource: &Resource) -> Option<&'static str> {
     })
 }
 
-const PREFIX: &str = "#/components/schemas/";
-
 /// Adds a built-in definition and everything that it refers to.
 fn collect(name: &str, schemas: &mut Map<String, Value>) {
     let mut todo = vec![name.to_owned()];
@@ -121,42 +119,22 @@ fn collect(name: &str, schemas: &mut Map<String, Value>) {
             continue;
         }
         let Some(raw) = schema::definitions().get(&name) else { continue };
-        let expanded = expand(raw, &mut todo);
-        schemas.insert(name, expanded);
+        references(raw, &mut todo);
+        schemas.insert(name, raw.clone());
     }
 }
 
-/// Turns `ref` back into OpenAPI's references.
-fn expand(node: &Value, found: &mut Vec<String>) -> Value {
+/// Lists the names that a schema refers to.
+fn references(node: &Value, found: &mut Vec<String>) {
     match node {
         Value::Object(map) => {
-            let mut out = Map::new();
-            for (key, value) in map {
-                match (key.as_str(), value) {
-                    ("ref", Value::String(name)) => {
-                        found.push(name.clone());
-                        let reference = json!({"$ref": format!("{PREFIX}{name}")});
-                        if map.len() == 1 {
-                            return reference;
-                        }
-                        out.insert("allOf".into(), json!([reference]));
-                    }
-                    ("properties", Value::Object(properties)) => {
-                        let inner = properties.iter().map(|(k, v)| (k.clone(), expand(v, found))).collect();
-                        out.insert(key.clone(), Value::Object(inner));
-                    }
-                    ("default" | "enum" | "required", _) => {
-                        out.insert(key.clone(), value.clone());
-                    }
-                    _ => {
-                        out.insert(key.clone(), expand(value, found));
-                    }
-                }
+            if let Some(name) = reference(node) {
+                found.push(name.to_owned());
             }
-            Value::Object(out)
+            map.values().for_each(|v| references(v, found));
         }
-        Value::Array(list) => list.iter().map(|v| expand(v, found)).collect(),
-        other => other.clone(),
+        Value::Array(list) => list.iter().for_each(|v| references(v, found)),
+        _ => {}
     }
 }
 
@@ -220,8 +198,8 @@ fn add_paths(base: &str, resource: &Resource, definition: &str, paths: &mut Map<
         format!("/{base}/{}", resource.plural)
     };
     let has = |verb: &str| resource.verbs.iter().any(|v| v == verb);
-    let reference = |name: &str| json!({"$ref": format!("{PREFIX}{name}")});
-    let answer = |name: &str| json!({"200": {"description": "OK", "content": {"application/json": {"schema": reference(name)}}}});
+    let refer = |name: &str| json!({"$ref": format!("{PREFIX}{name}")});
+    let answer = |name: &str| json!({"200": {"description": "OK", "content": {"application/json": {"schema": refer(name)}}}});
     let operation = |action: &str, result: &str, parameters: &[&str]| {
         json!({
             "x-kubernetes-action": action,
@@ -239,7 +217,7 @@ fn add_paths(base: &str, resource: &Resource, definition: &str, paths: &mut Map<
     }
     if has("create") {
         let mut post = operation("post", definition, &writes);
-        post["requestBody"] = json!({"content": {"application/json": {"schema": reference(definition)}}});
+        post["requestBody"] = json!({"content": {"application/json": {"schema": refer(definition)}}});
         collection.insert("post".into(), post);
     }
     let mut item = Map::new();

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{Field, Identity, Scalar, Schema, Struct, Type, TypeId};
+use super::{Field, Presence, Scalar, Schema, Struct, Type, TypeId};
 
 struct Loaded {
     raw: Map<String, Value>,
@@ -17,9 +17,11 @@ struct Loaded {
 
 static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
     // The file is part of the program; a test parses it.
-    let raw: Map<String, Value> =
+    let compact: Map<String, Value> =
         serde_json::from_str(include_str!("../../data/schemas.json")).unwrap_or_default();
-    let mut loader = Loader { types: vec![Type::Any; raw.len()], by_name: HashMap::new() };
+    let raw: Map<String, Value> = compact.into_iter().map(|(name, schema)| (name, expand(schema))).collect();
+    let presence = serde_json::from_str(include_str!("../../data/presence.json")).unwrap_or_default();
+    let mut loader = Loader { types: vec![Type::Any; raw.len()], by_name: HashMap::new(), presence };
     for (index, name) in raw.keys().enumerate() {
         loader.by_name.insert(name.clone(), u32::try_from(index).unwrap_or_default());
     }
@@ -37,7 +39,7 @@ pub(crate) fn builtin() -> &'static [Type] {
     &LOADED.types
 }
 
-/// All built-in OpenAPI schemas by name, with `ref` for references.
+/// All built-in OpenAPI component schemas by name.
 pub(crate) fn definitions() -> &'static Map<String, Value> {
     &LOADED.raw
 }
@@ -49,9 +51,55 @@ pub(crate) fn definition(name: &str) -> Option<Arc<Schema>> {
     Some(Arc::new(Schema { arena: Arc::clone(&EMPTY), root }))
 }
 
+/// Where references point.
+pub(crate) const PREFIX: &str = "#/components/schemas/";
+
+/// Turns the data file's `ref` back into OpenAPI's references.
+fn expand(node: Value) -> Value {
+    match node {
+        Value::Object(map) => {
+            let alone = map.len() == 1;
+            let mut out = Map::new();
+            for (key, value) in map {
+                match (key.as_str(), value) {
+                    ("ref", Value::String(name)) => {
+                        let target = Value::from(format!("{PREFIX}{name}"));
+                        if alone {
+                            out.insert("$ref".into(), target);
+                        } else {
+                            out.insert("allOf".into(), json!([{"$ref": target}]));
+                        }
+                    }
+                    ("properties", Value::Object(properties)) => {
+                        let inner = properties.into_iter().map(|(k, v)| (k, expand(v))).collect();
+                        out.insert(key, Value::Object(inner));
+                    }
+                    ("default" | "enum" | "required", value) => {
+                        out.insert(key, value);
+                    }
+                    (_, value) => {
+                        out.insert(key, expand(value));
+                    }
+                }
+            }
+            Value::Object(out)
+        }
+        Value::Array(list) => list.into_iter().map(expand).collect(),
+        other => other,
+    }
+}
+
+/// The name that a schema refers to, plainly or by way of `allOf`.
+pub(crate) fn reference(schema: &Value) -> Option<&str> {
+    let plain = schema.get("$ref");
+    let target = plain.or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?.as_str()?;
+    target.strip_prefix(PREFIX)
+}
+
 struct Loader {
     types: Vec<Type>,
     by_name: HashMap<String, u32>,
+    presence: HashMap<String, PresenceData>,
 }
 
 impl Loader {
@@ -62,7 +110,7 @@ impl Loader {
 
     /// A property's or an item's type.
     fn inline(&mut self, schema: &Value) -> TypeId {
-        if let Some(name) = schema.get("ref").and_then(Value::as_str) {
+        if let Some(name) = reference(schema) {
             let target = self.by_name.get(name).map(|i| TypeId::Builtin(*i));
             return target.unwrap_or_else(|| self.add(Type::Any));
         }
@@ -88,11 +136,11 @@ impl Loader {
             ("boolean", _) => Type::Scalar(Scalar::Boolean),
             ("array", _) => {
                 let items = self.inline(schema.get("items").unwrap_or(&Value::Null));
-                Type::List { items, identity: identity(schema) }
+                Type::List(items)
             }
             ("object", _) if schema.get("additionalProperties").is_some() => {
                 let values = self.inline(&schema["additionalProperties"]);
-                Type::Map { values, atomic: text("x-kubernetes-map-type") == "atomic" }
+                Type::Map(values)
             }
             ("object", _) if schema.get("properties").is_some() || !name.is_empty() => {
                 Type::Struct(self.structure(schema, name))
@@ -104,19 +152,32 @@ impl Loader {
     fn structure(&mut self, schema: &Value, name: &str) -> Struct {
         let mut fields = std::collections::BTreeMap::new();
         for (key, property) in schema["properties"].as_object().into_iter().flatten() {
-            let strategies = property["x-kubernetes-patch-strategy"].as_str().unwrap_or_default();
-            let field = Field {
-                ty: self.inline(property),
-                patch_strategies: strategies.split(',').filter(|s| !s.is_empty()).map(Into::into).collect(),
-                patch_merge_key: property["x-kubernetes-patch-merge-key"].as_str().map(Into::into),
-            };
-            fields.insert(key.clone(), field);
+            let presence = self.presence.get(name).map(|p| p.of(key)).unwrap_or_default();
+            fields.insert(key.clone(), Field { ty: self.inline(property), presence });
         }
-        Struct {
-            name: name.rsplit('.').next().unwrap_or_default().to_owned(),
-            fields,
-            open: false,
-            atomic: schema["x-kubernetes-map-type"] == "atomic",
+        Struct { name: name.rsplit('.').next().unwrap_or_default().to_owned(), fields, open: false }
+    }
+}
+
+/// An entry of the presence file.
+#[derive(Default, serde::Deserialize)]
+struct PresenceData {
+    #[serde(default)]
+    s: Vec<String>,
+    #[serde(default)]
+    z: Vec<String>,
+    #[serde(default)]
+    p: Vec<String>,
+}
+
+impl PresenceData {
+    fn of(&self, field: &str) -> Presence {
+        let has = |list: &[String]| list.iter().any(|f| f == field);
+        match () {
+            () if has(&self.s) => Presence::Struct,
+            () if has(&self.z) => Presence::Zero,
+            () if has(&self.p) => Presence::Pointer,
+            () => Presence::Omitted,
         }
     }
 }
@@ -125,26 +186,13 @@ impl Loader {
 fn special(name: &str) -> Option<Type> {
     let short = name.strip_prefix("io.k8s.apimachinery.pkg.")?;
     Some(match short {
-        "api.resource.Quantity" | "util.intstr.IntOrString" => Type::Scalar(Scalar::IntOrString),
-        "apis.meta.v1.Time" | "apis.meta.v1.MicroTime" => Type::Scalar(Scalar::Time),
+        "api.resource.Quantity" => Type::Scalar(Scalar::Quantity),
+        "util.intstr.IntOrString" => Type::Scalar(Scalar::IntOrString),
+        "apis.meta.v1.Time" => Type::Scalar(Scalar::Time),
+        "apis.meta.v1.MicroTime" => Type::Scalar(Scalar::MicroTime),
         "runtime.RawExtension" | "apis.meta.v1.FieldsV1" => Type::Any,
         _ => return None,
     })
-}
-
-fn identity(schema: &Value) -> Identity {
-    match schema["x-kubernetes-list-type"].as_str() {
-        Some("set") => Identity::Set,
-        Some("map") => Identity::Map(
-            schema["x-kubernetes-list-map-keys"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|k| Some(k.as_str()?.to_owned()))
-                .collect(),
-        ),
-        _ => Identity::Atomic,
-    }
 }
 
 #[cfg(test)]

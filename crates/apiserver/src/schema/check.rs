@@ -1,8 +1,9 @@
 //! Walking a value along its type.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use super::{Scalar, Schema, Type, TypeId};
+use super::{Scalar, Schema, Type, TypeId, quantity};
 
 /// Removes unknown fields below `path` and lists them.
 pub(super) fn prune(
@@ -32,14 +33,14 @@ pub(super) fn prune(
                 keep
             });
         }
-        (Type::Map { values, .. }, Value::Object(map)) => {
+        (Type::Map(values), Value::Object(map)) => {
             for (key, child) in map {
                 push_key(path, key);
                 prune(schema, *values, child, path, unknown);
                 path.truncate(length);
             }
         }
-        (Type::List { items, .. }, Value::Array(list)) => {
+        (Type::List(items), Value::Array(list)) => {
             for (index, child) in list.iter_mut().enumerate() {
                 path.push_str(&format!("[{index}]"));
                 prune(schema, *items, child, path, unknown);
@@ -86,7 +87,7 @@ pub(super) fn types<'a>(
             }
             Ok(())
         }
-        (Type::Map { values, .. }, Value::Object(map)) => {
+        (Type::Map(values), Value::Object(map)) => {
             for child in map.values_mut() {
                 if child.is_null() && matches!(schema.get(*values), Type::Scalar(Scalar::String)) {
                     *child = Value::String(String::new());
@@ -95,27 +96,75 @@ pub(super) fn types<'a>(
             }
             Ok(())
         }
-        (Type::List { items, .. }, Value::Array(list)) => {
+        (Type::List(items), Value::Array(list)) => {
             for child in list {
                 types(schema, *items, child, path, owner)?;
             }
             Ok(())
         }
-        (Type::Scalar(scalar), v) => match (scalar, &*v) {
-            (Scalar::String | Scalar::Bytes | Scalar::Time, Value::String(_))
-            | (Scalar::Boolean, Value::Bool(_))
-            | (Scalar::Number, Value::Number(_))
-            | (Scalar::IntOrString, Value::String(_) | Value::Number(_)) => Ok(()),
-            (Scalar::Int64, Value::Number(n)) if n.is_i64() => Ok(()),
-            (Scalar::Int32, Value::Number(n)) if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => {
-                Ok(())
+        (Type::Scalar(scalar), v) => {
+            let place = |go: &str| wrong(v, path, go);
+            match (scalar, &*v) {
+                (Scalar::String, Value::String(_))
+                | (Scalar::Boolean, Value::Bool(_))
+                | (Scalar::Number, Value::Number(_))
+                | (Scalar::IntOrString, Value::String(_)) => Ok(()),
+                (Scalar::Int64, Value::Number(n)) if n.is_i64() => Ok(()),
+                (Scalar::Int32 | Scalar::IntOrString, Value::Number(n))
+                    if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) =>
+                {
+                    Ok(())
+                }
+                (Scalar::Bytes, Value::String(text)) => match STANDARD.decode(text.as_bytes()) {
+                    Ok(_) => Ok(()),
+                    Err(
+                        base64::DecodeError::InvalidByte(at, _)
+                        | base64::DecodeError::InvalidLastSymbol(at, _),
+                    ) => Err(format!("illegal base64 data at input byte {at}")),
+                    Err(_) => Err(format!("illegal base64 data at input byte {}", text.len() / 4 * 4)),
+                },
+                (Scalar::Time | Scalar::MicroTime, Value::String(text)) => {
+                    match text.parse::<jiff::Timestamp>() {
+                        Ok(at) => {
+                            let text = if *scalar == Scalar::Time {
+                                crate::environment::seconds(at)
+                            } else {
+                                at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+                            };
+                            *value = Value::String(text);
+                            Ok(())
+                        }
+                        Err(_) => Err(bad_time(text, *scalar)),
+                    }
+                }
+                (Scalar::Quantity, Value::String(_) | Value::Number(_)) => {
+                    let text = v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+                    match quantity::canonical(&text) {
+                        Some(text) => {
+                            *value = Value::String(text);
+                            Ok(())
+                        }
+                        None => Err("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into()),
+                    }
+                }
+                (scalar, _) => place(go_type(*scalar)),
             }
-            (scalar, other) => wrong(other, path, go_type(*scalar)),
-        },
+        }
         (Type::Struct(ty), v) => wrong(v, path, &format!("v1.{}", ty.name)),
-        (Type::Map { .. }, v) => wrong(v, path, "map[string]string"),
-        (Type::List { .. }, v) => wrong(v, path, "[]string"),
+        (Type::Map(_), v) => wrong(v, path, "map[string]string"),
+        (Type::List(_), v) => wrong(v, path, "[]string"),
     }
+}
+
+fn bad_time(text: &str, scalar: Scalar) -> String {
+    let layout =
+        if scalar == Scalar::Time { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
+    let quoted = crate::status::quote(text);
+    let year: String = text.chars().take(4).collect();
+    if year.len() < 4 || !year.bytes().all(|b| b.is_ascii_digit()) {
+        return format!("parsing time {quoted} as {layout:?}: cannot parse {quoted} as \"2006\"");
+    }
+    format!("parsing time {quoted} as {layout:?}: cannot parse it")
 }
 
 fn json_type(value: &Value) -> String {
@@ -134,7 +183,7 @@ fn go_type(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::String | Scalar::IntOrString => "string",
         Scalar::Bytes => "[]uint8",
-        Scalar::Time => "string",
+        Scalar::Time | Scalar::MicroTime | Scalar::Quantity => "string",
         Scalar::Int32 => "int32",
         Scalar::Int64 => "int64",
         Scalar::Number => "float64",
@@ -155,7 +204,7 @@ mod tests {
             "spec": {"replicaz": 1, "template": {"spec": {"containers": [{"name": "a", "foo": {}}]}}},
             "metadata": {"labels": {"a": "b"}, "annotations": null},
         });
-        assert!(schema.check_types(&mut value).is_ok());
+        assert!(schema.decode(&mut value).is_ok());
         let unknown = schema.prune(&mut value);
         assert_eq!(
             unknown,
@@ -164,7 +213,7 @@ mod tests {
         assert!(value["metadata"].get("annotations").is_none());
         let mut wrong = json!({"spec": {"replicas": "1"}});
         assert_eq!(
-            schema.check_types(&mut wrong).unwrap_err(),
+            schema.decode(&mut wrong).unwrap_err(),
             "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
         );
     }

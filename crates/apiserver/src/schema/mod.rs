@@ -1,18 +1,20 @@
-//! Types of objects: what decoding, patching and applying need to know of a schema, for built-in kinds and custom ones alike.
+//! Types of objects: what decoding and encoding need to know of a schema, for built-in kinds and custom ones alike.
 //!
 //! A [`Schema`] is a root in an arena of types. Built-in types live in one arena per process, which custom ones refer to
 //! for metadata.
 
 mod builtin;
+mod canonical;
 mod check;
 pub(crate) mod duplicates;
+mod quantity;
 mod structural;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-pub(crate) use builtin::{builtin, definition, definitions};
+pub(crate) use builtin::{PREFIX, builtin, definition, definitions, reference};
 
 /// A type somewhere in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,20 +39,10 @@ pub(crate) enum Type {
     Any,
     /// A leaf.
     Scalar(Scalar),
-    /// A list.
-    List {
-        /// Type of the elements.
-        items: TypeId,
-        /// How elements are told apart.
-        identity: Identity,
-    },
+    /// A list of elements of one type.
+    List(TypeId),
     /// A map from names to values of one type.
-    Map {
-        /// Type of the values.
-        values: TypeId,
-        /// Whether it has one owner as a whole.
-        atomic: bool,
-    },
+    Map(TypeId),
     /// An object with known fields.
     Struct(Struct),
 }
@@ -62,8 +54,10 @@ pub(crate) enum Scalar {
     String,
     /// Base64 text.
     Bytes,
-    /// A moment.
+    /// A moment, to the second.
     Time,
+    /// A moment, to the microsecond.
+    MicroTime,
     /// 32 bits.
     Int32,
     /// 64 bits.
@@ -72,19 +66,10 @@ pub(crate) enum Scalar {
     Number,
     /// Yes or no.
     Boolean,
-    /// A number or text: ports, quantities, percentages.
+    /// A number or text: ports and percentages.
     IntOrString,
-}
-
-/// How the elements of a list are told apart when two writers change it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Identity {
-    /// Not at all: the list has one owner.
-    Atomic,
-    /// By value.
-    Set,
-    /// By the values of these fields.
-    Map(Vec<String>),
+    /// An amount such as `100m` or `2Gi`.
+    Quantity,
 }
 
 /// An object with known fields.
@@ -96,19 +81,29 @@ pub(crate) struct Struct {
     pub(crate) fields: BTreeMap<String, Field>,
     /// Whether unknown fields are kept.
     pub(crate) open: bool,
-    /// Whether it has one owner as a whole.
-    pub(crate) atomic: bool,
 }
 
 /// One field of a [`Struct`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
     /// Its type.
     pub(crate) ty: TypeId,
-    /// `x-kubernetes-patch-strategy`, split.
-    pub(crate) patch_strategies: Vec<String>,
-    /// `x-kubernetes-patch-merge-key`.
-    pub(crate) patch_merge_key: Option<String>,
+    /// How typed encoders treat it when it is empty.
+    pub(crate) presence: Presence,
+}
+
+/// How typed encoders treat a field that is empty.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Left out.
+    #[default]
+    Omitted,
+    /// Written with whatever its own fields need, though the client said nothing.
+    Struct,
+    /// Written as 0, "", false or null.
+    Zero,
+    /// Written when the client said something, empty or not.
+    Pointer,
 }
 
 impl Schema {
@@ -138,8 +133,16 @@ impl Schema {
         unknown
     }
 
-    /// Refuses JSON that a typed decoder would not take, with the decoder's words, and drops nulls as it does.
-    pub(crate) fn check_types(&self, value: &mut Value) -> Result<(), String> {
-        check::types(self, self.root, value, &mut Vec::new(), "")
+    /// Refuses JSON that a typed decoder would not take, with the decoder's words; writes amounts and times as the decoder
+    /// understands them, and drops what it takes for nothing.
+    pub(crate) fn decode(&self, value: &mut Value) -> Result<(), String> {
+        check::types(self, self.root, value, &mut Vec::new(), "")?;
+        canonical::drop_empty(self, self.root, value);
+        Ok(())
+    }
+
+    /// Writes out what a typed encoder writes although it is empty, and leaves out what it leaves out.
+    pub(crate) fn encode(&self, value: &mut Value) {
+        canonical::fill(self, self.root, value);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Field, Identity, Scalar, Schema, Struct, Type, TypeId, definition};
+use super::{Field, Presence, Scalar, Schema, Struct, Type, TypeId, definition};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -44,19 +44,7 @@ impl Builder {
             "boolean" => Type::Scalar(Scalar::Boolean),
             "array" => {
                 let items = self.node(&schema["items"], false, depth + 1);
-                let identity = match text("x-kubernetes-list-type") {
-                    "set" => Identity::Set,
-                    "map" => Identity::Map(
-                        schema["x-kubernetes-list-map-keys"]
-                            .as_array()
-                            .into_iter()
-                            .flatten()
-                            .filter_map(|k| Some(k.as_str()?.to_owned()))
-                            .collect(),
-                    ),
-                    _ => Identity::Atomic,
-                };
-                Type::List { items, identity }
+                Type::List(items)
             }
             "object" => self.object(schema, resource, depth),
             _ => Type::Any,
@@ -65,20 +53,19 @@ impl Builder {
     }
 
     fn object(&mut self, schema: &Value, resource: bool, depth: usize) -> Type {
-        let atomic = schema["x-kubernetes-map-type"] == "atomic";
         let open = schema["x-kubernetes-preserve-unknown-fields"].as_bool() == Some(true);
         match &schema["additionalProperties"] {
             Value::Object(_) => {
                 let values = self.node(&schema["additionalProperties"], false, depth + 1);
-                return Type::Map { values, atomic };
+                return Type::Map(values);
             }
             Value::Bool(true) => {
                 let values = self.add(Type::Any);
-                return Type::Map { values, atomic };
+                return Type::Map(values);
             }
             _ => {}
         }
-        let mut result = Struct { open, atomic, ..Struct::default() };
+        let mut result = Struct { open, ..Struct::default() };
         for (key, property) in schema["properties"].as_object().into_iter().flatten() {
             let ty = self.node(property, false, depth + 1);
             result.fields.insert(key.clone(), field(ty));
@@ -97,5 +84,5 @@ impl Builder {
 }
 
 fn field(ty: TypeId) -> Field {
-    Field { ty, patch_strategies: Vec::new(), patch_merge_key: None }
+    Field { ty, presence: Presence::Pointer }
 }

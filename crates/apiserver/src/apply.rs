@@ -1,0 +1,112 @@
+//! Server-side apply and the record of who manages which field: the adapter between this server's resources and
+//! `steersman-patch`, which does the work.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types};
+
+use crate::{
+    call::Call,
+    catalog::{Resource, split_api_version},
+    status::{ApiError, ApiResult, Cause},
+};
+
+/// A resource as the patch room sees it.
+struct Described<'a> {
+    resource: &'a Resource,
+    subresource: &'a str,
+    api_version: String,
+    reset: Option<FieldSet>,
+}
+
+impl<'a> Described<'a> {
+    fn new(call: &'a Call) -> Self {
+        let subresource = call.subresource_name();
+        let reset = call.resource.strategy.reset_fields(subresource);
+        Self {
+            resource: &call.resource,
+            subresource,
+            api_version: call.resource.api_version(),
+            reset: (!reset.is_empty()).then(|| FieldSet::of_fields(reset.iter().copied())),
+        }
+    }
+}
+
+impl apply::Resource for Described<'_> {
+    fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    fn typed(&self, api_version: &str) -> Option<(&Types, TypeId)> {
+        let (group, version) = split_api_version(api_version);
+        // Events of both groups are one kind; each group's fields are described by the resource of that group.
+        if group != self.resource.group {
+            return None;
+        }
+        self.resource.strategy.types(version)
+    }
+
+    fn convert<'v>(&self, object: &'v Value, api_version: &str) -> Option<Cow<'v, Value>> {
+        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or(&self.api_version);
+        if from == api_version {
+            return Some(Cow::Borrowed(object));
+        }
+        self.resource.strategy.convert(object.clone(), from, api_version).ok().map(Cow::Owned)
+    }
+
+    fn default(&self, object: &mut Value) {
+        self.resource.strategy.default(&self.resource.version, object);
+    }
+
+    fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
+        self.reset.as_ref()
+    }
+
+    fn subresource(&self) -> &str {
+        self.subresource
+    }
+}
+
+/// Records in `object` that the caller changed `old` into it, by any way but apply. Both are in the version of the request.
+pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
+    let (manager, now) = (call.manager(), call.now());
+    let request = Request { manager: &manager, now: &now };
+    let nothing = empty(call);
+    apply::update(&Described::new(call), old.unwrap_or(&nothing), object, request);
+}
+
+/// What becomes of `current` when the caller applies `intent` to it. Both are in the version of the request.
+pub(crate) fn apply(call: &Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
+    let (manager, now) = (call.manager(), call.now());
+    let request = Request { manager: &manager, now: &now };
+    let nothing = empty(call);
+    let force = call.options.force.unwrap_or(false);
+    apply::apply(&Described::new(call), current.unwrap_or(&nothing), intent, request, force).map_err(refuse)
+}
+
+/// The object without content.
+fn empty(call: &Call) -> Value {
+    json!({"apiVersion": call.resource.api_version(), "kind": call.resource.kind})
+}
+
+fn refuse(error: ApplyError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        ApplyError::Conflict(conflicts) => {
+            let mut error = ApiError::new(StatusCode::CONFLICT, "Conflict", message);
+            error.causes = conflicts
+                .into_iter()
+                .map(|c| Cause {
+                    reason: "FieldManagerConflict".into(),
+                    message: format!("conflict with {}", c.manager),
+                    field: c.path.to_string(),
+                })
+                .collect();
+            error
+        }
+        ApplyError::BadRequest(_) => ApiError::bad_request(message),
+        ApplyError::Internal(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+    }
+}

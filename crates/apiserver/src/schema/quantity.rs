@@ -1,0 +1,134 @@
+//! Amounts such as `100m`, `1.5Gi` or `2e3`, brought into the one form that the API writes.
+
+/// Powers of ten of the decimal suffixes.
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+/// Powers of 1024 of the binary suffixes.
+const BINARY: [(&str, u32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
+/// One, in the smallest unit that is kept.
+const NANO: i128 = 1_000_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Decimal,
+    Exponent,
+    Binary,
+}
+
+/// The canonical form; `None` if the text is no amount.
+pub(crate) fn canonical(text: &str) -> Option<String> {
+    let (nanos, format) = parse(text)?;
+    Some(print(nanos, format))
+}
+
+fn parse(text: &str) -> Option<(i128, Format)> {
+    let text = text.trim();
+    let end = text
+        .char_indices()
+        .find(|(i, c)| !(c.is_ascii_digit() || *c == '.' || (*i == 0 && matches!(c, '+' | '-'))))
+        .map_or(text.len(), |(i, _)| i);
+    let (number, suffix) = text.split_at(end);
+    let (negative, digits) = match number.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let (factor, exponent, format) = scale(suffix)?;
+    // The digits as one integer, and where the point is.
+    let mut mantissa: i128 = 0;
+    for digit in whole.bytes().chain(fraction.bytes()) {
+        mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+    }
+    mantissa = mantissa.checked_mul(factor)?;
+    let exponent = exponent - i32::try_from(fraction.len()).ok()? + 9;
+    let mut nanos = if exponent >= 0 {
+        mantissa.checked_mul(10_i128.checked_pow(u32::try_from(exponent).ok()?)?)?
+    } else {
+        // What is finer than a nano is rounded away from zero.
+        let divisor = 10_i128.checked_pow(u32::try_from(-exponent).ok()?).unwrap_or(i128::MAX);
+        mantissa / divisor + i128::from(mantissa % divisor != 0)
+    };
+    if negative {
+        nanos = -nanos;
+    }
+    let limit = i128::from(i64::MAX) * NANO;
+    Some((nanos.clamp(-limit, limit), format))
+}
+
+/// Factor, power of ten and format of a suffix.
+fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
+    if let Some((_, exponent)) = DECIMAL.iter().find(|(s, _)| *s == suffix) {
+        return Some((1, *exponent, Format::Decimal));
+    }
+    if let Some((_, power)) = BINARY.iter().find(|(s, _)| *s == suffix) {
+        return Some((1024_i128.pow(*power), 0, Format::Binary));
+    }
+    let digits = suffix.strip_prefix(['e', 'E'])?;
+    Some((1, digits.parse().ok().filter(|e: &i32| e.abs() < 100)?, Format::Exponent))
+}
+
+fn print(nanos: i128, format: Format) -> String {
+    if nanos == 0 {
+        return "0".into();
+    }
+    if format == Format::Binary && nanos.abs() >= 1024 * NANO {
+        // Parts of one are rounded away from zero.
+        let mut number = nanos / NANO + (nanos % NANO).signum();
+        let mut suffix = "";
+        for (name, _) in BINARY {
+            if number % 1024 != 0 {
+                break;
+            }
+            number /= 1024;
+            suffix = name;
+        }
+        return format!("{number}{suffix}");
+    }
+    let mut number = nanos;
+    let mut exponent = -9;
+    while number % 1000 == 0 && exponent < 18 {
+        number /= 1000;
+        exponent += 3;
+    }
+    if format == Format::Exponent {
+        return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
+    }
+    let suffix = DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(s, _)| s);
+    format!("{number}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canonical;
+
+    #[test]
+    fn one_form() {
+        for (given, wanted) in [
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("1.5Gi", "1536Mi"),
+            ("1024Ki", "1Mi"),
+            ("100Mi", "100Mi"),
+            ("1000", "1k"),
+            ("1e3", "1e3"),
+            ("0", "0"),
+            ("0Ki", "0"),
+            ("512", "512"),
+            ("0.1Ki", "102400m"),
+            ("1k", "1k"),
+            ("1000k", "1M"),
+            ("-5", "-5"),
+            ("1.0", "1"),
+            ("12345678", "12345678"),
+            ("1E", "1E"),
+        ] {
+            assert_eq!(canonical(given).as_deref(), Some(wanted), "{given}");
+        }
+        for bad in ["", "a", "1x", "1.2.3", "Gi", "1 Gi"] {
+            assert_eq!(canonical(bad), None, "{bad}");
+        }
+    }
+}
