@@ -247,7 +247,9 @@ async fn built_in_kinds_get_their_defaults() {
 async fn applied_fields_have_owners() {
     let api: Api<ConfigMap> = Api::default_namespaced(client());
     let intent = |data: serde_json::Value| {
-        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}))
+        Patch::Apply(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}),
+        )
     };
     let (one, two) = (PatchParams::apply("one"), PatchParams::apply("two"));
     let made = api.patch("a", &one, &intent(json!({"x": "1", "y": "1"}))).await.unwrap();

@@ -109,8 +109,15 @@ pub(super) fn reset_fields(key: Key<'_>, subresource: &str) -> &'static [&'stati
         (("apps", "deployments"), "status") => &[&["spec"], &["metadata", "labels"]],
         (
             ("networking.k8s.io", "servicecidrs")
-            | ("resource.k8s.io" | "flowcontrol.apiserver.k8s.io" | "apiextensions.k8s.io", _)
-            | ("storage.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io", _),
+            | (
+                "resource.k8s.io"
+                | "flowcontrol.apiserver.k8s.io"
+                | "apiextensions.k8s.io"
+                | "storage.k8s.io"
+                | "apiregistration.k8s.io"
+                | "admissionregistration.k8s.io",
+                _,
+            ),
             "status",
         ) => &[&["metadata"], &["spec"]],
         (_, "status") => &[&["spec"]],

@@ -105,10 +105,9 @@ pub(super) fn types<'a>(
         (Type::Scalar(scalar), v) => {
             let place = |go: &str| wrong(v, path, go);
             match (scalar, &*v) {
-                (Scalar::String, Value::String(_))
+                (Scalar::String | Scalar::IntOrString, Value::String(_))
                 | (Scalar::Boolean, Value::Bool(_))
-                | (Scalar::Number, Value::Number(_))
-                | (Scalar::IntOrString, Value::String(_)) => Ok(()),
+                | (Scalar::Number, Value::Number(_)) => Ok(()),
                 (Scalar::Int64, Value::Number(n)) if n.is_i64() => Ok(()),
                 (Scalar::Int32 | Scalar::IntOrString, Value::Number(n))
                     if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) =>
