@@ -3,6 +3,34 @@
 //! Templates are parsed once into a [`Set`] that can be shared between threads, and executed as often as wanted with
 //! [`Value`]s, which behave as Go values do seen through an `interface{}`: numbers have Go types, maps are shared and
 //! changed in place, native objects have fields and methods.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use steersman_gotemplate::{CallError, Funcs, Set, Type, Value};
+//!
+//! let mut funcs: Funcs<()> = Funcs::new();
+//! funcs.insert("upper", &[Type::String], None, |call| match call.args {
+//!     [Value::String(text)] => Ok(Value::string(text.to_ascii_uppercase())),
+//!     _ => Err(CallError::new("upper takes a string")),
+//! });
+//! let mut set = Set::new(Arc::new(funcs));
+//! set.parse("hello", b"{{ range .names -}} Hello, {{ . | upper }}! {{ end }}")?;
+//!
+//! let data = Value::map([("names", Value::strings(["Ada", "Grace"]))]);
+//! let mut out = Vec::new();
+//! set.execute(&mut (), "hello", data, &mut out)?;
+//! assert_eq!(out, b"Hello, ADA! Hello, GRACE! ");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is the same as in Go 1.26, and what is not
+//!
+//! Output, errors and the positions in them are those of Go's own packages. These differ on purpose:
+//! - [`Limits`] end what would run, recurse or print without bound, and control structures nest 10,000 levels deep at
+//!   most. Where Go overflows its stack, as on printing a map that contains itself, there is an error.
+//! - Channels, iterator functions, arrays and custom delimiters do not exist; `call` finds no function to call.
+//! - A slice has no spare capacity, so `slice` never reaches beyond its length.
+//! - `%p` prints our addresses.
 
 mod ast;
 mod builtins;

@@ -161,7 +161,7 @@ fn deep(a: &Value, b: &Value, visited: &mut HashSet<(usize, usize)>) -> bool {
         (Value::Complex(a, b), Value::Complex(c, d)) => a == c && b == d,
         (Value::String(a), Value::String(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
         (Value::List(a), Value::List(b)) => {
-            std::ptr::eq(a.ty().name, b.ty().name) | (a.ty().name == b.ty().name)
+            a.ty().name == b.ty().name
                 && a.is_nil() == b.is_nil()
                 && a.len() == b.len()
                 && (a.ptr_eq(b)

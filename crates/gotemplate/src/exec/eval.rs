@@ -134,14 +134,10 @@ impl<'a, H> State<'a, H> {
             return Err(self.fail(format_args!("undefined variable: {name}")));
         };
         if fields.is_empty() {
-            self.no_arguments_to_variable(expr, args, &last)?;
+            self.no_arguments(expr, args, &last)?;
             return Ok(value);
         }
         self.fields(dot, &value, expr, fields, args, last)
-    }
-
-    fn no_arguments_to_variable(&self, expr: &Expr<H>, args: &[ExprId], last: &Option<Rv>) -> Result<()> {
-        self.no_arguments(expr, args, last)
     }
 
     /// `.X.Y.Z`, the last of which gets the arguments if it is a method.
