@@ -103,7 +103,13 @@ pub struct ExecError {
     /// Go's text, such as `template: a:1:2: executing "a" at <.x>: nil pointer evaluating interface {}.x`.
     pub message: String,
     /// Where it happened, innermost first; each further frame is the template that included the one before.
+    /// No more than [`ExecError::MAX_FRAMES`] of them.
     pub frames: Vec<Frame>,
+}
+
+impl ExecError {
+    /// How much of the way an error keeps: an endless recursion is 100,000 templates deep when it ends.
+    pub const MAX_FRAMES: usize = 100;
 }
 
 /// One template on the way to an error.

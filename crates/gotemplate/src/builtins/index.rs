@@ -1,7 +1,7 @@
 //! Indexing, slicing, lengths and calls of function values.
 
 use crate::exec::Rv;
-use crate::func::{CallError, Type};
+use crate::func::CallError;
 use crate::str::Str;
 use crate::value::{Kind, List, UintType, Value};
 
@@ -9,13 +9,13 @@ use crate::value::{Kind, List, UintType, Value};
 fn position(index: &Rv, limit: usize) -> Result<usize, CallError> {
     let held = index.value.underlying();
     let position = match held.as_ref() {
-        _ if index.iface => None,
+        _ if index.is_interface() => None,
         Value::Int(n, _) => Some(*n),
         Value::Uint(n, _) => Some(n.cast_signed()),
         _ => None,
     };
     let Some(position) = position else {
-        return Err(match (&index.value, index.iface) {
+        return Err(match (&index.value, index.is_interface()) {
             (Value::Nil, false) => CallError::new("cannot index slice/array with nil"),
             _ => CallError::new(format!("cannot index slice/array with type {}", index.type_name())),
         });
@@ -37,13 +37,10 @@ pub(super) fn index(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
         let held = item.value.underlying();
         item = match held.as_ref() {
             Value::Nil => return Err(CallError::new("index of nil pointer")),
-            Value::List(list) => {
-                let iface = list.ty().elem == Type::Any;
-                match list.get(position(&index, list.len())?) {
-                    Some(value) => Rv { value: value.clone(), iface },
-                    None => return Err(CallError::new("reflect: slice index out of range")),
-                }
-            }
+            Value::List(list) => match list.get(position(&index, list.len())?) {
+                Some(value) => Rv::element(value.clone(), list.ty().elem),
+                None => return Err(CallError::new("reflect: slice index out of range")),
+            },
             Value::Bytes(bytes) => byte_at(bytes, &index, "reflect: slice index out of range")?,
             Value::String(text) => byte_at(text, &index, "reflect: string index out of range")?,
             Value::Map(map) => {
@@ -59,7 +56,7 @@ pub(super) fn index(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
                     }
                 };
                 let elem = map.ty().elem;
-                Rv { value: map.get(key).unwrap_or_else(|| elem.zero()), iface: elem == Type::Any }
+                Rv::element(map.get(key).unwrap_or_else(|| elem.zero()), elem)
             }
             other => return Err(CallError::new(format!("can't index item of type {}", pointee(other)))),
         };
@@ -120,7 +117,7 @@ pub(super) fn slice(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
 pub(super) fn length(item: &Rv) -> Result<Value, CallError> {
     let held = item.value.underlying();
     let len = match held.as_ref() {
-        Value::Nil if item.iface => return Err(CallError::new("len of nil pointer")),
+        Value::Nil if item.is_interface() => return Err(CallError::new("len of nil pointer")),
         Value::Nil => return Err(CallError::new("reflect: call of reflect.Value.Type on zero Value")),
         Value::String(text) | Value::Bytes(text) => text.len(),
         Value::List(list) => list.len(),

@@ -68,8 +68,7 @@ impl<'a, H> State<'a, H> {
                 if let Value::String(text) | Value::Bytes(text) = &value {
                     self.run.check_output(text.len()).map_err(|what| self.fail(what))?;
                 }
-                let iface = matches!(value, Value::Nil);
-                return Ok(Rv { value, iface });
+                return Ok(Rv::result(value));
             }
             Err(failed) => failed,
         };
@@ -77,8 +76,8 @@ impl<'a, H> State<'a, H> {
         let (message, inner) = failed.into_parts();
         let mut error = self.fail(format_args!("error calling {name}: {message}"));
         if let Some(inner) = inner {
-            let here = std::mem::replace(&mut error.frames, inner.frames);
-            error.frames.extend(here);
+            error.frames = inner.frames;
+            self.add_frame(&mut error);
         }
         Err(error)
     }

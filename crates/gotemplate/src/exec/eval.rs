@@ -2,7 +2,6 @@
 
 use super::{Result, Rv, State};
 use crate::ast::{Cmd, Expr, ExprId, ExprKind, Names, Node, Pipe};
-use crate::func::Type;
 use crate::parse::{Ideal, Number};
 use crate::set::MissingKey;
 use crate::strconv;
@@ -12,14 +11,11 @@ impl<'a, H> State<'a, H> {
     /// The value of a pipeline, which its variables then have.
     pub(super) fn pipeline(&mut self, dot: &Rv, pipe: &'a Pipe) -> Result<Rv> {
         self.at(Node::Pipe(pipe));
-        let mut value = None;
-        for cmd in &pipe.cmds {
-            let mut result = self.command(dot, cmd, value)?;
-            // What an interface holds is what counts from here on; a nil one holds nothing.
-            result.iface = false;
-            value = Some(result);
+        let Some((first, rest)) = pipe.cmds.split_first() else { return Ok(Rv::INVALID) };
+        let mut value = self.command(dot, first, None)?.unwrapped();
+        for cmd in rest {
+            value = self.command(dot, cmd, Some(value))?.unwrapped();
         }
-        let value = value.unwrap_or(Rv::INVALID);
         for decl in &pipe.decls {
             self.bind(pipe.is_assign, decl, value.clone())?;
         }
@@ -190,9 +186,9 @@ impl<'a, H> State<'a, H> {
                         }
                     },
                 };
-                return Ok(Rv { value, iface: elem == Type::Any });
+                return Ok(Rv::element(value, elem));
             }
-            Value::Nil if receiver.iface => {
+            Value::Nil if receiver.is_interface() => {
                 return Err(self.fail(format_args!("nil pointer evaluating interface {{}}.{name}")));
             }
             Value::Nil => {
@@ -223,11 +219,10 @@ impl<'a, H> State<'a, H> {
                         let what = format_args!("{name} has arguments but cannot be invoked as function");
                         return Err(self.fail(what));
                     }
-                    let iface = matches!(value, Value::Nil);
-                    return Ok(Rv { value, iface });
+                    return Ok(Rv::result(value));
                 }
                 if let Some(map @ Value::Map(_)) = object.underlying() {
-                    let receiver = Rv { value: map, iface: receiver.iface };
+                    let receiver = Rv { value: map, seen: receiver.seen };
                     return self.field(dot, &receiver, expr, name, args, last);
                 }
             }

@@ -7,6 +7,7 @@ mod run;
 
 use crate::ast::{Branch, ListId, Node, Stmt, Template, TemplateCall, Unit};
 use crate::fmt;
+use crate::func::Type;
 use crate::set::{ExecError, Frame, MissingKey, Set};
 use crate::str::Str;
 use crate::strconv;
@@ -20,24 +21,55 @@ pub(crate) use run::Run;
 #[derive(Clone)]
 pub(crate) struct Rv {
     pub(crate) value: Value,
-    /// Whether it is an element of type `interface {}`. Nil that is not is Go's invalid value.
-    pub(crate) iface: bool,
+    seen: Seen,
+}
+
+/// How a value is seen. As wide as a word, because a narrower one would leave padding, and copying that is slow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+enum Seen {
+    /// As it is; nil is then Go's invalid value.
+    Plainly,
+    /// As an element of type `interface {}`.
+    ThroughInterface,
 }
 
 impl Rv {
-    pub(crate) const INVALID: Self = Self { value: Value::Nil, iface: false };
+    pub(crate) const INVALID: Self = Self { value: Value::Nil, seen: Seen::Plainly };
 
     pub(crate) fn concrete(value: Value) -> Self {
-        Self { value, iface: false }
+        Self { value, seen: Seen::Plainly }
+    }
+
+    /// What a container whose elements have this type holds.
+    pub(crate) fn element(value: Value, ty: Type) -> Self {
+        let seen = if ty == Type::Any { Seen::ThroughInterface } else { Seen::Plainly };
+        Self { value, seen }
+    }
+
+    /// What a function or field gave: nil can only have come as an interface.
+    pub(crate) fn result(value: Value) -> Self {
+        let seen = if matches!(value, Value::Nil) { Seen::ThroughInterface } else { Seen::Plainly };
+        Self { value, seen }
+    }
+
+    pub(crate) fn is_interface(&self) -> bool {
+        self.seen == Seen::ThroughInterface
+    }
+
+    /// What an interface holds, which is nothing if that is nil.
+    fn unwrapped(mut self) -> Self {
+        self.seen = Seen::Plainly;
+        self
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        self.iface || !matches!(self.value, Value::Nil)
+        self.is_interface() || !matches!(self.value, Value::Nil)
     }
 
     /// Go's name of its type.
     pub(crate) fn type_name(&self) -> &str {
-        if self.iface { "interface {}" } else { self.value.type_str() }
+        if self.is_interface() { "interface {}" } else { self.value.type_str() }
     }
 }
 
@@ -116,6 +148,13 @@ impl<'a, H> State<'a, H> {
             line,
             column,
             context,
+        }
+    }
+
+    /// Adds the present node to the way that an error took.
+    fn add_frame(&self, error: &mut ExecError) {
+        if error.frames.len() < ExecError::MAX_FRAMES {
+            error.frames.push(self.frame());
         }
     }
 
@@ -255,8 +294,8 @@ impl<'a, H> State<'a, H> {
                 self.iterate(branch, (0..*n).map(|i| (Rv::INVALID, Rv::concrete(Value::Uint(i, *ty)))))?
             }
             Value::List(list) => {
-                let iface = list.ty().elem == crate::func::Type::Any;
-                let items = list.iter().map(|item| Rv { value: item.clone(), iface });
+                let elem = list.ty().elem;
+                let items = list.iter().map(|item| Rv::element(item.clone(), elem));
                 self.iterate(branch, (0..).map(|i| Rv::concrete(Value::int(i))).zip(items))?
             }
             Value::Bytes(bytes) => {
@@ -267,13 +306,13 @@ impl<'a, H> State<'a, H> {
                 self.iterate(branch, (0..).map(|i| Rv::concrete(Value::int(i))).zip(items))?
             }
             Value::Map(map) => {
-                let iface = map.ty().elem == crate::func::Type::Any;
+                let elem = map.ty().elem;
                 // The body may change the map: Go, too, goes over the entries as they are now.
                 let entries: Vec<(Str, Value)> =
                     map.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
                 let items = entries
                     .into_iter()
-                    .map(|(key, value)| (Rv::concrete(Value::String(key)), Rv { value, iface }));
+                    .map(|(key, value)| (Rv::concrete(Value::String(key)), Rv::element(value, elem)));
                 self.iterate(branch, items)?
             }
             other => {
@@ -354,7 +393,7 @@ impl<'a, H> State<'a, H> {
         self.run.leave();
         done.map(|_| ()).map_err(|mut error| {
             self.node = Some(Node::Template(call));
-            error.frames.push(self.frame());
+            self.add_frame(&mut error);
             error
         })
     }

@@ -5,6 +5,7 @@ mod number;
 mod pipeline;
 mod scope;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ast::{Branch, Expr, ListId, Pipe, PipeId, Stmt, Template, TemplateCall, Unit};
@@ -36,6 +37,7 @@ pub(crate) fn parse<H>(
         pipes: Vec::new(),
         exprs: Vec::new(),
         drafts: Vec::new(),
+        names: HashMap::new(),
         nesting: 0,
     };
     Parser::new(&mut shared).main()?;
@@ -56,6 +58,8 @@ struct Shared<'a, H> {
     pipes: Vec<Pipe>,
     exprs: Vec<Expr<H>>,
     drafts: Vec<Draft>,
+    /// Where in `drafts` each name is.
+    names: HashMap<Str, usize>,
     nesting: usize,
 }
 
@@ -249,20 +253,24 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
     /// Keeps a template, unless that name has a body already: then both having one is an error.
     fn add(mut self, name: Str, stmts: Vec<Stmt>) -> Result<(), ParseError> {
         let empty = stmts.iter().all(|stmt| self.is_blank(stmt));
-        let known = self.shared.drafts.iter().position(|draft| draft.name == name);
-        if let Some(known) = known {
-            if self.shared.drafts[known].empty {
-                self.shared.drafts.swap_remove(known);
-            } else if empty {
+        let known = self.shared.names.get(&name).copied();
+        if known.is_some_and(|known| !self.shared.drafts[known].empty) {
+            if empty {
                 return Ok(());
-            } else {
-                let name = strconv::quote(&name);
-                return self.error(format_args!("template: multiple definition of template {name}"));
             }
+            let name = strconv::quote(&name);
+            return self.error(format_args!("template: multiple definition of template {name}"));
         }
         let root = self.list_id(stmts);
         let (slots, conditional) = (self.scope.slots(), self.scope.conditional());
-        self.shared.drafts.push(Draft { name, root, slots, conditional, empty });
+        let draft = Draft { name: name.clone(), root, slots, conditional, empty };
+        match known {
+            Some(known) => self.shared.drafts[known] = draft,
+            None => {
+                self.shared.names.insert(name, self.shared.drafts.len());
+                self.shared.drafts.push(draft);
+            }
+        }
         Ok(())
     }
 
