@@ -1,0 +1,139 @@
+//! Compares an API server with the real one, case by case.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use steersman_k8s_oracle::compare::Known;
+use steersman_k8s_oracle::corpus::{self, Case};
+use steersman_k8s_oracle::recording::cache_folder;
+use steersman_k8s_oracle::suite;
+use steersman_k8s_oracle::target::Target;
+
+/// Sends the same requests to a real Kubernetes API server and to another one, and tells where they differ.
+///
+/// The real server's answers are recorded, so that each case is asked there once; the real server is started
+/// only if an answer is missing.
+#[derive(Parser)]
+struct Options {
+    /// Kubeconfig of the server to judge; without it the answers of the real one are recorded and nothing is compared.
+    #[arg(long)]
+    ours: Option<PathBuf>,
+    /// Kubeconfig of a running real server; default: start one if it is needed.
+    #[arg(long)]
+    real: Option<PathBuf>,
+    /// Only features whose name contains this; may be repeated.
+    #[arg(long = "feature")]
+    features: Vec<String>,
+    /// Only cases whose name contains this.
+    #[arg(long)]
+    case: Option<String>,
+    /// Ask the real server again.
+    #[arg(long)]
+    refresh: bool,
+    /// How many cases are under way at once.
+    #[arg(long, default_value_t = 8)]
+    jobs: usize,
+    /// Where the differences are written.
+    #[arg(long, default_value = "differences.txt")]
+    out: PathBuf,
+    /// Print the cases and leave.
+    #[arg(long)]
+    list: bool,
+    /// Print the recorded answers of the real server to the chosen cases.
+    #[arg(long)]
+    show: bool,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Options::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("k8s-oracle: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(options: Options) -> Result<bool, Failure> {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut cases = corpus::load(&home.join("corpus"))?;
+    let chosen = |case: &Case| {
+        (options.features.is_empty() || options.features.iter().any(|feature| case.feature.contains(feature)))
+            && options.case.as_ref().is_none_or(|name| case.name.contains(name))
+    };
+    cases.retain(chosen);
+    if options.list {
+        for case in &cases {
+            println!("{} / {} ({} requests)", case.feature, case.name, case.steps.len());
+        }
+        println!("{} cases", cases.len());
+        return Ok(true);
+    }
+    let recordings = cache_folder().join("answers");
+    if options.refresh {
+        for case in &cases {
+            steersman_k8s_oracle::recording::Recording::open(&recordings, &case.feature).clear()?;
+        }
+    }
+    if !suite::unrecorded(&cases, &recordings).is_empty() {
+        let control_plane = ControlPlane::new(home, options.real.clone())?;
+        let real = Target::from_kubeconfig(&control_plane.kubeconfig).await?;
+        let asked = suite::record(&real, &cases, &recordings, options.jobs).await?;
+        println!("recorded {asked} cases on the real server");
+    }
+    if options.show {
+        for case in &cases {
+            let recording = steersman_k8s_oracle::recording::Recording::open(&recordings, &case.feature);
+            println!("== {} / {}", case.feature, case.name);
+            for answer in recording.get(&case.key()).unwrap_or_default() {
+                println!("{}\n  {} {:?}\n  {}", answer.request, answer.status, answer.headers, answer.body);
+            }
+        }
+    }
+    let Some(ours) = &options.ours else { return Ok(true) };
+    let ours = Target::from_kubeconfig(ours).await?;
+    let known = Known::load(&home.join("known.yaml"))?;
+    let report = suite::compare(&ours, &cases, &known, &recordings, options.jobs).await?;
+    std::fs::write(&options.out, &report.text)?;
+    print!("{}", report.summary());
+    println!("differences: {}", options.out.display());
+    Ok(report.total().different == 0)
+}
+
+/// A real control plane: a given one, or one of our own that ends with this value.
+struct ControlPlane {
+    kubeconfig: PathBuf,
+    /// The script and the folder of the one that was started here.
+    started: Option<(PathBuf, PathBuf)>,
+}
+
+impl ControlPlane {
+    fn new(home: &Path, given: Option<PathBuf>) -> Result<Self, Failure> {
+        if let Some(kubeconfig) = given {
+            return Ok(Self { kubeconfig, started: None });
+        }
+        let script = home.join("../kubernetes/control-plane");
+        let folder = std::env::temp_dir().join(format!("k8s-oracle-{}", std::process::id()));
+        let status = Command::new(&script).arg("up").arg(&folder).status()?;
+        if !status.success() {
+            return Err("the control plane does not start".into());
+        }
+        Ok(Self { kubeconfig: folder.join("kubeconfig"), started: Some((script, folder)) })
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        if let Some((script, folder)) = &self.started {
+            let ended = Command::new(script).arg("down").arg(folder).status();
+            if !ended.is_ok_and(|status| status.success()) {
+                eprintln!("k8s-oracle: {} may still run", folder.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Runs many cases on both servers and sums up.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use thiserror::Error;
+
+use crate::compare::{Known, differences};
+use crate::corpus::Case;
+use crate::recording::Recording;
+use crate::run::{Answer, run_case};
+use crate::target::{Target, TargetError};
+
+/// Why a suite ends early.
+#[derive(Debug, Error)]
+pub enum SuiteError {
+    /// Recorded answers can't be written.
+    #[error("recording: {0}")]
+    Recording(#[from] std::io::Error),
+}
+
+/// How one area came out.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// Cases run on both servers.
+    pub tried: usize,
+    /// Cases that differ without a known reason.
+    pub different: usize,
+    /// Cases that differ for a known reason.
+    pub listed: usize,
+    /// Requests in all of them.
+    pub requests: usize,
+}
+
+/// The outcome of a run: tallies by area, and every difference as text.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Tallies by area, in order of names.
+    pub areas: BTreeMap<String, Tally>,
+    /// All differences, case by case.
+    pub text: String,
+}
+
+impl Report {
+    /// All areas together.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        self.areas.values().fold(Tally::default(), |sum, tally| Tally {
+            tried: sum.tried + tally.tried,
+            different: sum.different + tally.different,
+            listed: sum.listed + tally.listed,
+            requests: sum.requests + tally.requests,
+        })
+    }
+
+    /// One line per area and one for all: `oracle NAME tried=... different=...`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        for (name, tally) in
+            self.areas.iter().map(|(name, tally)| (name.as_str(), *tally)).chain([("all", self.total())])
+        {
+            let _ = writeln!(
+                text,
+                "oracle {name} tried={} different={} listed={} requests={}",
+                tally.tried, tally.different, tally.listed, tally.requests
+            );
+        }
+        text
+    }
+
+    /// Adds a case's outcome.
+    pub fn add(&mut self, case: &Case, known: &Known, real: &[Answer], ours: &[Answer]) {
+        let found = differences(case, real, ours);
+        let tally = self.areas.entry(case.feature.clone()).or_default();
+        tally.tried += 1;
+        tally.requests += real.len();
+        if found.is_empty() {
+            return;
+        }
+        let reason = known.reason(case);
+        if let Some(reason) = reason {
+            tally.listed += 1;
+            let _ = writeln!(self.text, "== {} / {} (listed: {reason})", case.feature, case.name);
+        } else {
+            tally.different += 1;
+            let _ = writeln!(self.text, "== {} / {}", case.feature, case.name);
+        }
+        let mut shown_request = 0;
+        for difference in &found {
+            if shown_request != difference.step {
+                shown_request = difference.step;
+                let body = case
+                    .steps
+                    .get(difference.step - 1)
+                    .map(|step| serde_json::to_string(step).unwrap_or_default());
+                let _ =
+                    writeln!(self.text, "  sent: {}", body.unwrap_or_else(|| "the final look".to_owned()));
+            }
+            let _ = writeln!(self.text, "{difference}");
+        }
+        self.text.push('\n');
+    }
+}
+
+/// Makes sure that the real server's answer to every case is recorded; says how many it had to ask for.
+///
+/// # Errors
+/// If the server does not answer or the recording can't be written.
+pub async fn record(real: &Target, cases: &[Case], folder: &Path, jobs: usize) -> Result<usize, SuiteError> {
+    let mut asked = 0;
+    for (feature, cases) in by_feature(cases) {
+        let mut recording = Recording::open(folder, &feature);
+        let missing: Vec<&Case> =
+            cases.into_iter().filter(|case| recording.get(&case.key()).is_none()).collect();
+        asked += missing.len();
+        let mut answers = std::pin::pin!(ask(real, missing, jobs));
+        while let Some((case, outcome)) = answers.next().await {
+            match outcome {
+                Ok(answers) => recording.insert(case.key(), answers)?,
+                // One overloaded moment must not throw away the rest; the case is asked again next time.
+                Err(error) => eprintln!("{} / {}: {error}", case.feature, case.name),
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// The cases whose answers are not recorded yet.
+#[must_use]
+pub fn unrecorded<'a>(cases: &'a [Case], folder: &Path) -> Vec<&'a Case> {
+    let mut missing = Vec::new();
+    for (feature, cases) in by_feature(cases) {
+        let recording = Recording::open(folder, &feature);
+        missing.extend(cases.into_iter().filter(|case| recording.get(&case.key()).is_none()));
+    }
+    missing
+}
+
+/// Runs recorded cases on the other server and compares.
+///
+/// # Errors
+/// If the recording has gone.
+pub async fn compare(
+    ours: &Target,
+    cases: &[Case],
+    known: &Known,
+    folder: &Path,
+    jobs: usize,
+) -> Result<Report, SuiteError> {
+    let mut report = Report::default();
+    for (feature, cases) in by_feature(cases) {
+        let recording = Recording::open(folder, &feature);
+        let mut outcomes: BTreeMap<String, Vec<Answer>> = BTreeMap::new();
+        let mut answers = std::pin::pin!(ask(ours, cases.clone(), jobs));
+        while let Some((case, outcome)) = answers.next().await {
+            // A server that breaks off is a difference like any other, not the end of the run.
+            let answers = outcome.unwrap_or_else(|error| vec![broken(&error)]);
+            outcomes.insert(case.name.clone(), answers);
+        }
+        for case in cases {
+            if let (Some(real), Some(ours)) = (recording.get(&case.key()), outcomes.get(&case.name)) {
+                report.add(case, known, real, ours);
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn ask<'a>(
+    target: &Target,
+    cases: Vec<&'a Case>,
+    jobs: usize,
+) -> impl futures_util::Stream<Item = (&'a Case, Result<Vec<Answer>, TargetError>)> {
+    let target = Arc::new(target.clone());
+    futures_util::stream::iter(cases)
+        .map(move |case| {
+            let target = Arc::clone(&target);
+            async move { (case, run_case(&target, case).await) }
+        })
+        .buffer_unordered(jobs)
+}
+
+fn broken(error: &TargetError) -> Answer {
+    Answer {
+        request: "-".to_owned(),
+        status: 0,
+        headers: BTreeMap::new(),
+        body: serde_json::json!({ "message": error.to_string() }),
+    }
+}
+
+fn by_feature(cases: &[Case]) -> BTreeMap<String, Vec<&Case>> {
+    let mut groups: BTreeMap<String, Vec<&Case>> = BTreeMap::new();
+    for case in cases {
+        groups.entry(case.feature.clone()).or_default().push(case);
+    }
+    groups
+}

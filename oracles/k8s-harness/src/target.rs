@@ -1,0 +1,80 @@
+//! A server to ask, behind a `kube::Client`.
+
+use std::path::Path;
+
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
+use thiserror::Error;
+
+/// Why a target can't be asked.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// The kubeconfig can't be read or used.
+    #[error("kubeconfig: {0}")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// A client can't be made of it.
+    #[error("client: {0}")]
+    Client(#[source] Box<kube::Error>),
+    /// A request was not answered.
+    #[error("no answer: {0}")]
+    Unanswered(String),
+}
+
+impl From<kube::Error> for TargetError {
+    fn from(error: kube::Error) -> Self {
+        Self::Client(Box::new(error))
+    }
+}
+
+/// A server, and two ways in: as the administrator, and without any credentials.
+#[derive(Clone)]
+pub struct Target {
+    admin: Client,
+    anybody: Client,
+}
+
+impl Target {
+    /// The server of a kubeconfig's current context.
+    ///
+    /// # Errors
+    /// If the file can't be read or its certificates can't be used.
+    pub async fn from_kubeconfig(path: &Path) -> Result<Self, TargetError> {
+        let kubeconfig = Kubeconfig::read_from(path)?;
+        let admin = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let mut anybody = admin.clone();
+        anybody.auth_info = AuthInfo::default();
+        Ok(Self { admin: Client::try_from(admin)?, anybody: Client::try_from(anybody)? })
+    }
+
+    /// Clients that are already made, such as those of a server in this process.
+    #[must_use]
+    pub fn from_clients(admin: Client, anybody: Client) -> Self {
+        Self { admin, anybody }
+    }
+
+    /// Sends a request and gives the answer while its body is still under way.
+    ///
+    /// # Errors
+    /// If no answer comes.
+    pub async fn send(
+        &self,
+        request: Request<Vec<u8>>,
+        as_admin: bool,
+    ) -> Result<Response<Body>, TargetError> {
+        let client = if as_admin { &self.admin } else { &self.anybody };
+        let request = request.map(Body::from);
+        client.send(request).await.map_err(|error| TargetError::Unanswered(format!("{error:?}")))
+    }
+
+    /// Reads a body to its end.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub async fn collect(body: Body) -> Result<Vec<u8>, TargetError> {
+        let collected = body.collect().await.map_err(|error| TargetError::Unanswered(error.to_string()))?;
+        Ok(collected.to_bytes().to_vec())
+    }
+}
