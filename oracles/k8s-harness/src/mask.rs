@@ -69,6 +69,7 @@ impl Mask {
         let is_list = body.get("items").is_some() || body.get("rows").is_some();
         self.value(body, "", is_list);
         settle_causes(body);
+        leave_out_prose(body);
         // Found in the order of a hash table too.
         for rules in ["/status/resourceRules", "/status/nonResourceRules"] {
             if let Some(rules) = body.pointer_mut(rules).and_then(Value::as_array_mut) {
@@ -284,6 +285,17 @@ fn settle_causes(body: &mut Value) {
         message.truncate(start);
         message.push_str("is invalid: <causes>");
     }
+}
+
+/// Takes away what no client acts upon: what columns are about, and a digest of storage versions.
+fn leave_out_prose(body: &mut Value) {
+    let list = |body: &mut Value, name: &str, field: &str| {
+        for item in body.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten() {
+            item.as_object_mut().and_then(|item| item.remove(field));
+        }
+    };
+    list(body, "columnDefinitions", "description");
+    list(body, "resources", "storageVersionHash");
 }
 
 #[cfg(test)]

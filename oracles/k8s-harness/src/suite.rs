@@ -42,6 +42,8 @@ pub struct Report {
     pub areas: BTreeMap<String, Tally>,
     /// All differences, case by case.
     pub text: String,
+    /// How often each place differs, list indices left out.
+    places: BTreeMap<String, usize>,
 }
 
 impl Report {
@@ -72,6 +74,20 @@ impl Report {
         text
     }
 
+    /// The differences to be written down: the most frequent places first, then all of them case by case.
+    #[must_use]
+    pub fn differences(&self) -> String {
+        let mut frequent: Vec<(&String, &usize)> = self.places.iter().collect();
+        frequent.sort_by_key(|(place, count)| (std::cmp::Reverse(**count), place.as_str()));
+        let mut text = "Places that differ most often\n".to_owned();
+        for (place, count) in frequent.into_iter().take(40) {
+            let _ = writeln!(text, "{count:6} {place}");
+        }
+        text.push('\n');
+        text.push_str(&self.text);
+        text
+    }
+
     /// Adds a case's outcome.
     pub fn add(&mut self, case: &Case, known: &Known, real: &[Answer], ours: &[Answer]) {
         let found = differences(case, real, ours);
@@ -91,6 +107,12 @@ impl Report {
         }
         let mut shown_request = 0;
         for difference in &found {
+            let place: Vec<&str> = difference
+                .place
+                .split('/')
+                .map(|part| if part.parse::<usize>().is_ok() { "*" } else { part })
+                .collect();
+            *self.places.entry(place.join("/")).or_default() += 1;
             if shown_request != difference.step {
                 shown_request = difference.step;
                 let body = case

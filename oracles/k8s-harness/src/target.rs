@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
+use steersman_apiserver::Server;
 use thiserror::Error;
 
 /// Why a target can't be asked.
@@ -49,10 +50,12 @@ impl Target {
         Ok(Self { admin: Client::try_from(admin)?, anybody: Client::try_from(anybody)? })
     }
 
-    /// Clients that are already made, such as those of a server in this process.
+    /// A fresh embedded server in this process.
     #[must_use]
-    pub fn from_clients(admin: Client, anybody: Client) -> Self {
-        Self { admin, anybody }
+    pub fn in_process() -> Self {
+        let server = Server::builder().build();
+        let client = Client::new(server.service(), "default");
+        Self { admin: client.clone(), anybody: client }
     }
 
     /// Sends a request and gives the answer while its body is still under way.

@@ -16,9 +16,12 @@ use steersman_k8s_oracle::target::Target;
 /// only if an answer is missing.
 #[derive(Parser)]
 struct Options {
-    /// Kubeconfig of the server to judge; without it the answers of the real one are recorded and nothing is compared.
+    /// Kubeconfig of the server to judge; default: the embedded one, in this process.
     #[arg(long)]
     ours: Option<PathBuf>,
+    /// Record the real server's answers and compare nothing.
+    #[arg(long)]
+    record_only: bool,
     /// Kubeconfig of a running real server; default: start one if it is needed.
     #[arg(long)]
     real: Option<PathBuf>,
@@ -95,11 +98,16 @@ async fn run(options: Options) -> Result<bool, Failure> {
             }
         }
     }
-    let Some(ours) = &options.ours else { return Ok(true) };
-    let ours = Target::from_kubeconfig(ours).await?;
+    if options.record_only || options.show {
+        return Ok(true);
+    }
+    let ours = match &options.ours {
+        Some(kubeconfig) => Target::from_kubeconfig(kubeconfig).await?,
+        None => Target::in_process(),
+    };
     let known = Known::load(&home.join("known.yaml"))?;
     let report = suite::compare(&ours, &cases, &known, &recordings, options.jobs).await?;
-    std::fs::write(&options.out, &report.text)?;
+    std::fs::write(&options.out, report.differences())?;
     print!("{}", report.summary());
     println!("differences: {}", options.out.display());
     Ok(report.total().different == 0)
