@@ -23,6 +23,9 @@ use crate::{
 /// that walks values.
 pub(crate) const MAX_DEPTH: usize = 500;
 
+/// How many bytes of text aliases may repeat. goyaml counts only nodes, and so lets one long text fill the memory.
+const MAX_REPEATED: usize = 64 << 20;
+
 /// What the message on a key that JSON cannot have begins with.
 const REFUSED_KEY: &str = "unsupported map key of type: ";
 
@@ -72,6 +75,7 @@ pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<N
         refused_key: false,
         infinite: false,
         go_keys: false,
+        repeated: 0,
     };
     let node = decoder.decode(0)?;
     decoder.finish(node)
@@ -168,6 +172,8 @@ struct Decoder<'a> {
     infinite: bool,
     /// Whether what is decoded is only for a message, so that keys are to read as in Go.
     go_keys: bool,
+    /// Bytes of text that aliases repeat.
+    repeated: usize,
 }
 
 /// The pairs of a mapping while it is being filled, and for strict reading the keys seen so far.
@@ -411,6 +417,12 @@ impl<'a> Decoder<'a> {
         else {
             return Ok(Node::Null);
         };
+        if !self.open_aliases.is_empty() {
+            self.repeated += value.len();
+            if self.repeated > MAX_REPEATED {
+                return Err(decode_error("document contains excessive aliasing".to_owned(), Some(*mark)));
+            }
+        }
         let text = |value: &mut Cow<'a, str>| {
             Node::String(if aliased { value.clone() } else { std::mem::take(value) })
         };

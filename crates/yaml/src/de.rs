@@ -133,7 +133,7 @@ impl<'de> de::Deserializer<'de> for NodeDeserializer<'de, '_> {
             Node::Float(value) => visitor.visit_f64(value),
             Node::String(text) => visit_string(text, visitor),
             Node::Sequence(items) => visitor.visit_seq(Items { items: items.into_iter(), path: self.path }),
-            Node::Mapping(mapping) => visitor.visit_map(Pairs::new(mapping.into_pairs(), "", self.path)),
+            Node::Mapping(mapping) => visitor.visit_map(Pairs::new(mapping.into_iter(), "", self.path)),
         }
     }
 
@@ -240,7 +240,7 @@ impl<'de> de::Deserializer<'de> for NodeDeserializer<'de, '_> {
             Node::Mapping(mapping) => mapping,
             ref other => return Err(self.path.mismatch(other, "map[string]string")),
         };
-        visitor.visit_map(Pairs::new(mapping.into_pairs(), "", self.path))
+        visitor.visit_map(Pairs::new(mapping.into_iter(), "", self.path))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -255,7 +255,7 @@ impl<'de> de::Deserializer<'de> for NodeDeserializer<'de, '_> {
             ref other => return Err(self.path.mismatch(other, name)),
         };
         let mut pairs: Vec<(Cow<'de, str>, Node<'de>)> = Vec::with_capacity(mapping.len());
-        for (key, value) in mapping.into_pairs() {
+        for (key, value) in mapping {
             let exact = fields.iter().find(|field| **field == key);
             let Some(field) = exact.or_else(|| fields.iter().find(|field| field.eq_ignore_ascii_case(&key)))
             else {
@@ -271,7 +271,7 @@ impl<'de> de::Deserializer<'de> for NodeDeserializer<'de, '_> {
             pairs.retain(|(known, _)| known != field);
             pairs.push((Cow::Borrowed(field), value));
         }
-        visitor.visit_map(Pairs::new(pairs, name, self.path))
+        visitor.visit_map(Pairs::new(pairs.into_iter(), name, self.path))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -282,7 +282,7 @@ impl<'de> de::Deserializer<'de> for NodeDeserializer<'de, '_> {
     ) -> Result<V::Value, Error> {
         match self.node {
             Node::Mapping(mapping) if mapping.len() == 1 => visitor.visit_enum(
-                value::MapAccessDeserializer::new(Pairs::new(mapping.into_pairs(), "", self.path)),
+                value::MapAccessDeserializer::new(Pairs::new(mapping.into_iter(), "", self.path)),
             ),
             Node::Mapping(_) | Node::Sequence(_) => Err(self.path.mismatch(&self.node, name)),
             _ => self.deserialize_string(VariantVisitor(visitor)),
@@ -345,8 +345,12 @@ struct Pairs<'de, 'p> {
 }
 
 impl<'de, 'p> Pairs<'de, 'p> {
-    fn new(pairs: Vec<(Cow<'de, str>, Node<'de>)>, structure: &'static str, path: &'p Path<'p>) -> Self {
-        Pairs { pairs: pairs.into_iter(), value: None, structure, path }
+    fn new(
+        pairs: std::vec::IntoIter<(Cow<'de, str>, Node<'de>)>,
+        structure: &'static str,
+        path: &'p Path<'p>,
+    ) -> Self {
+        Pairs { pairs, value: None, structure, path }
     }
 }
 

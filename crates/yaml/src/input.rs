@@ -37,7 +37,7 @@ fn decode_utf8(bytes: &[u8], skipped: usize) -> Input<'_> {
             (text, Some((at, utf8_problem(bytes.get(at..).unwrap_or_default()))))
         }
     };
-    let fault = match first_control(text) {
+    let fault = match first_refused(text) {
         Some(at) => Some((at, "control characters are not allowed")),
         None => utf8_problem,
     };
@@ -95,49 +95,21 @@ fn utf8_problem(bytes: &[u8]) -> &'static str {
     if shortest == width { "invalid Unicode character" } else { "invalid length of a UTF-8 sequence" }
 }
 
-/// Bytes that need a second look: control characters, and the first bytes of the few multi-byte ones that YAML refuses.
-const SUSPECT: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = byte != 0x09 && byte != 0x0A && byte != 0x0D;
-        byte += 1;
-    }
-    table[0x7F] = true;
-    table[0xC2] = true;
-    table[0xEF] = true;
-    table
-};
-
-fn first_control(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    // Most texts have no suspect at all, and in this form the compiler looks at many bytes at a time.
+/// Where the first character stands that YAML refuses.
+fn first_refused(text: &str) -> Option<usize> {
+    // Most texts have no suspect byte at all, and in this form the compiler looks at many of them at a time. The two large
+    // ones begin the few refused characters that are not ASCII.
     let suspect = |byte: u8| {
         ((byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r'))
             | (byte == 0x7F)
             | (byte == 0xC2)
             | (byte == 0xEF)
     };
-    if !bytes.chunks(64).any(|chunk| chunk.iter().fold(false, |found, &byte| found | suspect(byte))) {
+    let has_suspect = |chunk: &[u8]| chunk.iter().fold(false, |found, &byte| found | suspect(byte));
+    if !text.as_bytes().chunks(64).any(has_suspect) {
         return None;
     }
-    let mut at = 0;
-    while let Some(found) =
-        bytes.get(at..).and_then(|rest| rest.iter().position(|&byte| SUSPECT[usize::from(byte)]))
-    {
-        at += found;
-        let allowed = match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
-            (Some(0xC2), Some(&next), _) => next == 0x85 || next >= 0xA0,
-            (Some(0xEF), Some(0xBF), Some(&last)) => last < 0xBE,
-            (Some(0xEF), ..) => true,
-            _ => false,
-        };
-        if !allowed {
-            return Some(at);
-        }
-        at += 1;
-    }
-    None
+    text.char_indices().find(|&(_, character)| !is_allowed(character)).map(|(at, _)| at)
 }
 
 fn is_allowed(character: char) -> bool {

@@ -180,11 +180,17 @@ impl<'a> Node<'a> {
     }
 }
 
-impl<'a> Mapping<'a> {
-    pub(crate) fn into_pairs(self) -> Vec<(Cow<'a, str>, Node<'a>)> {
-        self.pairs
-    }
+impl<'a> IntoIterator for Mapping<'a> {
+    type Item = (Cow<'a, str>, Node<'a>);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
 
+    /// The pairs with their strings, in the byte order of their keys.
+    fn into_iter(self) -> Self::IntoIter {
+        self.pairs.into_iter()
+    }
+}
+
+impl<'a> Mapping<'a> {
     pub(crate) fn into_map(self, convert: impl Fn(Node<'a>) -> Value) -> Map<String, Value> {
         self.pairs.into_iter().map(|(key, value)| (key.into_owned(), convert(value))).collect()
     }

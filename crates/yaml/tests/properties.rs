@@ -25,7 +25,9 @@ proptest! {
     #[test]
     fn written_values_read_back(seed: u64) {
         let value = json_value(&mut Random::new(seed));
-        prop_assume!(!has_merge_key(&value));
+        if has_merge_key(&value) {
+            return Ok(());
+        }
         if survives_json(&value) {
             let written = to_string(&value).unwrap();
             let as_json = json::to_string(&value).unwrap();

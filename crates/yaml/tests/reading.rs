@@ -368,6 +368,12 @@ fn aliases_may_not_multiply_without_bound() {
 }
 
 #[test]
+fn aliases_may_not_repeat_long_text_without_bound() {
+    let text = format!("a: &a \"{}\\n\"\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(100));
+    assert_eq!(from_str(&text).unwrap_err().to_string(), "yaml: document contains excessive aliasing");
+}
+
+#[test]
 fn depth_is_bounded() {
     for text in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000), "? ".repeat(100_000)] {
         assert!(from_str(&text).unwrap_err().to_string().contains("exceeded max depth"));

@@ -71,7 +71,7 @@ pub(crate) struct Block {
 impl Emitter {
     pub(crate) fn new(dialect: Dialect) -> Self {
         Emitter {
-            out: String::new(),
+            out: String::with_capacity(256),
             dialect,
             column: 0,
             whitespace: true,
@@ -99,8 +99,8 @@ impl Emitter {
 
     // Layout.
 
-    fn put(&mut self, ascii: char) {
-        self.out.push(ascii);
+    fn put(&mut self, character: char) {
+        self.out.push(character);
         self.column += 1;
     }
 
