@@ -1,0 +1,53 @@
+# `make` alone lists what there is.
+CARGO ?= cargo
+CACHE ?= $(or $(STEERSMAN_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/steersman)
+TOOLS := $(CACHE)/tools
+export PATH := $(TOOLS)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+.PHONY: demo
+demo: ## Run the main job
+	$(CARGO) run --quiet --release --package steersman-cli -- template minimart-sample examples/minimart/helm-charts/minimart --set replicaCount=3
+
+.PHONY: install
+install: ## Install `steer` into cargo's bin directory
+	$(CARGO) install --locked --path crates/cli
+
+##@ Check
+.PHONY: test
+test: ## Run the tests
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		$(CARGO) nextest run --workspace --no-tests=pass && $(CARGO) test --workspace --doc --quiet; \
+	else \
+		$(CARGO) test --workspace; \
+	fi
+
+.PHONY: lint
+lint: fmt-check clippy deny ## Check format, lints and dependencies
+
+.PHONY: fmt-check
+fmt-check:
+	$(CARGO) fmt --all -- --check
+
+.PHONY: clippy
+clippy:
+	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
+
+.PHONY: deny
+deny:
+	@command -v cargo-deny >/dev/null || { echo "cargo-deny is not installed: run 'make tools'" >&2; exit 1; }
+	$(CARGO) deny --offline check bans licenses sources
+
+##@ Set up
+.PHONY: tools
+tools: ## Install the tools that the checks use into a cache
+	tools/ensure $(TOOLS)
+
+.PHONY: clean-cache
+clean-cache: ## Remove the cache of tools and oracles
+	rm -rf $(CACHE)
