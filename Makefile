@@ -43,6 +43,36 @@ deny:
 	@command -v cargo-deny >/dev/null || { echo "cargo-deny is not installed: run 'make tools'" >&2; exit 1; }
 	$(CARGO) deny --offline check bans licenses sources
 
+##@ Check against the real things (needs Go and a nightly Rust; the first run builds them into a cache)
+.PHONY: test-slow
+test-slow: oracle-helm oracle-kubernetes fuzz ## Compare with Helm and Kubernetes, and fuzz
+
+.PHONY: oracle-helm
+oracle-helm: ## Compare the chart engine with Helm: generated cases, then the same commands
+	oracles/helm/build oracle helm >/dev/null
+	$(CARGO) run --quiet --release --package steersman-oracles
+	$(CARGO) test --quiet --release --package steersman-cli --test helm -- --ignored --nocapture
+
+.PHONY: oracle-kubernetes
+oracle-kubernetes: ## Compare patches with Kubernetes' libraries, and the API server with the real one
+	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
+	$(CARGO) test --quiet --release --package steersman-patch --test oracle -- --ignored --nocapture --test-threads 1
+	$(CARGO) run --quiet --release --package steersman-k8s-oracle
+
+.PHONY: fuzz
+fuzz: ## Feed hostile input for a minute each
+	fuzz/run 60
+
+##@ Measure
+.PHONY: bench
+bench: bench-chart ## Run every measurement
+
+.PHONY: bench-chart
+bench-chart: ## Render charts beside helm, and load them in the library
+	oracles/helm/build helm >/dev/null
+	$(CARGO) build --quiet --release --package steersman-cli
+	$(CARGO) run --quiet --release --package steersman-bench-chart
+
 ##@ Set up
 .PHONY: tools
 tools: ## Install the tools that the checks use into a cache
