@@ -3,7 +3,7 @@
 use crate::exec::Rv;
 use crate::func::CallError;
 use crate::str::Str;
-use crate::value::{Kind, List, UintType, Value};
+use crate::value::{Kind, List, Object, UintType, Value};
 
 /// An integer that is a good index up to `limit`, which is included.
 fn position(index: &Rv, limit: usize) -> Result<usize, CallError> {
@@ -37,6 +37,9 @@ pub(super) fn index(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
         let held = item.value.underlying();
         item = match held.as_ref() {
             Value::Nil => return Err(CallError::new("index of nil pointer")),
+            Value::Object(object) if is_nil_pointer(object.as_ref()) => {
+                return Err(CallError::new("index of nil pointer"));
+            }
             Value::List(list) => match list.get(position(&index, list.len())?) {
                 Some(value) => Rv::element(value.clone(), list.ty().elem),
                 None => return Err(CallError::new("reflect: slice index out of range")),
@@ -71,6 +74,10 @@ fn byte_at(bytes: &Str, index: &Rv, out_of_range: &str) -> Result<Rv, CallError>
     }
 }
 
+fn is_nil_pointer(object: &dyn Object) -> bool {
+    object.kind() == Kind::Ptr && !object.truth()
+}
+
 /// The type that a pointer points to, or else the type.
 fn pointee(value: &Value) -> &str {
     let name = value.type_str();
@@ -82,6 +89,9 @@ pub(super) fn slice(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
     let held = item.value.underlying();
     let len = match held.as_ref() {
         Value::Nil => return Err(CallError::new("slice of untyped nil")),
+        Value::Object(object) if is_nil_pointer(object.as_ref()) => {
+            return Err(CallError::new("slice of nil pointer"));
+        }
         _ if indexes.len() > 3 => {
             return Err(CallError::new(format!("too many slice indexes: {}", indexes.len())));
         }
@@ -118,6 +128,9 @@ pub(super) fn length(item: &Rv) -> Result<Value, CallError> {
     let held = item.value.underlying();
     let len = match held.as_ref() {
         Value::Nil if item.is_interface() => return Err(CallError::new("len of nil pointer")),
+        Value::Object(object) if is_nil_pointer(object.as_ref()) => {
+            return Err(CallError::new("len of nil pointer"));
+        }
         Value::Nil => return Err(CallError::new("reflect: call of reflect.Value.Type on zero Value")),
         Value::String(text) | Value::Bytes(text) => text.len(),
         Value::List(list) => list.len(),

@@ -221,6 +221,11 @@ impl<'a, H> State<'a, H> {
                     }
                     return Ok(Rv::result(value));
                 }
+                if object.fields().is_some_and(|fields| fields.iter().any(|(field, _)| *field == name)) {
+                    let what =
+                        format_args!("{name} is an unexported field of struct type {}", receiver.type_name());
+                    return Err(self.fail(what));
+                }
                 if let Some(map @ Value::Map(_)) = object.underlying() {
                     let receiver = Rv { value: map, seen: receiver.seen };
                     return self.field(dot, &receiver, expr, name, args, last);

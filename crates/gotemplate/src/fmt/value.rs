@@ -158,7 +158,7 @@ impl Printer<'_> {
             return self.held(&underlying, value, verb, depth);
         }
         let pointer = object.kind() == Kind::Ptr;
-        if pointer && depth > 0 {
+        if pointer && (depth > 0 || !object.truth()) {
             return self.pointer(value, verb);
         }
         if pointer && !self.indirect {
@@ -278,6 +278,7 @@ impl Printer<'_> {
             Value::List(list) => list.address(),
             Value::Map(map) => map.address(),
             Value::Bytes(bytes) => bytes.as_bytes().as_ptr().addr(),
+            Value::Object(object) if object.kind() == Kind::Ptr && !object.truth() => 0,
             Value::Object(object)
                 if matches!(object.kind(), Kind::Ptr | Kind::Func | Kind::Map | Kind::Slice) =>
             {
@@ -291,9 +292,14 @@ impl Printer<'_> {
                 self.text("(");
                 self.text(value.type_str());
                 self.text(")(");
-                self.address(bits, true);
+                if bits == 0 {
+                    self.text("nil");
+                } else {
+                    self.address(bits, true);
+                }
                 self.text(")");
             }
+            'v' if bits == 0 => self.layout.pad(self.out, b"<nil>"),
             'v' | 'p' => self.address(bits, !self.layout.sharp),
             'b' | 'o' | 'd' | 'x' | 'X' => {
                 self.layout.integer(self.out, Integer { negative: false, magnitude: bits, bits }, verb);
