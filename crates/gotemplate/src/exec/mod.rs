@@ -5,7 +5,7 @@ mod call;
 mod eval;
 mod run;
 
-use crate::ast::{Branch, ListId, Node, Stmt, Template, TemplateCall, Unit};
+use crate::ast::{Branch, Cmd, ExprKind, ListId, Node, Pipe, Stmt, Template, TemplateCall, Unit};
 use crate::fmt;
 use crate::func::Type;
 use crate::set::{ExecError, Frame, MissingKey, Set};
@@ -159,6 +159,8 @@ impl<'a, H> State<'a, H> {
     }
 
     /// An error at the present node.
+    #[cold]
+    #[inline(never)]
     fn fail(&self, what: impl std::fmt::Display) -> Box<ExecError> {
         let frame = self.frame();
         let Frame { file, line, column, context, .. } = &frame;
@@ -218,10 +220,12 @@ impl<'a, H> State<'a, H> {
                 }
                 Stmt::Action(pipe) => {
                     let pipe = self.unit.pipe(*pipe);
-                    let value = self.pipeline(dot, pipe)?;
-                    if pipe.decls.is_empty() {
-                        self.node = Some(Node::Pipe(pipe));
-                        self.print(&value)?;
+                    if !self.print_field(dot, pipe)? {
+                        let value = self.pipeline(dot, pipe)?;
+                        if pipe.decls.is_empty() {
+                            self.node = Some(Node::Pipe(pipe));
+                            self.print(&value)?;
+                        }
                     }
                     Flow::Next
                 }
@@ -250,6 +254,34 @@ impl<'a, H> State<'a, H> {
     fn write(&mut self, text: &[u8]) -> Result<()> {
         self.out.extend_from_slice(text);
         self.run.check_output(self.out.len()).map_err(|what| self.fail(what))
+    }
+
+    /// Prints `{{ .x }}` without copying it, if that is a string in a map: the commonest action by far.
+    /// False if it is anything else, and then nothing was done.
+    fn print_field(&mut self, dot: &Rv, pipe: &'a Pipe) -> Result<bool> {
+        let ([], [Cmd { args, .. }]) = (&*pipe.decls, &*pipe.cmds) else { return Ok(false) };
+        let [arg] = &**args else { return Ok(false) };
+        let (receiver, name) = match &self.unit.expr(*arg).kind {
+            ExprKind::Field(names) => match &**names {
+                [name] => (Some(dot), name),
+                _ => return Ok(false),
+            },
+            ExprKind::Variable { slots, fields, .. } => match (&**slots, &**fields) {
+                ([slot], [name]) => (self.vars.get(self.base + slot).and_then(Option::as_ref), name),
+                _ => return Ok(false),
+            },
+            _ => return Ok(false),
+        };
+        let Some(Value::Map(map)) = receiver.map(|receiver| &receiver.value) else { return Ok(false) };
+        if !map.ty().methods.is_empty() {
+            return Ok(false);
+        }
+        let entries = map.borrow();
+        let Some(Value::String(text)) = entries.get(name.as_bytes()) else { return Ok(false) };
+        self.out.extend_from_slice(text);
+        drop(entries);
+        self.run.check_output(self.out.len()).map_err(|what| self.fail(what))?;
+        Ok(true)
     }
 
     fn print(&mut self, value: &Rv) -> Result<()> {

@@ -24,6 +24,17 @@ impl Default for Limits {
     }
 }
 
+/// Which limit was met.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum Exceeded {
+    #[error("exceeded maximum number of steps ({0})")]
+    Steps(u64),
+    #[error("exceeded maximum output size ({0} bytes)")]
+    Output(usize),
+    #[error("exceeded maximum template depth ({0})")]
+    Depth(usize),
+}
+
 /// How much of its [`Limits`] an execution has used. Atomic only so that sets can be shared; one thread uses it.
 pub(crate) struct Run {
     limits: Limits,
@@ -37,14 +48,12 @@ impl Run {
         Self { limits, steps: AtomicU64::new(0), depth: AtomicUsize::new(0), executions: AtomicUsize::new(0) }
     }
 
-    pub(super) fn step(&self) -> Result<(), String> {
+    #[inline]
+    pub(super) fn step(&self) -> Result<(), Exceeded> {
         // Not one atomic addition: that would cost a lock, and an occasional lost step would not matter.
         let steps = self.steps.load(Ordering::Relaxed) + 1;
         self.steps.store(steps, Ordering::Relaxed);
-        if steps > self.limits.steps {
-            return Err(format!("exceeded maximum number of steps ({})", self.limits.steps));
-        }
-        Ok(())
+        if steps > self.limits.steps { Err(Exceeded::Steps(self.limits.steps)) } else { Ok(()) }
     }
 
     /// How much may be printed at once.
@@ -52,14 +61,12 @@ impl Run {
         self.limits.output
     }
 
-    pub(super) fn check_output(&self, len: usize) -> Result<(), String> {
-        if len > self.limits.output {
-            return Err(format!("exceeded maximum output size ({} bytes)", self.limits.output));
-        }
-        Ok(())
+    #[inline]
+    pub(super) fn check_output(&self, len: usize) -> Result<(), Exceeded> {
+        if len > self.limits.output { Err(Exceeded::Output(self.limits.output)) } else { Ok(()) }
     }
 
-    pub(super) fn check_depth(&self) -> Result<(), String> {
+    pub(super) fn check_depth(&self) -> Result<(), Exceeded> {
         too_deep(&self.depth, self.limits.depth)
     }
 
@@ -74,7 +81,7 @@ impl Run {
     }
 
     /// Notes that an execution starts.
-    pub(super) fn start(&self) -> Result<(), String> {
+    pub(super) fn start(&self) -> Result<(), Exceeded> {
         self.check_depth()?;
         too_deep(&self.executions, self.limits.executions)?;
         self.enter();
@@ -89,11 +96,8 @@ impl Run {
     }
 }
 
-fn too_deep(counter: &AtomicUsize, limit: usize) -> Result<(), String> {
-    if counter.load(Ordering::Relaxed) > limit {
-        return Err(format!("exceeded maximum template depth ({limit})"));
-    }
-    Ok(())
+fn too_deep(counter: &AtomicUsize, limit: usize) -> Result<(), Exceeded> {
+    if counter.load(Ordering::Relaxed) > limit { Err(Exceeded::Depth(limit)) } else { Ok(()) }
 }
 
 fn add(counter: &AtomicUsize, change: isize) {
