@@ -8,7 +8,7 @@
 
 pub mod compare;
 pub mod corpus;
-
+pub mod generate;
 pub mod mask;
 pub mod recording;
 pub mod run;

@@ -128,6 +128,9 @@ impl Mask {
         if text.contains("hash=") {
             text = OPENAPI_HASH.replace_all(&text, "hash=<hash>").into_owned();
         }
+        if text.contains("errors:\n  ") {
+            text = sort_errors(&text);
+        }
         if text.contains("in record (") {
             text = RECORD.replace_all(&text, "in record (<version>)").into_owned();
         }
@@ -285,6 +288,14 @@ fn settle_causes(body: &mut Value) {
         message.truncate(start);
         message.push_str("is invalid: <causes>");
     }
+}
+
+/// Sorts the lines of a list of typing errors, which come in the order of a hash table too.
+fn sort_errors(text: &str) -> String {
+    let Some((head, list)) = text.split_once("errors:\n") else { return text.to_owned() };
+    let mut lines: Vec<&str> = list.lines().collect();
+    lines.sort_unstable();
+    format!("{head}errors:\n{}", lines.join("\n"))
 }
 
 /// Takes away what no client acts upon: what columns are about, and a digest of storage versions.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::run::Answer;
 
 /// Raised when masking changes, which makes older answers useless.
-const FORMAT: u32 = 11;
+const FORMAT: u32 = 12;
 
 #[derive(Serialize, Deserialize)]
 struct Line {

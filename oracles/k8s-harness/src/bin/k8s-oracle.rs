@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use clap::Parser;
 use steersman_k8s_oracle::compare::Known;
 use steersman_k8s_oracle::corpus::{self, Case};
+use steersman_k8s_oracle::generate::{self, Schemas};
 use steersman_k8s_oracle::recording::cache_folder;
 use steersman_k8s_oracle::suite;
 use steersman_k8s_oracle::target::Target;
@@ -40,6 +41,15 @@ struct Options {
     /// Where the differences are written.
     #[arg(long, default_value = "differences.txt")]
     out: PathBuf,
+    /// How many cases to generate beside the written ones.
+    #[arg(long, default_value_t = 0)]
+    generated: usize,
+    /// What they are generated from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Leave the written cases out.
+    #[arg(long)]
+    only_generated: bool,
     /// Print the cases and leave.
     #[arg(long)]
     list: bool,
@@ -64,7 +74,11 @@ async fn main() -> ExitCode {
 
 async fn run(options: Options) -> Result<bool, Failure> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut cases = corpus::load(&home.join("corpus"))?;
+    let mut cases = if options.only_generated { Vec::new() } else { corpus::load(&home.join("corpus"))? };
+    if options.generated > 0 {
+        let schemas = Schemas::load(&generate::schema_file())?;
+        cases.extend(generate::cases(&schemas, options.seed, options.generated));
+    }
     let chosen = |case: &Case| {
         (options.features.is_empty() || options.features.iter().any(|feature| case.feature.contains(feature)))
             && options.case.as_ref().is_none_or(|name| case.name.contains(name))

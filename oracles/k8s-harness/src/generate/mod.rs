@@ -1,0 +1,75 @@
+//! Cases made from a seed: the same seed, area and number always give the same case.
+
+mod applies;
+mod custom;
+mod kinds;
+mod lists;
+mod objects;
+mod patches;
+mod random;
+mod rules;
+mod schemas;
+
+use std::path::PathBuf;
+
+pub use self::schemas::{SchemaError, Schemas};
+use crate::corpus::{Case, Step};
+use random::Random;
+
+/// What can be generated, with its share of a thousand cases.
+///
+/// Cases that make a definition take the real server a second each, so there are fewer of them.
+const AREAS: [(&str, usize, Maker); 8] = [
+    ("generated-objects", 330, objects::case),
+    ("generated-patches", 280, patches::case),
+    ("generated-applies", 220, applies::case),
+    ("generated-lists", 60, lists::case),
+    ("generated-definitions", 50, custom::definition),
+    ("generated-rules", 40, rules::definition),
+    ("generated-custom", 12, custom::case),
+    ("generated-ruled", 8, rules::case),
+];
+
+type Maker = fn(&Schemas, &mut Random) -> Vec<Step>;
+
+/// Makes about `count` cases, spread over all areas.
+#[must_use]
+pub fn cases(schemas: &Schemas, seed: u64, count: usize) -> Vec<Case> {
+    let mut all = Vec::with_capacity(count);
+    for (area, share, make) in AREAS {
+        for number in 0..(count * share).div_ceil(1000) {
+            let mut random = Random::new(seed, area, number);
+            all.push(Case {
+                feature: area.to_owned(),
+                name: format!("seed {seed} number {number}"),
+                steps: make(schemas, &mut random),
+            });
+        }
+    }
+    all
+}
+
+/// Where the built-in schemas are: `kubernetes/openapi-schemas.json` below the shared data, which stands beside the
+/// checkout or where `STEERSMAN_SHARED` says.
+#[must_use]
+pub fn schema_file() -> PathBuf {
+    let shared = std::env::var_os("STEERSMAN_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    shared.join("kubernetes/openapi-schemas.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_cases() {
+        let Ok(schemas) = Schemas::load(&schema_file()) else {
+            eprintln!("SKIPPED: {} is absent", schema_file().display());
+            return;
+        };
+        let keys = |seed| cases(&schemas, seed, 200).iter().map(Case::key).collect::<Vec<_>>();
+        assert_eq!(keys(1), keys(1));
+        assert_ne!(keys(1), keys(2));
+    }
+}

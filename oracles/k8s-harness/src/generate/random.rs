@@ -1,0 +1,50 @@
+//! Choices from a seed.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// A source of choices that repeats.
+pub(crate) struct Random(fastrand::Rng);
+
+const WORDS: [&str; 12] =
+    ["app", "web", "db", "blue", "alpha", "x", "tier-1", "front", "cache", "v2", "zone-a", "main"];
+
+impl Random {
+    /// The source for one case.
+    pub(crate) fn new(seed: u64, area: &str, number: usize) -> Self {
+        let digest = Sha256::digest(format!("{seed} {area} {number}"));
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&digest[..8]);
+        Self(fastrand::Rng::with_seed(u64::from_le_bytes(bytes)))
+    }
+
+    /// True this many times out of a hundred.
+    pub(crate) fn percent(&mut self, chance: usize) -> bool {
+        self.0.usize(..100) < chance
+    }
+
+    /// A number below a bound that is not zero.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0.usize(..bound.max(1))
+    }
+
+    /// A number from a range, ends included.
+    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
+        self.0.i64(from..=to)
+    }
+
+    /// One of several.
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+
+    /// One of several texts.
+    pub(crate) fn text(&mut self, items: &[&str]) -> Value {
+        Value::from(*self.pick(items))
+    }
+
+    /// A plain word.
+    pub(crate) fn word(&mut self) -> &'static str {
+        WORDS[self.below(WORDS.len())]
+    }
+}
