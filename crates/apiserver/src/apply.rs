@@ -71,10 +71,30 @@ impl apply::Resource for Described<'_> {
 
 /// Records in `object` that the caller changed `old` into it, by any way but apply. Both are in the version of the request.
 pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
+    // A Scale of a custom resource leaves the record as it is.
+    if call.subresource_name() == "scale" && call.resource.custom {
+        return;
+    }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
     let nothing = empty(call);
     apply::update(&Described::new(call), old.unwrap_or(&nothing), object, request);
+    if call.subresource_name() == "scale" {
+        forget_scale_times(object);
+    }
+}
+
+/// Changes by way of a Scale carry no time and come first, since the real server makes these entries up from the Scale.
+fn forget_scale_times(object: &mut Value) {
+    let Some(entries) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else {
+        return;
+    };
+    for entry in entries.iter_mut().filter(|e| e["subresource"] == "scale") {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    entries.sort_by_key(|e| (e["operation"] != "Apply", e.get("time").is_some()));
 }
 
 /// What becomes of `current` when the caller applies `intent` to it. Both are in the version of the request.
@@ -86,9 +106,15 @@ pub(crate) fn apply(call: &Call, current: Option<&Value>, intent: &Value) -> Api
     apply::apply(&Described::new(call), current.unwrap_or(&nothing), intent, request, force).map_err(refuse)
 }
 
-/// The object without content.
+/// The object without content: what a typed encoder writes of it.
 fn empty(call: &Call) -> Value {
-    json!({"apiVersion": call.resource.api_version(), "kind": call.resource.kind})
+    let mut nothing = json!({"apiVersion": call.resource.api_version(), "kind": call.resource.kind});
+    if call.resource.strategy.typed()
+        && let Some(schema) = call.resource.strategy.schema(&call.resource.version)
+    {
+        schema.encode(&mut nothing);
+    }
+    nothing
 }
 
 fn refuse(error: ApplyError) -> ApiError {

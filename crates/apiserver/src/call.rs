@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::{
     admission::{AdmissionRequest, Operation},
     auth::User,
-    catalog::Resource,
+    catalog::{Resource, api_version, split_api_version},
     environment::EnvironmentExt as _,
+    fields::FieldError,
     http::{FieldValidation, Include, Options, Output},
     server::Core,
     status::{ApiError, ApiResult},
@@ -30,6 +31,10 @@ pub(crate) struct Call {
     pub(crate) user_agent: String,
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
+    /// What a decoder found odd about the body's fields, to be judged once its kind is known.
+    pub(crate) complaints: Vec<String>,
+    /// Whether the body holds options instead of an object.
+    pub(crate) reads_options: bool,
     /// Warnings for the client, sent as headers.
     pub(crate) warnings: Vec<String>,
     /// The request's options as an object, for admission.
@@ -51,6 +56,8 @@ impl Call {
             user_agent: "kube-apiserver".into(),
             dry_run: false,
             field_validation: FieldValidation::Ignore,
+            complaints: Vec::new(),
+            reads_options: false,
             warnings: Vec::new(),
             options_object: Value::Null,
         }
@@ -113,7 +120,7 @@ impl Call {
             "None" => Ok(Include::None),
             "Object" => Ok(Include::Object),
             other => Err(ApiError::bad_request(format!(
-                "invalid value for includeObject: {}",
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
                 crate::status::quote(other)
             ))),
         }
@@ -156,31 +163,48 @@ impl Call {
         version: &str,
         kind: &str,
     ) -> ApiResult<()> {
-        if !object.is_object() {
-            return Err(ApiError::bad_request("the body is not an object"));
-        }
-        let expected = crate::catalog::api_version(group, version);
+        let expected = api_version(group, version);
         let given_version = crate::object::text(object, &["apiVersion"]).unwrap_or_default().to_owned();
         let given_kind = crate::object::text(object, &["kind"]).unwrap_or_default().to_owned();
-        if self.resource.custom && self.subresource.is_none() && given_kind.is_empty() {
-            let text = object.to_string();
-            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{text}'")));
+        if self.resource.custom && self.subresource.as_deref() != Some("scale") {
+            if given_version != expected {
+                return Err(ApiError::bad_request(format!(
+                    "the API version in the data ({given_version}) does not match the expected API version ({expected})"
+                )));
+            }
+            if given_kind != kind {
+                let error = FieldError::invalid("kind", given_kind.as_str(), format!("must be {kind}"));
+                let name = crate::object::name(object);
+                return Err(ApiError::invalid_kind(group, &given_kind, name, vec![error]));
+            }
         }
-        if !given_version.is_empty() && given_version != expected {
-            return Err(ApiError::bad_request(format!(
-                "the API version in the data ({given_version}) does not match the expected API version ({expected})"
-            )));
-        }
-        if !given_kind.is_empty() && given_kind != kind {
-            return Err(ApiError::bad_request(format!(
-                "{kind} in version {} cannot be handled as a {kind}: the kind in the data is {given_kind}",
-                crate::status::quote(version)
-            )));
+        let same_version = given_version.is_empty() || given_version == expected;
+        let same_kind = given_kind.is_empty() || given_kind == kind;
+        if !same_version || !same_kind {
+            return Err(self.wrong_kind(&expected, kind, &given_version, &given_kind));
         }
         let root = crate::object::ensure(object);
         root.insert("apiVersion".into(), expected.into());
         root.insert("kind".into(), kind.into());
         Ok(())
+    }
+
+    fn wrong_kind(&self, expected: &str, kind: &str, given_version: &str, given_kind: &str) -> ApiError {
+        let given_version = if given_version.is_empty() { expected } else { given_version };
+        let given_kind = if given_kind.is_empty() { kind } else { given_kind };
+        let ((given_group, version), (group, _)) =
+            (split_api_version(given_version), split_api_version(expected));
+        let known = self.core.catalog().find_kind(given_group, version, given_kind).is_some();
+        if self.resource.custom || (known && given_group == group && given_kind == kind) {
+            return ApiError::bad_request(format!(
+                "the API version in the data ({given_version}) does not match the expected API version ({expected})"
+            ));
+        }
+        let why = wrong_conversion(known, given_version, given_kind, group, kind);
+        ApiError::bad_request(format!(
+            "{given_kind} in version {} cannot be handled as a {kind}: {why}",
+            crate::status::quote(version)
+        ))
     }
 
     /// The options object of a write.
@@ -197,4 +221,22 @@ impl Call {
         }
         options
     }
+}
+
+/// Why a decoder can't read one kind as another.
+pub(crate) fn wrong_conversion(
+    known: bool,
+    given_version: &str,
+    given_kind: &str,
+    group: &str,
+    kind: &str,
+) -> String {
+    if known {
+        let package = group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core");
+        let (_, version) = split_api_version(given_version);
+        return format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion");
+    }
+    format!(
+        "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+    )
 }

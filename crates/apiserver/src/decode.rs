@@ -21,6 +21,23 @@ pub(crate) fn object(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Va
         None => (call.resource.group.clone(), call.resource.version.clone(), call.resource.kind.clone()),
     };
     let mut value = plain(call, media, body)?;
+    if !value.is_object() {
+        let kind = match &value {
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            _ => "bool",
+        };
+        let why = format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        );
+        return Err(unrecognized(call, body, &why));
+    }
+    let nameless = call.resource.custom && object::text(&value, &["kind"]).unwrap_or_default().is_empty();
+    if nameless && call.subresource.as_deref() != Some("scale") {
+        let text = String::from_utf8_lossy(body);
+        return Err(unrecognized(call, body, &format!("Object 'Kind' is missing in '{text}'")));
+    }
     call.check_kind(&mut value, &group, &version, &kind)?;
     if kind == call.resource.kind {
         check_fields(call, &mut value)?;
@@ -47,22 +64,56 @@ fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
     if call.field_validation == FieldValidation::Ignore {
         return serde_json::from_slice(body).map_err(|e| malformed(call, body, &e));
     }
-    let (value, duplicates) = schema::duplicates::parse(body).map_err(|e| malformed(call, body, &e))?;
-    complain(call, duplicates)?;
+    // Typed decoders find unknown and repeated fields in one go, in the order of the document.
+    let whole = call.subresource.as_deref().is_none_or(|s| s == "status");
+    let schema = call
+        .resource
+        .strategy
+        .schema(&call.resource.version)
+        .filter(|_| call.resource.strategy.typed() && whole && !call.reads_options);
+    let (value, complaints) =
+        schema::duplicates::parse(body, schema.as_deref()).map_err(|e| malformed(call, body, &e))?;
+    call.complaints = complaints;
     Ok(value)
 }
 
-fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
-    let _ = body;
-    if call.resource.custom {
-        return ApiError::bad_request(format!("error decoding patch: {error}"));
+/// The words of Go's decoder for bytes that are not JSON.
+pub(crate) fn syntax(body: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() || body.is_empty() {
+        return "unexpected end of JSON input".into();
     }
+    let line = body.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let found = line.get(error.column().saturating_sub(1)).copied().unwrap_or(b' ');
+    format!("invalid character '{}' looking for beginning of value", char::from(found))
+}
+
+fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
+    let why = syntax(body, error);
+    unrecognized(call, body, &format!("couldn't get version/kind; json parse error: {why}"))
+}
+
+fn unrecognized(call: &Call, body: &[u8], why: &str) -> ApiError {
+    let summary = match body {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => {
+            let text = String::from_utf8_lossy(body);
+            if text.len() > 70 {
+                format!("{} ...", text.chars().take(70).collect::<String>())
+            } else {
+                text.into_owned()
+            }
+        }
+        bytes => bytes.iter().take(64).map(|b| format!("{b:02x}")).collect(),
+    };
     ApiError::bad_request(format!(
-        "{} in version {} cannot be handled as a {}: {error}",
-        call.resource.kind,
-        crate::status::quote(&call.resource.version),
+        "the object provided is unrecognized (must be of type {}): {why} ({summary})",
         call.resource.kind
     ))
+}
+
+/// What a name that is nowhere to be found is called.
+pub(crate) fn no_name(url: &str) -> String {
+    format!("the name of the object ({url} based on URL) was undeterminable: name must be provided")
 }
 
 /// Refuses, reports or drops what the schema does not know, as the client wishes.
@@ -78,8 +129,9 @@ pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> 
             ))
         })?;
     }
-    let unknown = schema.prune(value);
-    complain(call, unknown)
+    let mut complaints = std::mem::take(&mut call.complaints);
+    complaints.extend(schema.prune(value));
+    complain(call, complaints)
 }
 
 /// Turns complaints about fields into an error, warnings, or nothing.
@@ -94,14 +146,10 @@ pub(crate) fn complain(call: &mut Call, complaints: Vec<String>) -> ApiResult<()
             let list: Vec<&str> = complaints.iter().map(String::as_str).collect();
             let kind = &call.resource.kind;
             let joined = list.join(", ");
-            return Err(ApiError::bad_request(if call.resource.custom {
-                format!("strict decoding error: {joined}")
-            } else {
-                format!(
-                    "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {joined}",
-                    crate::status::quote(&call.resource.version)
-                )
-            }));
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {joined}",
+                crate::status::quote(&call.resource.version)
+            )));
         }
     }
     Ok(())

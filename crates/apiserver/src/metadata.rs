@@ -132,13 +132,14 @@ const PLAIN_FINALIZERS: [&str; 4] = ["kubernetes", "orphan", "foregroundDeletion
 
 fn finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     let list = object::finalizers(object);
-    for name in &list {
+    for (index, name) in list.iter().enumerate() {
+        let field = format!("metadata.finalizers[{index}]");
         for complaint in names::qualified(name) {
             errors.push(FieldError::invalid("metadata.finalizers", *name, complaint));
         }
         if !name.contains('/') && !PLAIN_FINALIZERS.contains(name) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid("metadata.finalizers", *name, detail));
+            errors.push(FieldError::invalid(field, *name, detail));
         }
     }
     if list.contains(&"orphan") && list.contains(&"foregroundDeletion") {

@@ -41,6 +41,7 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
     mutate(call, Operation::Create, &mut object, None).await?;
     let object = finish_create(call, object)?;
     let result = async {
+        crate::crd::check_not_terminating(&call.core, &call.resource, &call.name)?;
         admission::check_namespace(&call.core, &call.resource, call.scope(), &call.name)?;
         validate(call, Operation::Create, &object, None).await?;
         commit_create(call, &object)
@@ -69,7 +70,7 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
     root.insert("kind".into(), call.resource.kind.as_str().into());
     match_namespace(call, object)?;
     if !object::meta_text(object, "resourceVersion").is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
     }
     let environment = Arc::clone(&call.core.environment);
     let metadata = object::metadata(object);
@@ -94,6 +95,7 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
     }
     call.name = name;
     call.resource.strategy.default(&call.resource.version, object);
+    encode_served(call, object);
     Ok(())
 }
 
@@ -144,6 +146,15 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
             Err(error)
         }
         Err(_) => Err(ApiError::already_exists(&call.resource, object::name(object))),
+    }
+}
+
+/// Writes an object out as a typed encoder would, in the version of the request.
+fn encode_served(call: &Call, object: &mut Value) {
+    if call.resource.strategy.typed()
+        && let Some(schema) = call.resource.strategy.schema(&call.resource.version)
+    {
+        schema.encode(object);
     }
 }
 
@@ -252,11 +263,7 @@ pub(crate) async fn update(
             }
             let object = change(call, None)?;
             if !object::uid(&object).is_empty() {
-                let why = format!(
-                    "Precondition failed: UID in precondition: {}, UID in object meta: ",
-                    object::uid(&object)
-                );
-                return Err(ApiError::conflict(&call.resource, &call.name, &why));
+                return Err(wrong_uid(call, object::uid(&object), ""));
             }
             match create_by(call, object, mode).await {
                 // Somebody was quicker; the next attempt updates what they made.
@@ -269,7 +276,9 @@ pub(crate) async fn update(
         let mut object = change(call, Some(&served))?;
         check_preconditions(call, mode, &object, &entry, &stored)?;
         match_namespace(call, &mut object)?;
+        object::metadata(&mut object).insert("resourceVersion".into(), entry.revision().to_string().into());
         call.resource.strategy.default(&call.resource.version, &mut object);
+        encode_served(call, &mut object);
         if mode != Mode::Apply {
             apply::track(call, Some(&served), &mut object);
         }
@@ -296,11 +305,7 @@ fn check_preconditions(
 ) -> ApiResult<()> {
     let uid = object::uid(object);
     if !uid.is_empty() && uid != object::uid(stored) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            object::uid(stored)
-        );
-        return Err(ApiError::conflict(&call.resource, &call.name, &why));
+        return Err(wrong_uid(call, uid, object::uid(stored)));
     }
     let version = object::meta_text(object, "resourceVersion");
     if version.is_empty() || version == "0" {
@@ -315,17 +320,29 @@ fn check_preconditions(
     match version.parse::<u64>() {
         Ok(v) if v == entry.revision() => Ok(()),
         Ok(_) => Err(ApiError::modified(&call.resource, &call.name)),
-        Err(_) => Err(ApiError::invalid_kind(
-            &call.resource.group,
-            &call.resource.kind,
-            &call.name,
-            vec![FieldError::invalid(
-                "metadata.resourceVersion",
-                version,
-                format!("strconv.ParseUint: parsing {}: invalid syntax", crate::status::quote(version)),
-            )],
-        )),
+        Err(_) => Err(ApiError::unforeseen(format!(
+            "strconv.ParseUint: parsing {}: invalid syntax",
+            crate::status::quote(version)
+        ))),
     }
+}
+
+/// The words of a refusal by the storage, which names its own keys.
+fn wrong_uid(call: &Call, given: &str, actual: &str) -> ApiError {
+    let plural = call.resource.plural.as_str();
+    let folder = match (call.resource.custom, plural) {
+        (true, _) => format!("{}/{plural}", call.resource.group),
+        (false, "services") => "services/specs".into(),
+        (false, "endpoints") => "services/endpoints".into(),
+        (false, "nodes") => "minions".into(),
+        (false, "ingresses") => "ingress".into(),
+        (false, plural) => plural.into(),
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{folder}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {actual}",
+        call.key()
+    );
+    ApiError::conflict(&call.resource, &call.name, &why)
 }
 
 fn prepare_update(call: &Call, object: &mut Value, stored: &Value) -> ApiResult<()> {
@@ -357,7 +374,10 @@ fn prepare_update(call: &Call, object: &mut Value, stored: &Value) -> ApiResult<
     }
     let mut errors =
         metadata::validate(object, crate::names::NameRule::PathSegment, call.resource.namespaced);
-    errors.extend(metadata::validate_update(object, stored));
+    // Asked twice in the real server: for all kinds, and again by each kind.
+    let changes = metadata::validate_update(object, stored);
+    errors.extend(changes.clone());
+    errors.extend(changes);
     errors.extend(strategy.validate_update(call.hook(), object, stored));
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.resource, &call.name, errors));

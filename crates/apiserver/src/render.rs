@@ -13,6 +13,15 @@ pub(crate) struct ListMeta {
 }
 
 impl ListMeta {
+    /// The metadata of a plain list; custom resources write the token even if there is none.
+    pub(crate) fn of_list(&self, custom: bool) -> Value {
+        let mut value = self.to_value();
+        if custom && self.continue_token.is_empty() {
+            value["continue"] = "".into();
+        }
+        value
+    }
+
     pub(crate) fn to_value(&self) -> Value {
         let mut out = Map::new();
         if self.revision > 0 {
@@ -42,7 +51,7 @@ pub(crate) fn list(call: &Call, mut items: Vec<Value>, meta: &ListMeta) -> Value
     json!({
         "kind": call.resource.list_kind,
         "apiVersion": call.resource.api_version(),
-        "metadata": meta.to_value(),
+        "metadata": meta.of_list(call.resource.custom),
         "items": items,
     })
 }
@@ -94,7 +103,7 @@ pub(crate) fn rows(
             let cells = resource.strategy.cells(core, &resource.version, item);
             let mut row = json!({"cells": cells});
             match include {
-                Include::None => {}
+                Include::None => row["object"] = Value::Null,
                 Include::Metadata => row["object"] = partial(item),
                 Include::Object => row["object"] = item.clone(),
             }

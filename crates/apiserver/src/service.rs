@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::{
     auth::{self, Attributes, Decision, User},
     call::Call,
+    catalog::Catalog,
     handlers,
     http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
     server::Core,
@@ -153,26 +154,40 @@ where
         },
     )?;
     let catalog = core.catalog();
+    let nowhere = || {
+        // Built-in groups answer for everything below them; other paths lead nowhere at all.
+        if Catalog::is_builtin_group(&target.group) { error_response(&unknown()) } else { not_found() }
+    };
     let Some(found) = catalog.find(&target.group, &target.version, &target.plural) else {
-        return Ok(not_found());
+        return Ok(nowhere());
     };
     let found = Arc::clone(found);
     // A namespaced path of a resource without namespaces leads nowhere, and the other way round.
     if !target.namespace.is_empty() && !found.namespaced && found.plural != "namespaces" {
-        return Ok(not_found());
+        return Ok(nowhere());
     }
     if found.namespaced && target.namespace.is_empty() && !target.name.is_empty() {
-        return Ok(not_found());
+        return Ok(nowhere());
     }
     let verbs = match target.subresource.as_str() {
         "" => &found.verbs,
         name => match found.subresource(name) {
             Some(sub) => &sub.verbs,
-            None => return Ok(not_found()),
+            // Custom resources look for the object before they look for the part.
+            None if found.custom => return Err(ApiError::not_found(&found, &target.name)),
+            None => return Ok(nowhere()),
         },
     };
-    if !verbs.iter().any(|v| v == verb) {
-        return Err(unsupported(&found.group, &found.plural, verb));
+    let collection = target.name.is_empty();
+    let everywhere = found.namespaced && target.namespace.is_empty();
+    let fits = match verb {
+        "create" => (collection || !target.subresource.is_empty()) && !everywhere,
+        "update" | "patch" => !collection,
+        "deletecollection" => !everywhere,
+        _ => true,
+    };
+    if !fits || !verbs.iter().any(|v| v == verb) {
+        return Err(ApiError::method_not_allowed());
     }
     let output = wire::negotiate(&parts.headers)?;
     let user_agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
@@ -185,6 +200,8 @@ where
         user_agent: user_agent.to_owned(),
         dry_run: false,
         field_validation: FieldValidation::default(),
+        complaints: Vec::new(),
+        reads_options: verb.starts_with("delete"),
         warnings: Vec::new(),
         options_object: Value::Null,
         core,
@@ -212,10 +229,7 @@ pub(crate) fn not_found() -> Response<Body> {
     text_response(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-fn unsupported(group: &str, resource: &str, verb: &str) -> ApiError {
-    let action = match verb {
-        "deletecollection" => "delete",
-        other => other,
-    };
-    ApiError::method_not_supported(group, resource, action)
+fn unknown() -> ApiError {
+    let message = "the server could not find the requested resource";
+    ApiError::new(StatusCode::NOT_FOUND, "NotFound", message)
 }

@@ -135,10 +135,15 @@ impl ApiError {
 
     /// 422 for a kind that is not a resource of its own (options of a request, for instance).
     #[must_use]
-    pub fn invalid_kind(group: &str, kind: &str, name: &str, mut errors: Vec<FieldError>) -> Self {
-        let mut seen = std::collections::HashSet::new();
-        errors.retain(|e| seen.insert(e.to_string()));
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: Vec<FieldError>) -> Self {
+        // The message says everything once, the causes as often as it was found.
+        let mut texts: Vec<String> = Vec::new();
+        for error in &errors {
+            let text = error.to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let list = match texts.as_slice() {
             [] => "<nil>".to_owned(),
             [one] => one.clone(),
@@ -186,9 +191,21 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).about(group, resource, "")
     }
 
+    /// 405: the path has no such method.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
     /// 410: the version asked for is no longer remembered.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 500 without a reason: the real server did not foresee this either.
+    pub fn unforeseen(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// 500: a fault on the server's side.
@@ -201,6 +218,12 @@ impl ApiError {
             field: String::new(),
         });
         error
+    }
+
+    /// 415: the patch's media type is unknown.
+    #[must_use]
+    pub fn unsupported_patch_type() -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")
     }
 
     /// 415: the body's media type is unknown.
@@ -216,7 +239,7 @@ impl ApiError {
     /// 406: the client accepts nothing that the server can write.
     #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
-        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", accepted.join(", "));
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
@@ -263,7 +286,9 @@ impl ApiError {
             status["reason"] = self.reason.into();
         }
         // The API leaves details out for errors about nothing in particular.
-        if !details.is_empty() || matches!(self.reason, "NotFound" | "Invalid") {
+        let always = matches!(self.reason, "NotFound" | "Invalid" | "NotAcceptable" | "MethodNotAllowed")
+            || self.message.starts_with("415: ");
+        if !details.is_empty() || always {
             status["details"] = Value::Object(details);
         }
         status

@@ -169,7 +169,13 @@ impl Strategy for Builtin {
         if from == to {
             return Ok(object);
         }
-        Ok(convert::convert(object, split_api_version(from), split_api_version(to), to))
+        let (group, version) = split_api_version(to);
+        let mut object = convert::convert(object, split_api_version(from), (group, version), to);
+        // What is written when empty differs between versions.
+        if let Some(schema) = definition_name(group, version, &self.kind).and_then(schema::definition) {
+            schema.encode(&mut object);
+        }
+        Ok(object)
     }
 
     fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()> {

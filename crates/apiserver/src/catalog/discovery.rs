@@ -108,7 +108,8 @@ fn legacy_resource(resource: &Resource) -> Value {
     if !resource.categories.is_empty() {
         value["categories"] = json!(resource.categories);
     }
-    if resource.verbs.iter().any(|v| v == "list") {
+    // What is made up on the spot is not stored.
+    if resource.verbs.iter().any(|v| v == "list") && resource.plural != "componentstatuses" {
         value["storageVersionHash"] = storage_version_hash(resource).into();
     }
     value
@@ -128,7 +129,7 @@ fn aggregated_version(group: &str, version: &Version) -> Value {
 fn aggregated_resource(group: &str, resource: &Resource) -> Value {
     let mut value = json!({
         "resource": resource.plural,
-        "responseKind": {"group": group, "version": resource.version, "kind": resource.kind},
+        "responseKind": kind_of(resource, group, &resource.version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -146,7 +147,7 @@ fn aggregated_resource(group: &str, resource: &Resource) -> Value {
             .map(|sub| {
                 json!({
                     "subresource": sub.name,
-                    "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+                    "responseKind": kind_of(resource, &sub.group, &sub.version, &sub.kind),
                     "verbs": sub.verbs,
                 })
             })
@@ -155,12 +156,19 @@ fn aggregated_resource(group: &str, resource: &Resource) -> Value {
     value
 }
 
-/// Clients compare these hashes and never look inside; ours only has to differ where the storage version does.
+/// Built-in resources leave out what is the same as where they are found.
+fn kind_of(resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
+    if !resource.custom && (group, version) == (resource.group.as_str(), resource.version.as_str()) {
+        return json!({"group": "", "version": "", "kind": kind});
+    }
+    json!({"group": group, "version": version, "kind": kind})
+}
+
+/// Tells clients when the stored form changes.
 fn storage_version_hash(resource: &Resource) -> String {
     use base64::Engine as _;
-    let text = format!("{}/{}", resource.storage_api_version, resource.kind);
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    base64::engine::general_purpose::STANDARD.encode(hash.to_be_bytes())
+    use sha2::Digest as _;
+    let (group, version) = super::split_api_version(&resource.storage_api_version);
+    let hash = sha2::Sha256::digest(format!("{group}/{version}/{}", resource.kind));
+    base64::engine::general_purpose::STANDARD.encode(hash.get(..8).unwrap_or_default())
 }

@@ -17,6 +17,9 @@ pub(super) fn apply(schema: &Value, value: &mut Value) {
                     (Some(Value::Null), Some(default)) if !nullable => {
                         map.insert(key.clone(), default.clone());
                     }
+                    (Some(Value::Null), None) if !nullable => {
+                        map.remove(key);
+                    }
                     _ => {}
                 }
                 if let Some(child) = map.get_mut(key) {

@@ -32,7 +32,7 @@ impl Rules for DefinitionRules {
         let root = object::ensure(object);
         root.insert(
             "status".into(),
-            json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": [stored]}),
+            json!({"acceptedNames": {"plural": "", "kind": ""}, "storedVersions": [stored]}),
         );
         Ok(())
     }
@@ -150,6 +150,7 @@ pub(crate) fn mark_terminating(object: &mut Value, now: &str) {
         return;
     }
     let metadata = object::metadata(object);
+    metadata.insert("deletionTimestamp".into(), now.into());
     let list = metadata.entry("finalizers").or_insert_with(|| json!([]));
     if let Some(list) = list.as_array_mut()
         && !list.iter().any(|f| f == CLEANUP)
@@ -164,7 +165,6 @@ pub(crate) fn mark_terminating(object: &mut Value, now: &str) {
         "InstanceDeletionPending",
         "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
         now,
-        0,
     );
 }
 

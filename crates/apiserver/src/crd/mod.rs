@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 pub(crate) use definition::{DefinitionRules, mark_terminating};
 
 use crate::{
+    call::Call,
     catalog::{Catalog, Group, Resource, Subresource, Version, api_version},
     environment::EnvironmentExt as _,
     object,
     server::Core,
+    status::{ApiError, ApiResult},
     store::{Draft, Entry},
 };
 
@@ -37,7 +39,7 @@ pub(crate) struct Definitions {
 }
 
 /// Looks at one definition again: its conditions, what it serves, whether its end is near.
-pub(crate) fn reconcile(core: &Core, name: &str) {
+pub(crate) fn reconcile(core: &Arc<Core>, name: &str) {
     if let Some(entry) = core.store.get(RESOURCE, name) {
         let definition = entry.value();
         if object::is_deleting(&definition) {
@@ -50,18 +52,18 @@ pub(crate) fn reconcile(core: &Core, name: &str) {
 }
 
 /// Names the conditions and puts the definition into service.
-fn accept(core: &Core, entry: &Entry, mut definition: Value) {
+fn accept(core: &Arc<Core>, entry: &Entry, mut definition: Value) {
     let now = core.environment.now_string();
     let conflict = name_conflict(core, &definition);
-    let generation = object::generation(&definition);
     let names = definition["spec"]["names"].clone();
+    let old = definition.clone();
     let status = object::child(&mut definition, "status");
     let before = Value::Object(status.clone());
     let (accepted, reason, message) = match &conflict {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
         Some((reason, message)) => ("False", *reason, message.clone()),
     };
-    set_condition(status, "NamesAccepted", accepted, reason, &message, &now, generation);
+    set_condition(status, "NamesAccepted", accepted, reason, &message, &now);
     let established = status
         .get("conditions")
         .and_then(Value::as_array)
@@ -75,24 +77,25 @@ fn accept(core: &Core, entry: &Entry, mut definition: Value) {
             "InitialNamesAccepted",
             "the initial names have been accepted",
             &now,
-            generation,
         );
     } else if !established {
-        set_condition(
-            status,
-            "Established",
-            "False",
-            "NotAccepted",
-            "not all names are accepted",
-            &now,
-            generation,
-        );
+        set_condition(status, "Established", "False", "NotAccepted", "not all names are accepted", &now);
     }
-    if Value::Object(status.clone()) == before {
+    if Value::Object(status.clone()) != before {
+        write_status(core, entry, &old, definition);
+    }
+}
+
+/// Stores what the server says of a definition. A writer who was quicker has the definition looked at again.
+fn write_status(core: &Arc<Core>, entry: &Entry, old: &Value, mut next: Value) {
+    let catalog = core.catalog();
+    let Some(resource) = catalog.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition") else {
         return;
-    }
-    if let Ok(draft) = Draft::new(&definition, Vec::new()) {
-        // A writer who was quicker has the definition looked at again.
+    };
+    let mut call = Call::internal(Arc::clone(core), Arc::clone(resource), "");
+    call.subresource = Some("status".into());
+    crate::apply::track(&call, Some(old), &mut next);
+    if let Ok(draft) = Draft::new(&next, Vec::new()) {
         let _ = core.store.update(RESOURCE, entry.key(), entry.revision(), draft);
     }
 }
@@ -104,7 +107,6 @@ fn set_condition(
     reason: &str,
     message: &str,
     now: &str,
-    _generation: i64,
 ) {
     let list = status.entry("conditions").or_insert_with(|| json!([]));
     if !list.is_array() {
@@ -169,7 +171,7 @@ fn name_conflict(core: &Core, definition: &Value) -> Option<(&'static str, Strin
 }
 
 /// Removes the objects of a definition that is on its way out, and then the definition.
-fn finish(core: &Core, entry: &Entry, definition: &Value) {
+fn finish(core: &Arc<Core>, entry: &Entry, definition: &Value) {
     let storage = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let now = core.environment.now_string();
     for object in core.store.snapshot(&storage, "", None).entries {
@@ -189,6 +191,11 @@ fn finish(core: &Core, entry: &Entry, definition: &Value) {
         }
     }
     if core.store.count(&storage) > 0 {
+        let mut next = definition.clone();
+        let message = "CustomResource deletion is in progress";
+        let status = object::child(&mut next, "status");
+        set_condition(status, "Terminating", "True", "InstanceDeletionInProgress", message, &now);
+        write_status(core, entry, definition, next);
         return;
     }
     let others: Vec<&str> = object::finalizers(definition).into_iter().filter(|f| *f != CLEANUP).collect();
@@ -206,7 +213,7 @@ fn finish(core: &Core, entry: &Entry, definition: &Value) {
 
 /// Learns from a write: definitions are looked at again, and a definition that waits for its objects' end may have
 /// seen the last of them.
-pub(crate) fn after_write(core: &Core, resource: &Resource, object_name: &str) {
+pub(crate) fn after_write(core: &Arc<Core>, resource: &Resource, object_name: &str) {
     if *resource.storage == *RESOURCE {
         reconcile(core, object_name);
         return;
@@ -332,4 +339,15 @@ fn resources(definition: &Value) -> Vec<Arc<Resource>> {
             })
         })
         .collect()
+}
+
+/// Nothing new is made of a definition that is on its way out.
+pub(crate) fn check_not_terminating(core: &Core, resource: &Resource, name: &str) -> ApiResult<()> {
+    let terminating = resource.custom
+        && core.store.get(RESOURCE, &resource.qualified()).is_some_and(|d| object::is_deleting(&d.value()));
+    if terminating {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(&resource.group, &resource.plural, name, why));
+    }
+    Ok(())
 }

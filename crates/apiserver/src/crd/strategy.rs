@@ -109,6 +109,12 @@ fn columns(list: &Value) -> Vec<(Column, Vec<String>)> {
                 c["priority"].as_i64().unwrap_or(0),
             );
             column.description = text(&c["description"]);
+            if column.description.is_empty() {
+                column.description = format!(
+                    "Custom resource definition column (in JSONPath format): {}",
+                    text(&c["jsonPath"])
+                );
+            }
             (column, simple_path(&text(&c["jsonPath"])))
         })
         .collect();

@@ -65,7 +65,7 @@ fn options(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<DeleteOption
             None => errors.push(FieldError::not_supported(
                 "propagationPolicy",
                 policy,
-                &["Background", "Foreground", "Orphan", "nil"],
+                &["Foreground", "Background", "Orphan", "nil"],
             )),
         }
     }
@@ -223,7 +223,8 @@ fn attempt(
         crate::crd::mark_terminating(&mut next, &seconds(now));
     }
     let pending = !object::finalizers(&next).is_empty() || !may_vanish(call, &next);
-    if graceful.is_none() && pending {
+    let by_timestamp_alone = matches!(&*call.resource.storage, "namespaces" | crate::crd::RESOURCE);
+    if graceful.is_none() && pending && !by_timestamp_alone {
         mark(&mut next, now, 0);
     }
     let stays = pending || graceful.is_some_and(|g| g > 0);
@@ -322,8 +323,7 @@ fn set_collection_finalizers(call: &Call, options: &DeleteOptions, object: &mut 
 /// A namespace that is deleted says so in its phase.
 fn terminate_namespace(object: &mut Value, now: Timestamp) {
     if !object::is_deleting(object) {
-        mark(object, now, 0);
-        object::metadata(object).remove("deletionGracePeriodSeconds");
+        object::metadata(object).insert("deletionTimestamp".into(), seconds(now).into());
     }
     object::child(object, "status").insert("phase".into(), "Terminating".into());
 }

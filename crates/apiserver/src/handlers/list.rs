@@ -27,8 +27,7 @@ pub(crate) struct Filter {
 impl Filter {
     /// Reads the selectors of a request.
     pub(crate) fn of(call: &Call) -> ApiResult<Self> {
-        let labels = LabelSelector::parse(&call.options.label_selector)
-            .map_err(|e| ApiError::bad_request(format!("unable to parse requirement: {e}")))?;
+        let labels = LabelSelector::parse(&call.options.label_selector).map_err(ApiError::bad_request)?;
         let mut fields = FieldSelector::parse(&call.options.field_selector).map_err(ApiError::bad_request)?;
         if !fields.is_empty() {
             let known = call.resource.strategy.selectable_names(&call.resource.version);
@@ -37,7 +36,14 @@ impl Filter {
                     && field != "metadata.namespace"
                     && !known.iter().any(|k| k == field)
                 {
-                    return Err(ApiError::bad_request(format!("field label not supported: {field}")));
+                    return Err(ApiError::bad_request(if known.is_empty() && !call.resource.custom {
+                        format!(
+                            "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                            crate::status::quote(field)
+                        )
+                    } else {
+                        format!("field label not supported: {field}")
+                    }));
                 }
             }
         }
@@ -84,10 +90,13 @@ impl Token {
     }
 
     fn decode(text: &str) -> ApiResult<Self> {
-        let invalid = |why: &str| ApiError::bad_request(format!("continue key is not valid: {why}"));
+        let invalid = |why: &str| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let bytes =
             URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
+        let value: Value =
+            serde_json::from_slice(&bytes).map_err(|e| invalid(&crate::decode::syntax(&bytes, &e)))?;
         if value["v"] != "meta.k8s.io/v1" {
             return Err(invalid("server does not recognize this encoded version"));
         }
@@ -103,8 +112,15 @@ pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option
     let revision = match text {
         "" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
-            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", crate::status::quote(text));
-            ApiError::invalid_kind("", "", "", vec![FieldError::invalid("resourceVersion", text, why)])
+            let text = crate::status::quote(text);
+            let why = format!(
+                "resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: invalid syntax"
+            );
+            if call.options.watch {
+                ApiError::unforeseen(why)
+            } else {
+                ApiError::bad_request(format!("invalid resource version: {why}"))
+            }
         })?),
     };
     let current = call.core.store.revision();
@@ -117,7 +133,9 @@ pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option
     if get {
         return Ok(revision);
     }
-    check_match(call)?;
+    if !call.options.watch {
+        check_match(call)?;
+    }
     Ok(revision)
 }
 
@@ -189,12 +207,11 @@ pub(crate) fn page(call: &Call) -> ApiResult<Page> {
             _ => store.snapshot(storage, &prefix, None),
         }
     } else {
-        if revision.is_some_and(|r| r > 0) {
-            return Err(ApiError::bad_request(
-                "specifying resource version is not allowed when using continue",
-            ));
-        }
         let token = Token::decode(&options.continue_token)?;
+        if revision.is_some_and(|r| r > 0) {
+            let why = "specifying resource version is not allowed when using continue";
+            return Err(ApiError::bad_request(why));
+        }
         match token.revision {
             None => store.snapshot(storage, &prefix, Some(&token.start)),
             Some(r) => store
@@ -268,7 +285,7 @@ fn object_list(call: &Call, page: &Page) -> Vec<u8> {
     let head = json!({
         "kind": call.resource.list_kind,
         "apiVersion": call.resource.api_version(),
-        "metadata": page.meta.to_value(),
+        "metadata": page.meta.of_list(call.resource.custom),
     })
     .to_string();
     out.extend_from_slice(head.trim_end_matches('}').as_bytes());

@@ -94,7 +94,11 @@ pub(crate) fn check_write_options(call: &mut Call, verb: &str) -> ApiResult<()> 
         "Ignore" => call.field_validation = FieldValidation::Ignore,
         "Strict" => call.field_validation = FieldValidation::Strict,
         other => {
-            errors.push(FieldError::not_supported("fieldValidation", other, &["Ignore", "Strict", "Warn"]));
+            errors.push(FieldError::not_supported(
+                "fieldValidation",
+                other,
+                &["", "Ignore", "Strict", "Warn"],
+            ));
         }
     }
     if call.options.field_manager.len() > 128 {
@@ -103,7 +107,7 @@ pub(crate) fn check_write_options(call: &mut Call, verb: &str) -> ApiResult<()> 
     if let Some(policy) = &call.options.propagation_policy
         && Propagation::parse(policy).is_none()
     {
-        let supported = ["Background", "Foreground", "Orphan"];
+        let supported = ["Foreground", "Background", "Orphan", "nil"];
         errors.push(FieldError::not_supported("propagationPolicy", policy.as_str(), &supported));
     }
     if !errors.is_empty() {

@@ -8,10 +8,11 @@ use steersman_patch::{JsonPatchError, StrategicError, json_patch, merge_patch};
 use super::answer;
 use crate::{
     apply,
-    call::Call,
+    call::{Call, wrong_conversion},
+    catalog::split_api_version,
     decode,
     fields::FieldError,
-    http::Body,
+    http::{Body, FieldValidation},
     object,
     pipeline::{self, Mode},
     schema,
@@ -59,20 +60,14 @@ fn decode_patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Patch> 
         JSON => Ok(Patch::Json(body.clone())),
         MERGE => Ok(Patch::Merge(document(call, body)?)),
         STRATEGIC if !call.resource.custom => Ok(Patch::Strategic(document(call, body)?)),
-        _ => {
-            let mut accepted = vec![JSON, MERGE];
-            if !call.resource.custom {
-                accepted.push(STRATEGIC);
-            }
-            accepted.push(APPLY);
-            Err(ApiError::unsupported_media_type(&accepted))
-        }
+        STRATEGIC => Err(ApiError::unsupported_media_type(&[JSON, MERGE, APPLY])),
+        _ => Err(ApiError::unsupported_patch_type()),
     }
 }
 
 fn document(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
-    let (mut value, duplicates) = schema::duplicates::parse(body)
-        .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
+    let (mut value, duplicates) = schema::duplicates::parse(body, None)
+        .map_err(|e| ApiError::bad_request(format!("error decoding patch: {}", decode::syntax(body, &e))))?;
     object::normalise_numbers(&mut value);
     decode::complain(call, duplicates)?;
     Ok(value)
@@ -89,7 +84,13 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value,
     };
     let mut patched = match patch {
         Patch::Json(patch) => json_patch(current, patch).map_err(|e| match e {
-            JsonPatchError::Malformed(_) => ApiError::bad_request(format!("error decoding patch: {e}")),
+            JsonPatchError::Malformed(why) => {
+                let text = match serde_json::from_slice::<serde::de::IgnoredAny>(patch) {
+                    Err(e) => decode::syntax(patch, &e),
+                    Ok(_) => why,
+                };
+                ApiError::bad_request(format!("error decoding patch: {text}"))
+            }
             JsonPatchError::TooManyOperations(_) => {
                 ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", e.to_string())
             }
@@ -108,56 +109,67 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value,
         }
     };
     object::normalise_numbers(&mut patched);
-    check_identity(call, &mut patched, current)?;
+    // A patched object that can't be read is quoted as a whole.
+    let unreadable = |patched: &Value, why: String| {
+        let error = FieldError::invalid("patch", patched.to_string(), why);
+        ApiError::invalid_kind("", "", "", vec![error])
+    };
+    check_identity(call, &mut patched, current, &unreadable)?;
     let complaints = match call.resource.strategy.schema(&call.resource.version) {
         Some(schema) => {
+            let before = patched.clone();
             if call.resource.strategy.typed() {
-                schema.decode(&mut patched).map_err(|detail| {
-                    let mut error = unprocessable();
-                    error.message = detail;
-                    error
-                })?;
+                schema.decode(&mut patched).map_err(|why| unreadable(&before, why))?;
             }
-            schema.prune(&mut patched)
+            let complaints = schema.prune(&mut patched);
+            if call.field_validation == FieldValidation::Strict && !complaints.is_empty() {
+                let why = format!("strict decoding error: {}", complaints.join(", "));
+                return Err(unreadable(&before, why));
+            }
+            complaints
         }
         None => Vec::new(),
     };
-    if call.field_validation == crate::http::FieldValidation::Strict && !complaints.is_empty() {
-        let mut error = unprocessable();
-        error.message = format!("strict decoding error: {}", complaints.join(", "));
-        return Err(error);
-    }
     Ok((patched, complaints))
 }
 
 /// A patch can't turn an object into another one.
-fn check_identity(call: &Call, patched: &mut Value, current: &Value) -> ApiResult<()> {
+fn check_identity(
+    call: &Call,
+    patched: &mut Value,
+    current: &Value,
+    unreadable: &dyn Fn(&Value, String) -> ApiError,
+) -> ApiResult<()> {
     if !patched.is_object() {
         return Err(ApiError::bad_request("the patched object is not an object"));
     }
     for field in ["kind", "apiVersion"] {
-        if patched.get(field) != current.get(field) {
-            let given = patched.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-            if given.is_empty() {
-                object::carry(current, patched, field);
-                continue;
-            }
-            return Err(ApiError::bad_request(format!(
-                "the {field} in the patch ({given}) does not match the object's ({})",
-                current.get(field).and_then(Value::as_str).unwrap_or_default()
-            )));
+        if object::text(patched, &[field]).unwrap_or_default().is_empty() {
+            object::carry(current, patched, field);
         }
     }
-    if object::name(patched) != call.name {
-        let given = object::name(patched);
-        if given.is_empty() {
-            object::metadata(patched).insert("name".into(), call.name.as_str().into());
-        } else {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({given}) does not match the name on the URL ({})",
-                call.name
-            )));
-        }
+    let given = |field: &str| object::text(patched, &[field]).unwrap_or_default();
+    let (version, kind) = (given("apiVersion"), given("kind"));
+    if version != call.resource.api_version() || kind != call.resource.kind {
+        let (group, short) = split_api_version(version);
+        let known = call.core.catalog().find_kind(group, short, kind).is_some();
+        let why = wrong_conversion(known, version, kind, &call.resource.group, &call.resource.kind);
+        return Err(unreadable(patched, why));
+    }
+    check_name(call, patched)
+}
+
+/// A patch can't rename an object.
+fn check_name(call: &Call, patched: &Value) -> ApiResult<()> {
+    let given = object::name(patched);
+    if given.is_empty() {
+        return Err(ApiError::bad_request(decode::no_name(&call.name)));
+    }
+    if given != call.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({})",
+            call.name
+        )));
     }
     Ok(())
 }
@@ -167,30 +179,24 @@ async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
         let error = FieldError::required("fieldManager", "is required for apply patch");
         return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
     }
-    let mut intent = steersman_yaml::from_slice(body)
-        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+    let mut intent = steersman_yaml::from_slice(body).map_err(|e| {
+        ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
+    })?;
     object::normalise_numbers(&mut intent);
     let resource = std::sync::Arc::clone(&call.resource);
-    call.check_kind(&mut intent, &resource.group, &resource.version, &resource.kind)?;
-    let given = object::name(&intent);
-    if !given.is_empty() && given != call.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({})",
-            call.name
-        )));
+    let given = |field: &str| object::text(&intent, &[field]).unwrap_or_default();
+    let (version, kind) = (given("apiVersion"), given("kind"));
+    let (group, short) = split_api_version(version);
+    if kind != resource.kind || group != resource.group || version.is_empty() {
+        return Err(ApiError::bad_request(format!("invalid object type: {group}/{short}, Kind={kind}")));
     }
-    object::metadata(&mut intent).insert("name".into(), call.name.as_str().into());
     if !object::get(&intent, &["metadata", "managedFields"]).is_none_or(Value::is_null) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    if let Some(schema) = resource.strategy.schema(&resource.version) {
-        if resource.strategy.typed() {
-            schema.decode(&mut intent).map_err(ApiError::bad_request)?;
-        }
-        // Undeclared fields are refused by the merge itself, in its own words.
-        let mut pruned = intent.clone();
-        let unknown = schema.prune(&mut pruned);
-        decode::complain(call, unknown)?;
+    if resource.strategy.typed()
+        && let Some(schema) = resource.strategy.schema(&resource.version)
+    {
+        schema.decode(&mut intent).map_err(ApiError::bad_request)?;
     }
     let result =
         pipeline::update(call, Mode::Apply, |call, current| apply::apply(call, current, &intent)).await;

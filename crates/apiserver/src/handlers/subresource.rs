@@ -9,6 +9,7 @@ use super::{answer_value, delete};
 use crate::{
     call::Call,
     decode,
+    fields::FieldError,
     http::{Body, json_response},
     object,
     pipeline::{self, Mode, Written},
@@ -131,6 +132,10 @@ async fn scale(call: &mut Call, verb: &str, media: &str, body: &Bytes) -> ApiRes
     let paths = paths(call);
     if verb == "get" {
         let object = call.to_served(call.stored()?.value())?;
+        if call.resource.custom && at(&object, &paths.replicas).is_none() {
+            let path = paths.replicas.join(".");
+            return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
+        }
         return answer_value(call, to_scale(call, &paths, &object), StatusCode::OK);
     }
     let given = if verb == "update" { Some(decode::object(call, media, body)?) } else { None };
@@ -148,12 +153,15 @@ async fn scale(call: &mut Call, verb: &str, media: &str, body: &Bytes) -> ApiRes
         }
         let replicas = object::get(&wanted, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
         if replicas < 0 {
-            let error = crate::fields::FieldError::invalid(
-                "spec.replicas",
-                replicas,
-                "must be greater than or equal to 0",
-            );
-            return Err(ApiError::invalid_kind("autoscaling", "Scale", &call.name, vec![error]));
+            let (resource, path) = (&call.resource, paths.replicas.join("."));
+            return Err(if resource.custom {
+                let why = "should be a non-negative integer";
+                let error = FieldError::invalid(format!(".{path}"), replicas, why);
+                ApiError::invalid(resource, &call.name, vec![error])
+            } else {
+                let error = FieldError::invalid(path, replicas, "must be greater than or equal to 0");
+                ApiError::invalid_kind("autoscaling", "Scale", &call.name, vec![error])
+            });
         }
         let mut next = current.clone();
         set(&mut next, &paths.replicas, replicas.into());
@@ -200,7 +208,7 @@ async fn binding(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Respon
     let binding = decode::object(call, media, body)?;
     let node = object::text(&binding, &["target", "name"]).unwrap_or_default().to_owned();
     if node.is_empty() {
-        let error = crate::fields::FieldError::required("target.name", "");
+        let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid_kind("", "Binding", &call.name, vec![error]));
     }
     let now = call.now();

@@ -101,25 +101,38 @@ pub(super) fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
 }
 
 fn check_initial_events(call: &Call) -> ApiResult<()> {
-    let o = &call.options;
-    if o.send_initial_events.is_none() {
-        if !o.resource_version_match.is_empty() {
-            let error = FieldError::forbidden(
-                "resourceVersionMatch",
+    let (o, field) = (&call.options, "resourceVersionMatch");
+    let asked = o.resource_version_match.as_str();
+    let mut errors = Vec::new();
+    match o.send_initial_events {
+        None if !asked.is_empty() => {
+            errors.push(FieldError::forbidden(
+                field,
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            );
-            return Err(ApiError::invalid_kind("meta.k8s.io", "ListOptions", "", vec![error]));
+            ));
         }
-        return Ok(());
+        Some(_) if asked.is_empty() => {
+            errors.push(FieldError::forbidden(
+                field,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+        _ => {}
     }
-    if o.resource_version_match != "NotOlderThan" {
-        let error = FieldError::forbidden(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        );
-        return Err(ApiError::invalid_kind("meta.k8s.io", "ListOptions", "", vec![error]));
+    if !matches!(asked, "" | "NotOlderThan") {
+        errors.push(FieldError::not_supported(field, asked, &["NotOlderThan"]));
     }
-    Ok(())
+    if !o.continue_token.is_empty() && !asked.is_empty() {
+        errors.push(FieldError::forbidden(
+            field,
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid_kind("meta.k8s.io", "ListOptions", "", errors))
+    }
 }
 
 fn lifetime(environment: &dyn Environment) -> u64 {
@@ -185,7 +198,7 @@ impl Encoder {
     }
 
     fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

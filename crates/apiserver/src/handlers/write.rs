@@ -14,12 +14,6 @@ use crate::{
 };
 
 pub(super) async fn create(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
-    if !call.name.is_empty() {
-        return Err(ApiError::method_not_supported(&call.resource.group, &call.resource.plural, "create"));
-    }
-    if call.resource.namespaced && call.namespace.is_empty() {
-        return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
-    }
     let object = decode::object(call, media, body)?;
     let written = pipeline::create(call, object).await?;
     answer(call, written, StatusCode::CREATED)
@@ -30,10 +24,7 @@ pub(super) async fn replace(call: &mut Call, media: &str, body: &Bytes) -> ApiRe
     let given = object::name(&object);
     if given != call.name {
         return Err(ApiError::bad_request(if given.is_empty() {
-            format!(
-                "the name of the object (based on URL) was undeterminable: name must be provided ({})",
-                call.name
-            )
+            decode::no_name(&call.name)
         } else {
             format!("the name of the object ({given}) does not match the name on the URL ({})", call.name)
         }));

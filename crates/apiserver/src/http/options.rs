@@ -68,7 +68,7 @@ impl Options {
                 "labelSelector" => o.label_selector = value,
                 "fieldSelector" => o.field_selector = value,
                 "limit" => {
-                    let limit: i64 = number(&key, &value)?;
+                    let limit: i64 = number(&value)?;
                     o.limit = usize::try_from(limit).unwrap_or_default();
                 }
                 "continue" => o.continue_token = value,
@@ -77,12 +77,12 @@ impl Options {
                 "watch" => o.watch = boolean(&value),
                 "allowWatchBookmarks" => o.allow_bookmarks = boolean(&value),
                 "sendInitialEvents" => o.send_initial_events = Some(boolean(&value)),
-                "timeoutSeconds" => o.timeout_seconds = Some(number(&key, &value)?).filter(|t| *t > 0),
+                "timeoutSeconds" => o.timeout_seconds = Some(number(&value)?).filter(|t| *t > 0),
                 "dryRun" => o.dry_run.push(value),
                 "fieldManager" => o.field_manager = value,
                 "fieldValidation" => o.field_validation = value,
                 "force" => o.force = Some(boolean(&value)),
-                "gracePeriodSeconds" => o.grace_period_seconds = Some(number(&key, &value)?),
+                "gracePeriodSeconds" => o.grace_period_seconds = Some(number(&value)?),
                 "propagationPolicy" => o.propagation_policy = Some(value),
                 "orphanDependents" => o.orphan_dependents = Some(boolean(&value)),
                 "includeObject" => o.include_object = value,
@@ -93,12 +93,10 @@ impl Options {
     }
 }
 
-fn number<T: std::str::FromStr>(key: &str, value: &str) -> ApiResult<T> {
+fn number<T: std::str::FromStr>(value: &str) -> ApiResult<T> {
     value.parse().map_err(|_| {
-        ApiError::bad_request(format!(
-            "invalid value for parameter {key}: strconv.ParseInt: parsing {}: invalid syntax",
-            crate::status::quote(value)
-        ))
+        let value = crate::status::quote(value);
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {value}: invalid syntax"))
     })
 }
 

@@ -128,7 +128,7 @@ impl Parser {
         loop {
             match self.peek() {
                 Token::Word(_) | Token::Not => {
-                    out.push(self.requirement()?);
+                    out.push(self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))?);
                     match self.next() {
                         Token::End => return Ok(out),
                         Token::Comma => {
