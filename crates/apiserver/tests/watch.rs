@@ -72,7 +72,7 @@ async fn no_watcher_misses_or_reorders_anything() {
     let writer = {
         let service = service.clone();
         tokio::spawn(async move {
-            for _ in 0..2_000 {
+            for _ in 0..800 {
                 let name = format!("o{}", generator.u8(..40));
                 let color = ["red", "blue", "green"][generator.usize(..3)];
                 let labels = json!({"metadata": {"name": name, "labels": {"c": color}}, "data": {"n": generator.u64(..).to_string()}});
@@ -85,7 +85,7 @@ async fn no_watcher_misses_or_reorders_anything() {
             }
         })
     };
-    for index in 0..60 {
+    for index in 0..40 {
         let selector = selectors[index % selectors.len()];
         let path =
             format!("{PATH}?watch=1&labelSelector={selector}&allowWatchBookmarks=true&timeoutSeconds=30");
