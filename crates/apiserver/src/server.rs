@@ -11,6 +11,7 @@ use crate::{
     bootstrap,
     builtin::Allocators,
     catalog::Catalog,
+    connect::Connector,
     environment::{Environment, SystemEnvironment},
     service::Service,
     store::{Draft, History, Journal, Record, Store},
@@ -23,6 +24,7 @@ pub(crate) struct Core {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
+    pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
     pub(crate) definitions: crate::crd::Definitions,
     catalog: RwLock<Arc<Catalog>>,
@@ -91,6 +93,7 @@ pub struct Builder {
     authenticator: Arc<dyn Authenticator>,
     authorizer: Arc<dyn Authorizer>,
     admission: Vec<Arc<dyn Admission>>,
+    connector: Option<Arc<dyn Connector>>,
     history: History,
     journal: Option<Arc<dyn Journal>>,
     records: Vec<Record>,
@@ -104,6 +107,7 @@ impl Default for Builder {
             authenticator: Arc::new(TrustExtensions),
             authorizer: Arc::new(AllowAll),
             admission: Vec::new(),
+            connector: None,
             history: History::default(),
             journal: None,
             records: Vec::new(),
@@ -138,6 +142,13 @@ impl Builder {
     #[must_use]
     pub fn admission(mut self, plugin: impl Admission + 'static) -> Self {
         self.admission.push(Arc::new(plugin));
+        self
+    }
+
+    /// Who answers for logs, exec, port-forward and proxies. Default: nobody.
+    #[must_use]
+    pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
+        self.connector = Some(Arc::new(connector));
         self
     }
 
@@ -178,6 +189,7 @@ impl Builder {
             authenticator: self.authenticator,
             authorizer: self.authorizer,
             admission: self.admission,
+            connector: self.connector,
             allocators: Allocators::default(),
             definitions: crate::crd::Definitions::default(),
             catalog: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),

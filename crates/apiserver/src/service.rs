@@ -16,7 +16,7 @@ use crate::{
     auth::{self, Attributes, Decision, User},
     call::Call,
     catalog::Catalog,
-    handlers,
+    connect, handlers,
     http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
     server::Core,
     status::{ApiError, ApiResult},
@@ -210,6 +210,9 @@ where
     };
     if !matches!(verb, "get" | "list" | "watch") {
         handlers::check_write_options(&mut call, verb)?;
+    }
+    if connect::is_connection(call.subresource_name()) {
+        return connect::connect(&mut call, &parts, &target.rest).await;
     }
     let payload =
         if matches!(verb, "get" | "list" | "watch") { Bytes::new() } else { wire::collect(body).await? };

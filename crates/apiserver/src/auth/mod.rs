@@ -1,5 +1,7 @@
 //! Who asks, and whether they may.
 
+pub(crate) mod review;
+
 use std::{collections::BTreeMap, fmt};
 
 use http::request::Parts;

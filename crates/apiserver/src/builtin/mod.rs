@@ -11,7 +11,7 @@ mod workload;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use serde_json::Value;
@@ -96,6 +96,7 @@ pub(crate) struct Builtin {
     plural: String,
     kind: String,
     rules: &'static dyn Rules,
+    versions: OnceLock<Vec<Known>>,
 }
 
 impl Builtin {
@@ -105,7 +106,13 @@ impl Builtin {
             plural: plural.to_owned(),
             kind: kind.to_owned(),
             rules: rules(group, plural),
+            versions: OnceLock::new(),
         }
+    }
+
+    fn known(&self, version: &str) -> Option<&Known> {
+        let versions = self.versions.get_or_init(|| versions(&self.group, &self.kind));
+        versions.iter().find(|k| k.version == version)
     }
 
     fn key(&self) -> (&str, &str) {
@@ -113,34 +120,51 @@ impl Builtin {
     }
 }
 
-/// Group, version and kind to the name of the OpenAPI definition.
-fn definition_name(group: &str, version: &str, kind: &str) -> Option<&'static str> {
-    static INDEX: LazyLock<HashMap<(String, String, String), &'static str>> = LazyLock::new(|| {
-        let mut index = HashMap::new();
+/// What is known of a kind in one version.
+struct Known {
+    version: String,
+    name: &'static str,
+    schema: Arc<Schema>,
+}
+
+/// The versions of a kind, from the OpenAPI definitions.
+fn versions(group: &str, kind: &str) -> Vec<Known> {
+    type Index = HashMap<(&'static str, &'static str), Vec<(&'static str, &'static str)>>;
+    static INDEX: LazyLock<Index> = LazyLock::new(|| {
+        let mut index = Index::new();
         for (name, schema) in schema::definitions() {
             for gvk in schema["x-kubernetes-group-version-kind"].as_array().into_iter().flatten() {
-                let text = |key: &str| gvk[key].as_str().unwrap_or_default().to_owned();
-                index.insert((text("group"), text("version"), text("kind")), name.as_str());
+                let text = |key: &str| gvk[key].as_str().unwrap_or_default();
+                index.entry((text("group"), text("kind"))).or_default().push((text("version"), name));
             }
         }
         index
     });
-    INDEX.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).copied()
+    let found = INDEX.get(&(group, kind)).into_iter().flatten();
+    found
+        .filter_map(|(version, name)| {
+            Some(Known { version: (*version).to_owned(), name, schema: schema::definition(name)? })
+        })
+        .collect()
 }
+
+/// The types by which fields are owned.
+static TYPES: LazyLock<Types> = LazyLock::new(|| Types::from_components(schema::definitions()));
 
 impl Strategy for Builtin {
     fn schema(&self, version: &str) -> Option<Arc<Schema>> {
-        schema::definition(definition_name(&self.group, version, &self.kind)?)
+        Some(Arc::clone(&self.known(version)?.schema))
     }
 
     fn stored_schema(&self, version: &str) -> Option<Arc<Schema>> {
-        let group = if self.key() == ("events.k8s.io", "events") { "" } else { self.group.as_str() };
-        schema::definition(definition_name(group, version, &self.kind)?)
+        if self.key() == ("events.k8s.io", "events") {
+            return schema::definition("io.k8s.api.core.v1.Event");
+        }
+        self.schema(version)
     }
 
     fn types(&self, version: &str) -> Option<(&Types, TypeId)> {
-        static TYPES: LazyLock<Types> = LazyLock::new(|| Types::from_components(schema::definitions()));
-        Some((&TYPES, TYPES.named(definition_name(&self.group, version, &self.kind)?)?))
+        Some((&TYPES, TYPES.named(self.known(version)?.name)?))
     }
 
     fn reset_fields(&self, subresource: &str) -> &'static [&'static [&'static str]] {
@@ -153,7 +177,7 @@ impl Strategy for Builtin {
         object: &Value,
         patch: &Value,
     ) -> Option<Result<Value, StrategicError>> {
-        let name = definition_name(&self.group, version, &self.kind)?;
+        let name = self.known(version)?.name;
         Some(strategic_merge_patch(object, patch, schema::definitions(), name))
     }
 
@@ -172,7 +196,8 @@ impl Strategy for Builtin {
         let (group, version) = split_api_version(to);
         let mut object = convert::convert(object, split_api_version(from), (group, version), to);
         // What is written when empty differs between versions.
-        if let Some(schema) = definition_name(group, version, &self.kind).and_then(schema::definition) {
+        let schema = if group == self.group { self.schema(version) } else { self.stored_schema(version) };
+        if let Some(schema) = schema {
             schema.encode(&mut object);
         }
         Ok(object)

@@ -27,13 +27,9 @@ pub(super) async fn special(
         ("scale", _) => scale(call, verb, media, body).await?,
         ("binding", "create") => binding(call, media, body).await?,
         ("eviction", "create") => delete::evict(call, media, body).await?,
-        ("exec" | "attach" | "portforward" | "proxy" | "log" | "token", _) => {
+        ("token", _) => {
             let path = format!("{}/{}", call.resource.plural, call.subresource_name());
-            return Err(ApiError::new(
-                StatusCode::NOT_IMPLEMENTED,
-                "",
-                format!("{path} is not served without simulated workloads"),
-            ));
+            return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "", format!("{path} is not served")));
         }
         _ => return Ok(None),
     };

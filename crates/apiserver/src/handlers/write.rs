@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
-use super::answer;
+use super::{answer, answer_value};
 use crate::{
+    auth::review,
     call::Call,
     decode,
     http::Body,
@@ -15,6 +16,10 @@ use crate::{
 
 pub(super) async fn create(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let object = decode::object(call, media, body)?;
+    if review::is_review(&call.resource.group, &call.resource.plural) {
+        let answer = review::answer(call, object)?;
+        return answer_value(call, answer, StatusCode::CREATED);
+    }
     let written = pipeline::create(call, object).await?;
     answer(call, written, StatusCode::CREATED)
 }
