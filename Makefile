@@ -54,9 +54,9 @@ oracle-helm: ## Compare the chart engine with Helm: generated cases, then the sa
 	$(CARGO) test --quiet --release --package steersman-cli --test helm -- --ignored --nocapture
 
 .PHONY: oracle-kubernetes
-oracle-kubernetes: ## Compare patches with Kubernetes' libraries, and the API server with the real one
+oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and the API server with the real one
 	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
-	$(CARGO) test --quiet --release --package steersman-patch --test oracle -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --release --package steersman-patch --package steersman-cel --test oracle -- --ignored --nocapture --test-threads 1
 	$(CARGO) run --quiet --release --package steersman-k8s-oracle
 
 .PHONY: fuzz

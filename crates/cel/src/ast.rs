@@ -1,0 +1,128 @@
+//! Parsed expressions. Macros are gone: what they stood for is in their place.
+
+/// An expression and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    /// The place in the source, in characters: of an operator rather than of its first operand.
+    pub(crate) offset: usize,
+    pub(crate) kind: ExprKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ExprKind {
+    Literal(Literal),
+    /// A variable or the name of a type; a leading dot is kept.
+    Ident(String),
+    /// `operand.field`; with `test_only`, `has(operand.field)`.
+    Select {
+        operand: Box<Expr>,
+        field: String,
+        test_only: bool,
+    },
+    /// A function, or with a target a method. Operators are functions named as in [`op`].
+    Call {
+        function: String,
+        target: Option<Box<Expr>>,
+        args: Vec<Expr>,
+    },
+    /// Elements, and whether each is optional (`?x`).
+    List(Vec<(Expr, bool)>),
+    Map(Vec<Entry<Expr>>),
+    Struct {
+        name: String,
+        fields: Vec<Entry<String>>,
+    },
+    Comprehension(Box<Comprehension>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(String),
+    Bytes(Vec<u8>),
+}
+
+impl Expr {
+    /// Visits the expression and all that it is made of, outermost first.
+    pub(crate) fn walk(&self, visit: &mut impl FnMut(&Expr)) {
+        visit(self);
+        match &self.kind {
+            ExprKind::Literal(_) | ExprKind::Ident(_) => {}
+            ExprKind::Select { operand, .. } => operand.walk(visit),
+            ExprKind::Call { target, args, .. } => {
+                target.iter().for_each(|target| target.walk(visit));
+                args.iter().for_each(|arg| arg.walk(visit));
+            }
+            ExprKind::List(elements) => elements.iter().for_each(|(element, _)| element.walk(visit)),
+            ExprKind::Map(entries) => {
+                for entry in entries {
+                    entry.key.walk(visit);
+                    entry.value.walk(visit);
+                }
+            }
+            ExprKind::Struct { fields, .. } => fields.iter().for_each(|field| field.value.walk(visit)),
+            ExprKind::Comprehension(c) => {
+                for part in [&c.range, &c.accu_init, &c.condition, &c.step, &c.result] {
+                    part.walk(visit);
+                }
+            }
+        }
+    }
+}
+
+/// An entry of a map or a field of a struct.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<K> {
+    pub(crate) key: K,
+    pub(crate) value: Expr,
+    pub(crate) optional: bool,
+}
+
+/// A loop over a list or a map that builds up a value.
+#[derive(Clone, Debug)]
+pub(crate) struct Comprehension {
+    pub(crate) range: Expr,
+    pub(crate) var: String,
+    /// With it, `var` is the index or key and this the element or value.
+    pub(crate) var2: Option<String>,
+    /// The name of the value that is built up, [`ACCU`] in most.
+    pub(crate) accu: String,
+    pub(crate) accu_init: Expr,
+    pub(crate) condition: Expr,
+    pub(crate) step: Expr,
+    pub(crate) result: Expr,
+}
+
+/// The value that a comprehension builds up. No expression can name it.
+pub(crate) const ACCU: &str = "@result";
+
+/// Names of operators as functions.
+pub(crate) mod op {
+    pub(crate) const CONDITIONAL: &str = "_?_:_";
+    pub(crate) const OR: &str = "_||_";
+    pub(crate) const AND: &str = "_&&_";
+    pub(crate) const NOT: &str = "!_";
+    pub(crate) const NEGATE: &str = "-_";
+    pub(crate) const EQUALS: &str = "_==_";
+    pub(crate) const NOT_EQUALS: &str = "_!=_";
+    pub(crate) const LESS: &str = "_<_";
+    pub(crate) const LESS_EQUALS: &str = "_<=_";
+    pub(crate) const GREATER: &str = "_>_";
+    pub(crate) const GREATER_EQUALS: &str = "_>=_";
+    pub(crate) const IN: &str = "@in";
+    pub(crate) const ADD: &str = "_+_";
+    pub(crate) const SUBTRACT: &str = "_-_";
+    pub(crate) const MULTIPLY: &str = "_*_";
+    pub(crate) const DIVIDE: &str = "_/_";
+    pub(crate) const MODULO: &str = "_%_";
+    pub(crate) const INDEX: &str = "_[_]";
+    pub(crate) const OPT_INDEX: &str = "_[?_]";
+    pub(crate) const OPT_SELECT: &str = "_?._";
+    /// Puts an entry into a map; no expression can name it.
+    pub(crate) const MAP_INSERT: &str = "cel.@mapInsert";
+    pub(crate) const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
+}

@@ -1,0 +1,53 @@
+//! Values that may be absent.
+
+use std::sync::Arc;
+
+use super::{A, Library, unfit};
+use crate::types::Type;
+use crate::value::{Value, fail};
+
+pub(super) fn add(library: &mut Library) {
+    let optional = || Type::optional(A);
+    library.global("optional.of", [A], optional(), |args| match args {
+        [value] => Ok(Value::Optional(Some(Arc::new(value.clone())))),
+        _ => unfit(),
+    });
+    library.global("optional.ofNonZeroValue", [A], optional(), |args| match args {
+        [value] => Ok(Value::Optional((!is_zero(value)).then(|| Arc::new(value.clone())))),
+        _ => unfit(),
+    });
+    library.global("optional.none", [], optional(), |_| Ok(Value::Optional(None)));
+    library.member("hasValue", [optional()], Type::Bool, |args| match args {
+        [Value::Optional(inner)] => Ok(Value::Bool(inner.is_some())),
+        _ => unfit(),
+    });
+    library.member("value", [optional()], A, |args| match args {
+        [Value::Optional(Some(inner))] => Ok((**inner).clone()),
+        [Value::Optional(None)] => fail("optional.none() dereference"),
+        _ => unfit(),
+    });
+    library.member("or", [optional(), optional()], optional(), |args| match args {
+        [first @ Value::Optional(Some(_)), _] => Ok(first.clone()),
+        [Value::Optional(None), second] => Ok(second.clone()),
+        _ => unfit(),
+    });
+    library.member("orValue", [optional(), A], A, |args| match args {
+        [Value::Optional(Some(inner)), _] => Ok((**inner).clone()),
+        [Value::Optional(None), other] => Ok(other.clone()),
+        _ => unfit(),
+    });
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null
+        | Value::Bool(false)
+        | Value::Int(0)
+        | Value::Uint(0)
+        | Value::Duration(0)
+        | Value::Optional(None) => true,
+        Value::Double(number) => *number == 0.0,
+        Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) => value.size() == 0,
+        _ => false,
+    }
+}

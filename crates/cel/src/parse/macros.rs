@@ -1,0 +1,219 @@
+//! Macros: calls that stand for loops and tests.
+
+use super::{Parser, call};
+use crate::ast::{ACCU, Comprehension, Expr, ExprKind, Literal, op};
+
+impl Parser<'_> {
+    /// A call of a function, or what the macro of that name stands for.
+    pub(super) fn global_call(&mut self, offset: usize, function: String, mut args: Vec<Expr>) -> Expr {
+        if function == "has" && args.len() == 1 {
+            let Some(arg) = args.pop() else { return call(offset, &function, args) };
+            return match arg.kind {
+                ExprKind::Select { operand, field, test_only: false } => {
+                    Expr { offset, kind: ExprKind::Select { operand, field, test_only: true } }
+                }
+                _ => self.report(arg.offset, "invalid argument to has() macro"),
+            };
+        }
+        call(offset, &function, args)
+    }
+
+    /// A call of a method, or what the macro of that name stands for.
+    pub(super) fn receiver_call(
+        &mut self,
+        offset: usize,
+        function: String,
+        target: Expr,
+        args: Vec<Expr>,
+    ) -> Expr {
+        let expanded = match (function.as_str(), args.len()) {
+            ("all" | "exists" | "exists_one" | "existsOne" | "filter" | "map", 2) | ("map", 3) => {
+                self.one_variable(offset, &function, &target, &args)
+            }
+            ("all" | "exists" | "existsOne" | "transformList" | "transformMap" | "transformMapEntry", 3)
+            | ("transformList" | "transformMap" | "transformMapEntry", 4) => {
+                self.two_variables(offset, &function, &target, &args)
+            }
+            ("optMap" | "optFlatMap", 2) => self.optional_map(offset, &function, &target, &args),
+            _ => None,
+        };
+        expanded.unwrap_or_else(|| {
+            let target = Some(Box::new(target));
+            Expr { offset, kind: ExprKind::Call { function, target, args } }
+        })
+    }
+
+    /// The name of a variable that a macro declares; anything else is reported.
+    fn variable(&mut self, arg: &Expr) -> Result<String, Expr> {
+        match &arg.kind {
+            ExprKind::Ident(name) if name == ACCU => {
+                Err(self.report(arg.offset, "iteration variable overwrites accumulator variable"))
+            }
+            ExprKind::Ident(name) if !name.starts_with('.') => Ok(name.clone()),
+            _ => Err(self.report(arg.offset, "argument must be a simple name")),
+        }
+    }
+
+    fn one_variable(&mut self, offset: usize, function: &str, range: &Expr, args: &[Expr]) -> Option<Expr> {
+        let [first, rest @ ..] = args else { return None };
+        let var = match self.variable(first) {
+            Ok(var) => var,
+            Err(reported) => return Some(reported),
+        };
+        let make = Maker { offset };
+        let element = make.ident(&var);
+        let looped = match (function, rest) {
+            ("filter", [condition]) => make.collect(element, Some(condition.clone())),
+            ("map", [value]) => make.collect(value.clone(), None),
+            ("map", [condition, value]) => make.collect(value.clone(), Some(condition.clone())),
+            (_, [condition]) => make.quantifier(function, condition.clone())?,
+            _ => return None,
+        };
+        Some(make.comprehension(range.clone(), var, None, looped))
+    }
+
+    fn two_variables(&mut self, offset: usize, function: &str, range: &Expr, args: &[Expr]) -> Option<Expr> {
+        let [first, second, rest @ ..] = args else { return None };
+        let names = self.variable(first).and_then(|var| Ok((var, self.variable(second)?)));
+        let (var, var2) = match names {
+            Ok(names) => names,
+            Err(reported) => return Some(reported),
+        };
+        if var == var2 {
+            return Some(self.report(second.offset, format!("duplicate variable name: {var}")));
+        }
+        let make = Maker { offset };
+        let (condition, value) = match rest {
+            [value] => (None, value.clone()),
+            [condition, value] => (Some(condition.clone()), value.clone()),
+            _ => return None,
+        };
+        let looped = match function {
+            "transformList" => make.collect(value, condition),
+            "transformMap" => make.insert(vec![make.ident(ACCU), make.ident(&var), value], condition),
+            "transformMapEntry" => make.insert(vec![make.ident(ACCU), value], condition),
+            _ => make.quantifier(function, value)?,
+        };
+        Some(make.comprehension(range.clone(), var, Some(var2), looped))
+    }
+
+    /// `x.optMap(v, e)`: `e` with `v` in it for what `x` holds, if it holds something.
+    fn optional_map(&mut self, offset: usize, function: &str, target: &Expr, args: &[Expr]) -> Option<Expr> {
+        let [var, value] = args else { return None };
+        let accu = match self.variable(var) {
+            Ok(var) => var,
+            Err(reported) => return Some(reported),
+        };
+        let make = Maker { offset };
+        let method = |name: &str, target: Expr| {
+            let target = Some(Box::new(target));
+            make.expr(ExprKind::Call { function: name.into(), target, args: Vec::new() })
+        };
+        let fold = make.expr(ExprKind::Comprehension(Box::new(Comprehension {
+            range: make.expr(ExprKind::List(Vec::new())),
+            var: "#unused".into(),
+            var2: None,
+            accu_init: method("value", target.clone()),
+            condition: make.literal(Literal::Bool(false)),
+            step: make.ident(&accu),
+            accu,
+            result: value.clone(),
+        })));
+        let some = if function == "optMap" { make.call("optional.of", vec![fold]) } else { fold };
+        let none = make.call("optional.none", Vec::new());
+        Some(make.call(op::CONDITIONAL, vec![method("hasValue", target.clone()), some, none]))
+    }
+}
+
+/// How a loop builds up its value.
+struct Looped {
+    init: Expr,
+    condition: Expr,
+    step: Expr,
+    result: Expr,
+}
+
+/// Makes the parts of what a macro stands for, all at the macro's place.
+struct Maker {
+    offset: usize,
+}
+
+impl Maker {
+    fn expr(&self, kind: ExprKind) -> Expr {
+        Expr { offset: self.offset, kind }
+    }
+
+    fn ident(&self, name: &str) -> Expr {
+        self.expr(ExprKind::Ident(name.to_owned()))
+    }
+
+    fn literal(&self, literal: Literal) -> Expr {
+        self.expr(ExprKind::Literal(literal))
+    }
+
+    fn call(&self, function: &str, args: Vec<Expr>) -> Expr {
+        call(self.offset, function, args)
+    }
+
+    fn accu(&self) -> Expr {
+        self.ident(ACCU)
+    }
+
+    fn comprehension(&self, range: Expr, var: String, var2: Option<String>, looped: Looped) -> Expr {
+        let Looped { init, condition, step, result } = looped;
+        let accu = ACCU.to_owned();
+        let comprehension =
+            Comprehension { range, var, var2, accu, accu_init: init, condition, step, result };
+        self.expr(ExprKind::Comprehension(Box::new(comprehension)))
+    }
+
+    fn quantifier(&self, function: &str, predicate: Expr) -> Option<Looped> {
+        let accu = || self.accu();
+        Some(match function {
+            "all" => Looped {
+                init: self.literal(Literal::Bool(true)),
+                condition: self.call(op::NOT_STRICTLY_FALSE, vec![accu()]),
+                step: self.call(op::AND, vec![accu(), predicate]),
+                result: accu(),
+            },
+            "exists" => Looped {
+                init: self.literal(Literal::Bool(false)),
+                condition: self.call(op::NOT_STRICTLY_FALSE, vec![self.call(op::NOT, vec![accu()])]),
+                step: self.call(op::OR, vec![accu(), predicate]),
+                result: accu(),
+            },
+            "exists_one" | "existsOne" => {
+                let one = || self.literal(Literal::Int(1));
+                let more = self.call(op::ADD, vec![accu(), one()]);
+                Looped {
+                    init: self.literal(Literal::Int(0)),
+                    condition: self.literal(Literal::Bool(true)),
+                    step: self.call(op::CONDITIONAL, vec![predicate, more, accu()]),
+                    result: self.call(op::EQUALS, vec![accu(), one()]),
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Gathers a value of each element, of those that fulfil the condition.
+    fn collect(&self, value: Expr, condition: Option<Expr>) -> Looped {
+        let list = self.expr(ExprKind::List(vec![(value, false)]));
+        let step = self.call(op::ADD, vec![self.accu(), list]);
+        self.looped(self.expr(ExprKind::List(Vec::new())), step, condition)
+    }
+
+    /// Gathers an entry of each element, of those that fulfil the condition.
+    fn insert(&self, args: Vec<Expr>, condition: Option<Expr>) -> Looped {
+        let step = self.call(op::MAP_INSERT, args);
+        self.looped(self.expr(ExprKind::Map(Vec::new())), step, condition)
+    }
+
+    fn looped(&self, init: Expr, step: Expr, condition: Option<Expr>) -> Looped {
+        let step = match condition {
+            Some(condition) => self.call(op::CONDITIONAL, vec![condition, step, self.accu()]),
+            None => step,
+        };
+        Looped { init, condition: self.literal(Literal::Bool(true)), step, result: self.accu() }
+    }
+}

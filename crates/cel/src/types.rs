@@ -1,0 +1,125 @@
+//! Types of expressions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The type of an expression or a variable. It prints as CEL writes it, such as `map(string, dyn)`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    /// Known when the expression runs.
+    Dyn,
+    /// The type of what has an error; it goes with everything, so that one error is reported once.
+    Error,
+    /// `null_type`.
+    Null,
+    /// `bool`.
+    Bool,
+    /// `int`, 64 bits.
+    Int,
+    /// `uint`, 64 bits.
+    Uint,
+    /// `double`.
+    Double,
+    /// `string`.
+    String,
+    /// `bytes`.
+    Bytes,
+    /// A point in time.
+    Timestamp,
+    /// A length of time.
+    Duration,
+    /// A list of elements of one type.
+    List(Box<Type>),
+    /// A map from keys of one type to values of one type.
+    Map(Box<Type>, Box<Type>),
+    /// An object with declared fields.
+    Object(Arc<ObjectType>),
+    /// A value that may be absent.
+    Optional(Box<Type>),
+    /// The type of types.
+    Type(Box<Type>),
+    /// A type of a library, such as `kubernetes.Quantity`.
+    Opaque(&'static str),
+    /// Stands for a type that a call determines.
+    Param(Param),
+}
+
+/// An object type: a name and fields. Two are the same if their names are.
+#[derive(Debug)]
+pub struct ObjectType {
+    /// A name that is unique within an environment.
+    pub name: String,
+    /// The fields by name, as expressions write them.
+    pub fields: BTreeMap<String, Type>,
+}
+
+impl PartialEq for ObjectType {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// A type parameter of a declared function, or one made while checking a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Param {
+    /// In a declaration.
+    Declared(&'static str),
+    /// Made by the checker.
+    Fresh(u32),
+}
+
+impl Type {
+    /// A list of such elements.
+    pub fn list(elem: Type) -> Self {
+        Self::List(Box::new(elem))
+    }
+
+    /// A map from such keys to such values.
+    pub fn map(key: Type, value: Type) -> Self {
+        Self::Map(Box::new(key), Box::new(value))
+    }
+
+    /// A value of that type, or none.
+    pub fn optional(inner: Type) -> Self {
+        Self::Optional(Box::new(inner))
+    }
+
+    pub(crate) fn is_dyn_or_error(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Error)
+    }
+
+    /// The type itself, or what an optional one holds, and whether it was optional.
+    pub(crate) fn unwrapped(&self) -> (&Self, bool) {
+        match self {
+            Self::Optional(inner) => (inner, true),
+            other => (other, false),
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn => f.write_str("dyn"),
+            Self::Error => f.write_str("!error!"),
+            Self::Null => f.write_str("null"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Uint => f.write_str("uint"),
+            Self::Double => f.write_str("double"),
+            Self::String => f.write_str("string"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Duration => f.write_str("duration"),
+            Self::List(elem) => write!(f, "list({elem})"),
+            Self::Map(key, value) => write!(f, "map({key}, {value})"),
+            Self::Object(object) => f.write_str(&object.name),
+            Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Type(inner) => write!(f, "type({inner})"),
+            Self::Opaque(name) => f.write_str(name),
+            Self::Param(Param::Declared(name)) => f.write_str(name),
+            Self::Param(Param::Fresh(id)) => write!(f, "_var{id}"),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Checks of literals, after the types are known to be right.
+
+use crate::ast::{Expr, ExprKind, Literal};
+use crate::check::Checked;
+use crate::environment::Environment;
+use crate::library::strings::pattern;
+use crate::library::time::{parse_duration, parse_timestamp};
+use crate::source::{Issue, Source};
+use crate::types::Type;
+use crate::value::EvalError;
+
+/// What is wrong with the literals of an expression: times that are none, patterns that do not compile, elements of
+/// several types in one list or map.
+pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    // One kind of complaint comes after the other, as if each looked at the whole.
+    expr.walk(&mut |expr| {
+        if let Some((kind, offset)) = bad_time(expr, "duration", |text| parse_duration(text).is_some())
+            .or_else(|| bad_time(expr, "timestamp", |text| parse_timestamp(text).is_some()))
+        {
+            issues.push(source.error(offset, format!("invalid {kind} argument")));
+        }
+    });
+    expr.walk(&mut |expr| {
+        if let ExprKind::Call { function, args, .. } = &expr.kind
+            && function == "matches"
+            && let Some(Expr { offset, kind: ExprKind::Literal(Literal::String(text)) }) = args.last()
+            && pattern(text).is_err()
+        {
+            issues.push(source.error(*offset, "invalid matches argument"));
+        }
+    });
+    expr.walk(&mut |expr| match &expr.kind {
+        ExprKind::List(elements) => {
+            let elements = elements.iter().map(|(element, optional)| (element, *optional));
+            issues.extend(homogeneous(source, elements, types));
+        }
+        ExprKind::Map(entries) => {
+            issues.extend(homogeneous(source, entries.iter().map(|entry| (&entry.key, false)), types));
+            let values = entries.iter().map(|entry| (&entry.value, entry.optional));
+            issues.extend(homogeneous(source, values, types));
+        }
+        _ => {}
+    });
+    issues
+}
+
+fn bad_time<'a>(expr: &Expr, kind: &'a str, is_fine: fn(&str) -> bool) -> Option<(&'a str, usize)> {
+    match &expr.kind {
+        ExprKind::Call { function, target: None, args } if function == kind => match args.as_slice() {
+            [Expr { offset, kind: ExprKind::Literal(Literal::String(text)) }] if !is_fine(text) => {
+                Some((kind, *offset))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The first element that is of another type than the first one.
+fn homogeneous<'a>(
+    source: &Source,
+    elements: impl Iterator<Item = (&'a Expr, bool)>,
+    types: &Checked,
+) -> Option<Issue> {
+    let mut first: Option<Type> = None;
+    for (element, optional) in elements {
+        let Some(ty) = types.of(element) else { continue };
+        let ty = if optional { ty.unwrapped().0.clone() } else { ty };
+        match &first {
+            None => first = Some(ty),
+            Some(first) if *first == ty => {}
+            Some(first) => {
+                return Some(
+                    source.error(element.offset, format!("expected type '{first}' but found '{ty}'")),
+                );
+            }
+        }
+    }
+    None
+}
+
+/// Conversions of literals are made once, before the first run, and may fail then.
+pub(crate) fn convert_literals(environment: &Environment, expr: &Expr) -> Result<(), EvalError> {
+    let mut failed = None;
+    expr.walk(&mut |expr| {
+        let ExprKind::Call { function, target: None, args } = &expr.kind else { return };
+        let [Expr { kind: ExprKind::Literal(literal), .. }] = args.as_slice() else { return };
+        let is_conversion = matches!(
+            function.as_str(),
+            "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint"
+        );
+        if is_conversion && failed.is_none() {
+            let value = crate::eval::literal(literal);
+            failed = crate::eval::dispatch(environment.functions(function), false, &[value], function).err();
+        }
+    });
+    failed.map_or(Ok(()), Err)
+}

@@ -1,0 +1,251 @@
+//! Values of expressions.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::library::net::Cidr;
+use crate::library::quantity::Quantity;
+use crate::library::url::Url;
+
+/// A value that an expression works on or gives. Cheap to clone.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// `null`.
+    Null,
+    /// `bool`.
+    Bool(bool),
+    /// `int`.
+    Int(i64),
+    /// `uint`.
+    Uint(u64),
+    /// `double`.
+    Double(f64),
+    /// `string`.
+    String(Arc<str>),
+    /// `bytes`.
+    Bytes(Arc<[u8]>),
+    /// A point in time.
+    Timestamp(Timestamp),
+    /// A length of time in nanoseconds.
+    Duration(i64),
+    /// A list.
+    List(Arc<Vec<Value>>),
+    /// A map, or an object with its fields by the names that expressions use.
+    Map(Arc<Vec<(Value, Value)>>),
+    /// A value or none.
+    Optional(Option<Arc<Value>>),
+    /// The name of a type.
+    Type(Arc<str>),
+    /// `kubernetes.Quantity`.
+    Quantity(Quantity),
+    /// `kubernetes.URL`.
+    Url(Arc<Url>),
+    /// `net.IP`.
+    Ip(IpAddr),
+    /// `net.CIDR`.
+    Cidr(Cidr),
+    /// `kubernetes.NamedFormat`.
+    Format(&'static str),
+}
+
+/// Why an expression gave no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EvalError(pub String);
+
+impl EvalError {
+    pub(crate) fn no_overload() -> Self {
+        Self("no such overload".into())
+    }
+}
+
+/// A value or why there is none.
+pub type Evaluated = Result<Value, EvalError>;
+
+pub(crate) fn fail<T>(message: impl Into<String>) -> Result<T, EvalError> {
+    Err(EvalError(message.into()))
+}
+
+impl Value {
+    /// A string.
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// A list of these.
+    pub fn list(items: Vec<Value>) -> Self {
+        Self::List(Arc::new(items))
+    }
+
+    /// A map of these entries.
+    pub fn map(entries: Vec<(Value, Value)>) -> Self {
+        Self::Map(Arc::new(entries))
+    }
+
+    /// The value under a key of a map.
+    pub(crate) fn get(&self, key: &Value) -> Option<&Value> {
+        match self {
+            Self::Map(entries) => entries.iter().find(|(k, _)| equal(k, key)).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
+    /// The value under a name.
+    pub(crate) fn field(&self, name: &str) -> Option<&Value> {
+        match self {
+            Self::Map(entries) => {
+                entries.iter().find(|(k, _)| matches!(k, Self::String(k) if &**k == name)).map(|(_, v)| v)
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of its type.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Uint(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Optional(_) => "optional_type",
+            Self::Type(_) => "type",
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(_) => "net.CIDR",
+            Self::Format(_) => "kubernetes.NamedFormat",
+        }
+    }
+
+    /// How many elements, entries, characters or bytes it has; one for anything else.
+    pub(crate) fn size(&self) -> u64 {
+        let size = match self {
+            Self::String(text) => text.chars().count(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::List(items) => items.len(),
+            Self::Map(entries) => entries.len(),
+            Self::Optional(Some(inner)) => return inner.size(),
+            _ => 1,
+        };
+        u64::try_from(size).unwrap_or(u64::MAX)
+    }
+}
+
+/// Whether both are the same; numbers of different types may be.
+pub(crate) fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Null, Value::Null) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::String(a), Value::String(b)) => a == b,
+        (Value::Bytes(a), Value::Bytes(b)) => a == b,
+        (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
+        (Value::Duration(a), Value::Duration(b)) => a == b,
+        (Value::Type(a), Value::Type(b)) => a == b,
+        (Value::List(a), Value::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(a, b))
+        }
+        (Value::Map(a), Value::Map(_)) => {
+            a.len() as u64 == b.size() && a.iter().all(|(k, v)| b.get(k).is_some_and(|other| equal(v, other)))
+        }
+        (Value::Optional(a), Value::Optional(b)) => match (a, b) {
+            (None, None) => true,
+            (Some(a), Some(b)) => equal(a, b),
+            _ => false,
+        },
+        (Value::Quantity(a), Value::Quantity(b)) => a.cmp(b) == Ordering::Equal,
+        (Value::Url(a), Value::Url(b)) => a == b,
+        (Value::Ip(a), Value::Ip(b)) => a == b,
+        (Value::Cidr(a), Value::Cidr(b)) => a == b,
+        (Value::Format(a), Value::Format(b)) => a == b,
+        (a, b) => compare_numbers(a, b) == Some(Ordering::Equal),
+    }
+}
+
+/// The order of two values, where there is one.
+pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
+    match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Bytes(a), Value::Bytes(b)) => Some(a.cmp(b)),
+        (Value::Timestamp(a), Value::Timestamp(b)) => Some(a.cmp(b)),
+        (Value::Duration(a), Value::Duration(b)) => Some(a.cmp(b)),
+        (a, b) => compare_numbers(a, b),
+    }
+}
+
+fn compare_numbers(a: &Value, b: &Value) -> Option<Ordering> {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Value::Uint(a), Value::Uint(b)) => Some(a.cmp(b)),
+        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
+        (Value::Int(a), Value::Uint(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
+        (Value::Uint(a), Value::Int(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
+        (Value::Double(a), Value::Int(b)) => compare_double(*a, i128::from(*b)),
+        (Value::Double(a), Value::Uint(b)) => compare_double(*a, i128::from(*b)),
+        (Value::Int(_) | Value::Uint(_), Value::Double(_)) => compare_numbers(b, a).map(Ordering::reverse),
+        _ => None,
+    }
+}
+
+/// Compares without losing digits.
+fn compare_double(a: f64, b: i128) -> Option<Ordering> {
+    const LIMIT: f64 = 1e19;
+    if a.is_nan() {
+        return None;
+    }
+    if a >= LIMIT {
+        return Some(Ordering::Greater);
+    }
+    if a <= -LIMIT {
+        return Some(Ordering::Less);
+    }
+    let whole = a.trunc() as i128;
+    Some(whole.cmp(&b).then_with(|| a.fract().partial_cmp(&0.0).unwrap_or(Ordering::Equal)))
+}
+
+/// A number as Go prints it in `%v`: the shortest digits, with an exponent when it is very large or small.
+pub(crate) fn print_double(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".into();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf" } else { "-Inf" }.into();
+    }
+    let magnitude = number.abs();
+    if magnitude == 0.0 || (1e-4..1e21).contains(&magnitude) {
+        return format!("{number}");
+    }
+    let text = format!("{number:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(rest) => ('-', rest),
+        None => ('+', exponent),
+    };
+    format!("{digits}e{sign}{exponent:0>2}")
+}
+
+impl fmt::Display for Value {
+    /// The value as messages show it: strings quoted, the rest as literals would be written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Uint(value) => write!(f, "{value}"),
+            Self::Double(value) => f.write_str(&print_double(*value)),
+            Self::String(text) => f.write_str(text),
+            other => f.write_str(other.type_name()),
+        }
+    }
+}
