@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use steersman_gotemplate::strconv::quote;
 
-use super::gofmt::quote;
 use super::semver::{MAX_CONSTRAINT_GROUPS, MAX_CONSTRAINT_LEN, SemverError, Version, compare_prerelease};
 
 /// A version pattern: numbers or wildcards, then perhaps a pre-release and metadata. The `|` in the classes is no

@@ -38,15 +38,15 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-fn dict(values: &[Value]) -> Map {
+fn dict(values: &[Value]) -> Result<Map, CallError> {
     let mut entries = BTreeMap::new();
     for pair in values.chunks(2) {
         if let [key, rest @ ..] = pair {
             let value = rest.first().cloned().unwrap_or_else(|| Value::string(""));
-            entries.insert(strval(key), value);
+            entries.insert(strval(key)?, value);
         }
     }
-    Map::with_type(MapType::ANY, entries)
+    Ok(Map::with_type(MapType::ANY, entries))
 }
 
 fn set(map: Map, key: &Str, value: &Value) -> Result<Map, CallError> {

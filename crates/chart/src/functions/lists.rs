@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Type, UintType, Value};
+use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Type, UintType, Value, deep_equal};
 
 use super::args::define;
 use super::cast::to_int64;
-use super::reflect::{deep_equal, is_empty};
+use super::reflect::is_empty;
 use super::{Host, MAX_ELEMENTS, NIL_DEREFERENCE, too_large};
 
 /// `[][]interface {}`, which `chunk` gives.

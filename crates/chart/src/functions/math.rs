@@ -1,21 +1,20 @@
 //! Numbers: arithmetic, rounding, sequences.
 
-use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value};
+use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value, fmt, strconv};
 
 use super::args::define;
-use super::cast::{parse_int, to_float64, to_int64};
+use super::cast::{nearest_int, to_float64, to_int64};
 use super::decimal::Decimal;
-use super::gofmt::sprint;
 use super::{Host, MAX_ELEMENTS, random, too_large};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "atoi" (text: &Str) => Value::int(text.as_str().map_or(0, atoi));
+        "atoi" (text: &Str) => Value::int(nearest_int(text));
         "int" (value: &Value) => Value::int(to_int64(value));
         "int64" (value: &Value) => Value::int64(to_int64(value));
         "float64" (value: &Value) => to_float64(value);
         "toDecimal" (value: &Value) =>
-            Value::int64(sprint(value).as_str().and_then(|text| parse_int(text, 8)).unwrap_or(0));
+            Value::int64(strconv::parse_int(&fmt::format_value(value)?, 8, 64).unwrap_or(0));
         "add1" (value: &Value) => Value::int64(to_int64(value).wrapping_add(1));
         "add" (; values: &[Value]) => Value::int64(values.iter().fold(0, |sum, value| sum.wrapping_add(to_int64(value))));
         "sub" (a: &Value, b: &Value) => Value::int64(to_int64(a).wrapping_sub(to_int64(b)));
@@ -46,18 +45,6 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-/// `strconv.Atoi` with its error ignored: of a number out of range the nearest one is left.
-fn atoi(text: &str) -> i64 {
-    parse_int(text, 10).unwrap_or_else(|| {
-        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-        match (digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()), text.starts_with('-')) {
-            (true, _) => 0,
-            (false, true) => i64::MIN,
-            (false, false) => i64::MAX,
-        }
-    })
-}
-
 fn divide(a: &Value, b: &Value, f: fn(i64, i64) -> i64) -> Result<Value, CallError> {
     match to_int64(b) {
         0 => Err(CallError::new("runtime error: integer divide by zero")),
@@ -72,7 +59,10 @@ fn decimals(
 ) -> Result<f64, CallError> {
     let decimal = |n: f64| {
         Decimal::from_float(n).ok_or_else(|| {
-            CallError::new(format!("Cannot create a Decimal from {}", sprint(&Value::float(n))))
+            CallError::new(format!(
+                "Cannot create a Decimal from {}",
+                strconv::format_float(n, b'g', None, false)
+            ))
         })
     };
     let mut result = decimal(first)?;

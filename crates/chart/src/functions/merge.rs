@@ -2,6 +2,7 @@
 
 use steersman_gotemplate::{CallError, Map, Type, Value};
 
+use super::deeper;
 use super::gofmt::MAX_DEPTH;
 use super::reflect::is_empty;
 
@@ -30,7 +31,7 @@ fn merge_maps(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resu
         }
         let present = target.get(&key);
         if let (Some(Value::Map(below)), Value::Map(from)) = (&present, &value) {
-            merge_maps(below, from, overwrite, depth + 1)?;
+            deeper(|| merge_maps(below, from, overwrite, depth + 1))?;
         }
         let is_slice = matches!(value, Value::List(_) | Value::Bytes(_));
         if let Some(present) = present.filter(|present| !is_empty_value(present)) {

@@ -1,14 +1,17 @@
 //! Every function that Helm offers to templates.
 
-#![allow(dead_code, reason = "the engine that registers them comes next")]
-
 mod args;
 mod cast;
 pub(crate) mod constraint;
+mod crypto;
+mod data;
+mod dates;
 mod decimal;
 mod dicts;
+mod duration;
 mod encoding;
 mod gofmt;
+mod layout;
 mod lists;
 mod math;
 mod merge;
@@ -17,12 +20,18 @@ mod random;
 mod reflect;
 mod regexes;
 pub(crate) mod semver;
+#[cfg(test)]
+mod tests;
 mod text;
+mod time;
+mod toml;
 mod unicode;
+mod urls;
 mod version;
 mod words;
 
-use steersman_gotemplate::{CallError, Funcs};
+use args::define;
+use steersman_gotemplate::{CallError, Funcs, Str, Value};
 
 use crate::environment::Environment;
 
@@ -43,6 +52,22 @@ pub(crate) fn register<H: Host>(funcs: &mut Funcs<H>) {
     encoding::register(funcs);
     version::register(funcs);
     regexes::register(funcs);
+    dates::register(funcs);
+    data::register(funcs);
+    urls::register(funcs);
+    crypto::register(funcs);
+    define!(funcs {
+        "getHostByName" [env] (name: &Str) => get_host_by_name(env, name);
+        "fail" (message: &Str) => Err::<Value, _>(CallError::new(message.to_str_lossy()));
+    });
+}
+
+/// One of a host's addresses, empty if it has none. Helm asks no name server unless told to, and neither does an
+/// environment that gives no addresses.
+fn get_host_by_name(env: &mut dyn Environment, name: &Str) -> String {
+    let mut addresses = env.resolve_host(&name.to_str_lossy());
+    let chosen = random::below(env, addresses.len() as u64) as usize;
+    if chosen < addresses.len() { addresses.swap_remove(chosen) } else { String::new() }
 }
 
 /// What Go's runtime says when a nil interface is asked for its type.
@@ -53,6 +78,11 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// The most elements that one call may make out of a count, such as `until`.
 const MAX_ELEMENTS: usize = 1 << 20;
+
+/// Runs one level of a recursion that values control, taking more stack from the heap where little is left.
+fn deeper<R>(step: impl FnOnce() -> R) -> R {
+    stacker::maybe_grow(128 << 10, 2 << 20, step)
+}
 
 /// The error of a call that asks for more than this engine makes at once.
 fn too_large(what: &str, limit: usize) -> CallError {

@@ -1,10 +1,10 @@
 //! Defaults, emptiness, types and equality.
 
-use steersman_gotemplate::{CallError, Funcs, Kind, List, Map, Str, Value};
+use steersman_gotemplate::{CallError, Funcs, Kind, List, Map, Str, Value, deep_equal};
 
-use super::Host;
 use super::args::define;
 use super::gofmt::MAX_DEPTH;
+use super::{Host, deeper};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
@@ -50,50 +50,6 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// `reflect.DeepEqual`: types must agree too, and a nil slice differs from an empty one.
-pub(super) fn deep_equal(a: &Value, b: &Value) -> bool {
-    equal(a, b, 0)
-}
-
-fn equal(a: &Value, b: &Value, depth: usize) -> bool {
-    if depth > MAX_DEPTH {
-        // Maps that contain themselves: all that was seen was equal, which is what Go concludes too.
-        return true;
-    }
-    match (a, b) {
-        (Value::Nil, Value::Nil) => true,
-        (Value::Bool(a), Value::Bool(b)) => a == b,
-        (Value::Int(a, x), Value::Int(b, y)) => a == b && x == y,
-        (Value::Uint(a, x), Value::Uint(b, y)) => a == b && x == y,
-        (Value::Float(a, x), Value::Float(b, y)) => a == b && x == y,
-        (Value::Complex(a, x), Value::Complex(b, y)) => a == b && x == y,
-        (Value::String(a), Value::String(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
-        (Value::List(a), Value::List(b)) => {
-            a.ty().name == b.ty().name
-                && a.is_nil() == b.is_nil()
-                && a.len() == b.len()
-                && (std::ptr::eq(&raw const **a, &raw const **b)
-                    || a.iter().zip(b.iter()).all(|(a, b)| equal(a, b, depth + 1)))
-        }
-        (Value::Map(a), Value::Map(b)) => {
-            a.ty().name == b.ty().name && a.is_nil() == b.is_nil() && (a.ptr_eq(b) || equal_maps(a, b, depth))
-        }
-        (Value::Object(a), Value::Object(b)) => {
-            std::rc::Rc::ptr_eq(a, b)
-                || (a.type_name() == b.type_name()
-                    && a.kind() == b.kind()
-                    && a.display() == b.display()
-                    && equal(&a.json(), &b.json(), depth + 1))
-        }
-        _ => false,
-    }
-}
-
-fn equal_maps(a: &Map, b: &Map, depth: usize) -> bool {
-    let (a, b) = (a.borrow(), b.borrow());
-    a.len() == b.len() && a.iter().zip(b.iter()).all(|((x, a), (y, b))| x == y && equal(a, b, depth + 1))
-}
-
 /// A value that shares no map with this one.
 pub(super) fn deep_copy(value: &Value) -> Result<Value, CallError> {
     if matches!(value, Value::Nil) {
@@ -110,7 +66,7 @@ fn copy(value: &Value, depth: usize) -> Result<Value, CallError> {
     Ok(match value {
         Value::List(list) if list.is_nil() => value.clone(),
         Value::List(list) => {
-            let items = list.iter().map(|item| copy(item, depth + 1)).collect::<Result<_, _>>()?;
+            let items = list.iter().map(|item| deeper(|| copy(item, depth + 1))).collect::<Result<_, _>>()?;
             Value::List(List::new(list.ty(), items))
         }
         Value::Map(map) if map.is_nil() => value.clone(),
@@ -118,7 +74,7 @@ fn copy(value: &Value, depth: usize) -> Result<Value, CallError> {
             let entries = map
                 .borrow()
                 .iter()
-                .map(|(key, item)| Ok((key.clone(), copy(item, depth + 1)?)))
+                .map(|(key, item)| Ok((key.clone(), deeper(|| copy(item, depth + 1))?)))
                 .collect::<Result<_, CallError>>()?;
             Value::Map(Map::with_type(map.ty(), entries))
         }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use regex::{Regex, RegexBuilder};
+use steersman_gotemplate::strconv;
 use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value};
 
 use super::args::define;
-use super::gofmt::quote;
 use super::pattern::{Pattern, syntax_error, translate};
 use super::{Host, MAX_BYTES, too_large, unicode};
 
@@ -38,10 +38,7 @@ fn must(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
 /// The expression, or what `regexp.MustCompile` panics with.
 fn panicking(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
     compile(regex).map_err(|error| {
-        let can_backquote = regex.as_str().is_some_and(|text| {
-            text.chars().all(|c| c != '`' && c != '\u{FEFF}' && (c == '\t' || (c >= ' ' && c != '\x7F')))
-        });
-        let quoted = if can_backquote { format!("`{regex}`") } else { quote(regex) };
+        let quoted = if strconv::can_backquote(regex) { format!("`{regex}`") } else { strconv::quote(regex) };
         CallError::new(format!("regexp: Compile({quoted}): {error}"))
     })
 }

@@ -1,9 +1,9 @@
 //! Strings: trimming, cutting, padding, joining and quoting.
 
-use steersman_gotemplate::{CallError, Funcs, Map, MapType, Str, Value};
+use steersman_gotemplate::{CallError, Funcs, Map, MapType, Str, Value, fmt, strconv};
 
 use super::args::define;
-use super::gofmt::{quote, sprint, strval};
+use super::gofmt::strval;
 use super::{Host, MAX_BYTES, too_large, unicode, words};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
@@ -35,13 +35,13 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "hasSuffix" (suffix: &Str, text: &Str) => text.ends_with(suffix);
         "quote" (; values: &[Value]) => quote_all(values);
         "squote" (; values: &[Value]) => single_quote_all(values);
-        "cat" (; values: &[Value]) => cat(values);
+        "cat" (; values: &[Value]) => spaced(values, fmt::append_value);
         "indent" (spaces: i64, text: &Str) => indent(spaces, text, b"");
         "nindent" (spaces: i64, text: &Str) => indent(spaces, text, b"\n");
         "replace" (old: &Str, new: &Str, text: &Str) => replace(text, old, new);
         "plural" (one: &Str, many: &Str, count: i64) => if count == 1 { one.clone() } else { many.clone() };
         "toString" (value: &Value) => strval(value);
-        "toStrings" (value: &Value) => Value::strings(strings(value));
+        "toStrings" (value: &Value) => Value::strings(strings(value)?);
         "join" (separator: &Str, value: &Value) => join(separator, value);
         "split" (separator: &Str, text: &Str) => numbered(split(text, separator, None));
         "splitn" (separator: &Str, n: i64, text: &Str) => numbered(split(text, separator, usize::try_from(n).ok()));
@@ -242,17 +242,17 @@ fn numbered(parts: Vec<&[u8]>) -> Map {
 }
 
 /// The elements of a list as strings, nil ones left out; any other value as a list of one.
-pub(super) fn strings(value: &Value) -> Vec<Str> {
+fn strings(value: &Value) -> Result<Vec<Str>, CallError> {
     match value {
         Value::List(list) => list.iter().filter(|item| !matches!(item, Value::Nil)).map(strval).collect(),
-        Value::Bytes(bytes) => bytes.iter().map(|byte| byte.to_string().into()).collect(),
-        Value::Nil => Vec::new(),
-        other => vec![strval(other)],
+        Value::Bytes(bytes) => Ok(bytes.iter().map(|byte| byte.to_string().into()).collect()),
+        Value::Nil => Ok(Vec::new()),
+        other => Ok(vec![strval(other)?]),
     }
 }
 
 fn join(separator: &[u8], value: &Value) -> Result<Vec<u8>, CallError> {
-    let parts = strings(value);
+    let parts = strings(value)?;
     let len =
         parts.iter().map(|part| part.len()).sum::<usize>() + separator.len().saturating_mul(parts.len());
     if len > MAX_BYTES {
@@ -261,30 +261,42 @@ fn join(separator: &[u8], value: &Value) -> Result<Vec<u8>, CallError> {
     Ok(parts.join(separator))
 }
 
-fn sort_alpha(value: &Value) -> Value {
-    match value {
-        Value::List(_) | Value::Bytes(_) => {
-            let mut parts = strings(value);
-            parts.sort();
-            Value::strings(parts)
+fn sort_alpha(value: &Value) -> Result<Value, CallError> {
+    let mut parts = match value {
+        Value::List(_) | Value::Bytes(_) => strings(value)?,
+        other => vec![strval(other)?],
+    };
+    parts.sort();
+    Ok(Value::strings(parts))
+}
+
+/// The values that are not nil, each written by `write`, with spaces between.
+fn spaced(
+    values: &[Value],
+    write: impl Fn(&mut Vec<u8>, &Value) -> Result<(), CallError>,
+) -> Result<Vec<u8>, CallError> {
+    let mut out = Vec::new();
+    for (i, value) in values.iter().filter(|value| !matches!(value, Value::Nil)).enumerate() {
+        if i > 0 {
+            out.push(b' ');
         }
-        other => Value::strings([strval(other)]),
+        write(&mut out, value)?;
     }
+    Ok(out)
 }
 
-fn spaced(values: &[Value], text: impl Fn(&Value) -> Vec<u8>) -> Vec<u8> {
-    let parts: Vec<_> = values.iter().filter(|value| !matches!(value, Value::Nil)).map(text).collect();
-    parts.join(&b' ')
+fn quote_all(values: &[Value]) -> Result<Vec<u8>, CallError> {
+    spaced(values, |out, value| {
+        strconv::append_quote(out, &strval(value)?, false);
+        Ok(())
+    })
 }
 
-fn quote_all(values: &[Value]) -> Vec<u8> {
-    spaced(values, |value| quote(&strval(value)).into_bytes())
-}
-
-fn single_quote_all(values: &[Value]) -> Vec<u8> {
-    spaced(values, |value| [b"'", sprint(value).as_bytes(), b"'"].concat())
-}
-
-fn cat(values: &[Value]) -> Vec<u8> {
-    spaced(values, |value| sprint(value).to_vec())
+fn single_quote_all(values: &[Value]) -> Result<Vec<u8>, CallError> {
+    spaced(values, |out, value| {
+        out.push(b'\'');
+        fmt::append_value(out, value)?;
+        out.push(b'\'');
+        Ok(())
+    })
 }

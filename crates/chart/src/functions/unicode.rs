@@ -148,8 +148,6 @@ category! {
     is_number: r"\p{N}", |c: char| c.is_ascii_digit();
     /// Category P.
     is_punct: r"\p{P}", |c: char| c.is_ascii_punctuation() && !matches!(c, '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~');
-    /// What `strconv.Quote` leaves as it is.
-    is_print: r"[\p{L}\p{M}\p{N}\p{P}\p{S}]", |c: char| c == ' ' || c.is_ascii_graphic();
 }
 
 #[cfg(test)]

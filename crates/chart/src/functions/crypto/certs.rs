@@ -1,0 +1,367 @@
+//! Certificates, with the fields and extensions that Go's `x509.CreateCertificate` writes for sprig.
+//!
+//! Written as DER here rather than by rcgen, which cannot make RSA keys, has no way in for another random source and
+//! orders extensions otherwise.
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use num_bigint::BigUint;
+use sha2::Digest as _;
+use steersman_gotemplate::{CallError, Funcs, Kind, List, Object, Str, Type, Value, fmt, strconv};
+
+use super::der::{self, Reader, bit_string, integer, oid, sequence, tlv};
+use super::keys::PrivateKey;
+use crate::environment::Environment;
+use crate::functions::Host;
+use crate::functions::args::{Param, define};
+use crate::functions::duration::{Duration, SECOND};
+use crate::functions::encoding::base64_decode;
+use crate::functions::layout;
+use crate::functions::time::Time;
+
+/// The size of the RSA keys that certificates get.
+const RSA_BITS: usize = 2048;
+
+pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
+    define!(funcs {
+        "buildCustomCert" (cert: &Str, key: &Str) => build_custom(cert, key);
+        "genCA" [env] (name: &Str, days: i64) => {
+            let key = PrivateKey::rsa(env, RSA_BITS);
+            authority(env, name, days, &key)
+        };
+        "genCAWithKey" [env] (name: &Str, days: i64, key: &Str) => authority(env, name, days, &parse_key(key)?);
+        "genSelfSignedCert" [env] (name: &Str, ips: List, hosts: List, days: i64) => {
+            let key = PrivateKey::rsa(env, RSA_BITS);
+            self_signed(env, name, (&ips, &hosts), days, &key)
+        };
+        "genSelfSignedCertWithKey" [env] (name: &Str, ips: List, hosts: List, days: i64, key: &Str) =>
+            self_signed(env, name, (&ips, &hosts), days, &parse_key(key)?);
+        "genSignedCert" [env] (name: &Str, ips: List, hosts: List, days: i64, ca: &Certificate) => {
+            let key = PrivateKey::rsa(env, RSA_BITS);
+            signed(env, name, (&ips, &hosts), days, ca, &key)
+        };
+        "genSignedCertWithKey" [env] (name: &Str, ips: List, hosts: List, days: i64, ca: &Certificate, key: &Str) =>
+            signed(env, name, (&ips, &hosts), days, ca, &parse_key(key)?);
+    });
+}
+
+/// sprig's pair of a certificate and its key, both in PEM.
+struct Certificate {
+    cert: Str,
+    key: Str,
+}
+
+impl<'a> Param<'a> for &'a Certificate {
+    const TYPE: Type = Type::Named("sprig.certificate");
+    fn from_value(value: &'a Value) -> Option<Self> {
+        match value {
+            Value::Object(object) => object.as_any().downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl Object for Certificate {
+    fn type_name(&self) -> &str {
+        "sprig.certificate"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Struct
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        match name {
+            "Cert" => Some(Value::String(self.cert.clone())),
+            "Key" => Some(Value::String(self.key.clone())),
+            _ => None,
+        }
+    }
+
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        Some(vec![("Cert", Value::String(self.cert.clone())), ("Key", Value::String(self.key.clone()))])
+    }
+
+    fn display(&self) -> String {
+        format!("{{{} {}}}", self.cert, self.key)
+    }
+
+    fn json(&self) -> Value {
+        Value::map([("Cert", Value::String(self.cert.clone())), ("Key", Value::String(self.key.clone()))])
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn parse_key(pem: &Str) -> Result<PrivateKey, CallError> {
+    PrivateKey::from_pem(&pem.to_str_lossy())
+        .map_err(|error| CallError::new(format!("parsing private key: {error}")))
+}
+
+fn build_custom(cert: &Str, key: &Str) -> Result<Value, CallError> {
+    let decode = |text: &Str, what: &str| {
+        base64_decode(text).map_err(|_| CallError::new(format!("unable to decode base64 {what}")))
+    };
+    let cert = decode(cert, "certificate")?;
+    let key = decode(key, "private key")?;
+    let (_, der) = der::from_pem(&String::from_utf8_lossy(&cert))
+        .ok_or_else(|| CallError::new("unable to decode certificate"))?;
+    Issuer::from_der(&der)
+        .map_err(|error| CallError::new(format!("error parsing certificate: decodedCert.Bytes: {error}")))?;
+    PrivateKey::from_pem(&String::from_utf8_lossy(&key))
+        .map_err(|error| CallError::new(format!("error parsing private key: {error}")))?;
+    Ok(Value::Object(Rc::new(Certificate { cert: cert.into(), key: key.into() })))
+}
+
+fn authority(env: &mut dyn Environment, name: &Str, days: i64, key: &PrivateKey) -> Result<Value, CallError> {
+    let request = Request { is_ca: true, ..Request::new(env, name, None, days)? };
+    request.issue(key, None)
+}
+
+fn self_signed(
+    env: &mut dyn Environment,
+    name: &Str,
+    alternatives: (&List, &List),
+    days: i64,
+    key: &PrivateKey,
+) -> Result<Value, CallError> {
+    Request::new(env, name, Some(alternatives), days)?.issue(key, None)
+}
+
+fn signed(
+    env: &mut dyn Environment,
+    name: &Str,
+    alternatives: (&List, &List),
+    days: i64,
+    ca: &Certificate,
+    key: &PrivateKey,
+) -> Result<Value, CallError> {
+    let (_, der) = der::from_pem(&ca.cert.to_str_lossy())
+        .ok_or_else(|| CallError::new("unable to decode certificate"))?;
+    let issuer = Issuer::from_der(&der).map_err(|error| {
+        CallError::new(format!("error parsing certificate: decodedSignerCert.Bytes: {error}"))
+    })?;
+    let issuer_key = PrivateKey::from_pem(&ca.key.to_str_lossy())
+        .map_err(|error| CallError::new(format!("error parsing private key: {error}")))?;
+    Request::new(env, name, Some(alternatives), days)?.issue(key, Some((&issuer, &issuer_key)))
+}
+
+/// What a certificate is to say.
+struct Request {
+    serial: BigUint,
+    name: Str,
+    hosts: Vec<Str>,
+    ips: Vec<IpAddr>,
+    from: Time,
+    until: Time,
+    is_ca: bool,
+}
+
+/// What a new certificate takes from the one that signs it.
+struct Issuer {
+    subject: Vec<u8>,
+    public_info: Vec<u8>,
+    key_id: Vec<u8>,
+}
+
+impl Issuer {
+    fn from_der(der: &[u8]) -> Result<Self, String> {
+        Self::read(der).ok_or_else(|| "x509: malformed certificate".into())
+    }
+
+    fn read(der: &[u8]) -> Option<Self> {
+        let mut certificate = Reader(der).enter(der::SEQUENCE)?;
+        let mut body = certificate.enter(der::SEQUENCE)?;
+        body.optional(0xA0);
+        body.expect(der::INTEGER)?;
+        body.expect(der::SEQUENCE)?;
+        body.expect(der::SEQUENCE)?;
+        body.expect(der::SEQUENCE)?;
+        let subject = body.next().filter(|tlv| tlv.tag == der::SEQUENCE)?.whole.to_vec();
+        let public_info = body.next().filter(|tlv| tlv.tag == der::SEQUENCE)?.whole.to_vec();
+        let mut key_id = Vec::new();
+        if let Some(extensions) = body.optional(0xA3) {
+            let mut extensions = Reader(extensions).enter(der::SEQUENCE)?;
+            while let Some(mut extension) = extensions.enter(der::SEQUENCE) {
+                if extension.expect(der::OBJECT_IDENTIFIER)? == SUBJECT_KEY_ID {
+                    extension.optional(0x01);
+                    key_id = Reader(extension.expect(der::OCTET_STRING)?).expect(der::OCTET_STRING)?.to_vec();
+                }
+            }
+        }
+        Some(Self { subject, public_info, key_id })
+    }
+}
+
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1D, 0x0E];
+const KEY_USAGE: &[u8] = &[0x55, 0x1D, 0x0F];
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1D, 0x11];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1D, 0x13];
+const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1D, 0x23];
+const EXT_KEY_USAGE: &[u8] = &[0x55, 0x1D, 0x25];
+const SERVER_AUTH: &[u8] = &[0x2B, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
+const CLIENT_AUTH: &[u8] = &[0x2B, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];
+const BOOLEAN_TRUE: &[u8] = &[0x01, 0x01, 0xFF];
+
+impl Request {
+    fn new(
+        env: &mut dyn Environment,
+        name: &Str,
+        alternatives: Option<(&List, &List)>,
+        days: i64,
+    ) -> Result<Self, CallError> {
+        let (ips, hosts) = match alternatives {
+            Some((ips, hosts)) => (parse_ips(ips)?, parse_hosts(hosts)?),
+            None => Default::default(),
+        };
+        let mut serial = [0; 16];
+        env.fill_random(&mut serial);
+        let from = Time::from_system(env.now());
+        // What does not fit a duration wraps in Go too.
+        let validity = Duration(days.wrapping_mul(24 * 3600 * SECOND));
+        let until = from.add(validity);
+        Ok(Self {
+            serial: BigUint::from_bytes_be(&serial),
+            name: name.clone(),
+            hosts,
+            ips,
+            from,
+            until,
+            is_ca: false,
+        })
+    }
+
+    /// The certificate for a key, signed by the issuer or by that key itself.
+    fn issue(&self, key: &PrivateKey, issuer: Option<(&Issuer, &PrivateKey)>) -> Result<Value, CallError> {
+        let der = self
+            .to_der(key, issuer)
+            .map_err(|error| CallError::new(format!("error creating certificate: {error}")))?;
+        let cert = der::to_pem("CERTIFICATE", &der).into();
+        Ok(Value::Object(Rc::new(Certificate { cert, key: key.to_pem().into() })))
+    }
+
+    fn to_der(&self, key: &PrivateKey, issuer: Option<(&Issuer, &PrivateKey)>) -> Result<Vec<u8>, String> {
+        let signer = issuer.map_or(key, |(_, signer)| signer);
+        let algorithm = signer.signature_algorithm()?;
+        if matches!(key, PrivateKey::Dsa(_)) {
+            return Err("x509: unsupported public key type: *dsa.PublicKey".into());
+        }
+        let subject = self.subject()?;
+        let issuer_name = issuer.map_or(&subject, |(issuer, _)| &issuer.subject);
+        if let Some((issuer, signer)) = issuer
+            && issuer.public_info != signer.public_info()
+        {
+            return Err("x509: provided PrivateKey doesn't match parent's PublicKey".into());
+        }
+        let authority_id = issuer.map(|(issuer, _)| issuer).filter(|issuer| issuer.subject != subject);
+        let authority_id = authority_id.map(|issuer| issuer.key_id.as_slice()).unwrap_or_default();
+        let extensions = self.extensions(&subject, key, authority_id)?;
+        let body = sequence(&[
+            tlv(0xA0, &integer(&BigUint::from(2u32))),
+            integer(&self.serial),
+            algorithm.clone(),
+            issuer_name.clone(),
+            sequence(&[encode_time(&self.from)?, encode_time(&self.until)?]),
+            subject,
+            key.public_info(),
+            tlv(0xA3, &extensions),
+        ]);
+        let signature = signer.sign(&body)?;
+        Ok(sequence(&[body, algorithm, bit_string(&signature)]))
+    }
+
+    fn subject(&self) -> Result<Vec<u8>, String> {
+        if self.name.is_empty() {
+            return Ok(sequence(&[]));
+        }
+        let printable = |b: &u8| b.is_ascii_alphanumeric() || b"'()+,-./ :=?".contains(b);
+        let tag = if self.name.iter().all(printable) { der::PRINTABLE_STRING } else { der::UTF8_STRING };
+        if self.name.as_str().is_none() {
+            return Err("asn1: string not valid UTF-8".into());
+        }
+        let attribute = sequence(&[oid(COMMON_NAME), tlv(tag, &self.name)]);
+        Ok(sequence(&[tlv(der::SET, &attribute)]))
+    }
+
+    fn extensions(&self, subject: &[u8], key: &PrivateKey, authority_id: &[u8]) -> Result<Vec<u8>, String> {
+        // Digital signature and key encipherment; an authority also signs certificates.
+        let usage: &[u8] = if self.is_ca { &[2, 0b1010_0100] } else { &[5, 0b1010_0000] };
+        let constraints: &[Vec<u8>] = if self.is_ca { &[BOOLEAN_TRUE.to_vec()] } else { &[] };
+        let mut all = vec![
+            extension(KEY_USAGE, true, &tlv(der::BIT_STRING, usage)),
+            extension(EXT_KEY_USAGE, false, &sequence(&[oid(SERVER_AUTH), oid(CLIENT_AUTH)])),
+            extension(BASIC_CONSTRAINTS, true, &sequence(constraints)),
+        ];
+        if self.is_ca {
+            let digest = sha2::Sha256::digest(key.public_bits());
+            let id = digest.get(..20).unwrap_or_default();
+            all.push(extension(SUBJECT_KEY_ID, false, &tlv(der::OCTET_STRING, id)));
+        }
+        if !authority_id.is_empty() {
+            all.push(extension(AUTHORITY_KEY_ID, false, &sequence(&[tlv(0x80, authority_id)])));
+        }
+        if !self.hosts.is_empty() || !self.ips.is_empty() {
+            let mut names = Vec::new();
+            for host in &self.hosts {
+                if !host.is_ascii() {
+                    return Err(format!("x509: {} cannot be encoded as an IA5String", strconv::quote(host)));
+                }
+                names.push(tlv(0x82, host));
+            }
+            names.extend(self.ips.iter().map(|ip| match ip.to_canonical() {
+                IpAddr::V4(ip) => tlv(0x87, &ip.octets()),
+                IpAddr::V6(ip) => tlv(0x87, &ip.octets()),
+            }));
+            let anonymous = subject == sequence(&[]);
+            all.push(extension(SUBJECT_ALT_NAME, anonymous, &sequence(&names)));
+        }
+        Ok(sequence(&all))
+    }
+}
+
+fn extension(id: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
+    let flag = if critical { BOOLEAN_TRUE.to_vec() } else { Vec::new() };
+    sequence(&[oid(id), flag, tlv(der::OCTET_STRING, value)])
+}
+
+/// With two digits for the years from 1950 to 2049, with four for others.
+fn encode_time(time: &Time) -> Result<Vec<u8>, String> {
+    match time.civil().0.year {
+        1950..=2049 => Ok(tlv(der::UTC_TIME, &layout::format(time, b"060102150405Z"))),
+        0..=9999 => Ok(tlv(der::GENERALIZED_TIME, &layout::format(time, b"20060102150405Z"))),
+        _ => Err("asn1: structure error: cannot represent time as GeneralizedTime".into()),
+    }
+}
+
+fn parse_ips(ips: &List) -> Result<Vec<IpAddr>, CallError> {
+    ips.iter()
+        .map(|ip| match ip {
+            Value::String(text) => text
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .ok_or_else(|| CallError::new(format!("error parsing ip: {text}"))),
+            other => Err(CallError::new(format!(
+                "error parsing ip: {} is not a string",
+                fmt::format_value(other)?
+            ))),
+        })
+        .collect()
+}
+
+fn parse_hosts(hosts: &List) -> Result<Vec<Str>, CallError> {
+    hosts
+        .iter()
+        .map(|host| match host {
+            Value::String(text) => Ok(text.clone()),
+            other => Err(CallError::new(format!(
+                "error processing alternate dns name: {} is not a string",
+                fmt::format_value(other)?
+            ))),
+        })
+        .collect()
+}

@@ -1,0 +1,146 @@
+//! DER, as far as keys and certificates need it.
+
+use num_bigint::BigUint;
+
+pub(super) const INTEGER: u8 = 0x02;
+pub(super) const BIT_STRING: u8 = 0x03;
+pub(super) const OCTET_STRING: u8 = 0x04;
+pub(super) const NULL: u8 = 0x05;
+pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
+pub(super) const UTF8_STRING: u8 = 0x0C;
+pub(super) const PRINTABLE_STRING: u8 = 0x13;
+pub(super) const UTC_TIME: u8 = 0x17;
+pub(super) const GENERALIZED_TIME: u8 = 0x18;
+pub(super) const SEQUENCE: u8 = 0x30;
+pub(super) const SET: u8 = 0x31;
+
+/// A value with its tag and length.
+pub(super) fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len() + 6);
+    out.push(tag);
+    match u8::try_from(content.len()) {
+        Ok(len) if len < 0x80 => out.push(len),
+        _ => {
+            let bytes = content.len().to_be_bytes();
+            let significant = bytes.iter().skip_while(|b| **b == 0).copied().collect::<Vec<_>>();
+            out.push(0x80 | significant.len() as u8);
+            out.extend(significant);
+        }
+    }
+    out.extend_from_slice(content);
+    out
+}
+
+pub(super) fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
+    tlv(SEQUENCE, &parts.concat())
+}
+
+/// A number that is not negative.
+pub(super) fn integer(n: &BigUint) -> Vec<u8> {
+    let mut bytes = n.to_bytes_be();
+    if bytes.first().is_none_or(|first| *first >= 0x80) {
+        bytes.insert(0, 0);
+    }
+    tlv(INTEGER, &bytes)
+}
+
+/// An object identifier, given as its encoded content.
+pub(super) fn oid(content: &[u8]) -> Vec<u8> {
+    tlv(OBJECT_IDENTIFIER, content)
+}
+
+/// A bit string without unused bits.
+pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
+    tlv(BIT_STRING, &[&[0], bytes].concat())
+}
+
+/// Reads values one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+/// A value: its tag, its content, and all of it.
+pub(super) struct Tlv<'a> {
+    pub(super) tag: u8,
+    pub(super) content: &'a [u8],
+    pub(super) whole: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn next(&mut self) -> Option<Tlv<'a>> {
+        let (tag, rest) = self.0.split_first()?;
+        let (first, rest) = rest.split_first()?;
+        let (len, rest) = match first {
+            0..=0x7F => (usize::from(*first), rest),
+            0x81..=0x84 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
+                (bytes.iter().fold(0, |len, byte| len << 8 | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (content, rest) = rest.split_at_checked(len)?;
+        let whole = self.0.get(..self.0.len() - rest.len())?;
+        self.0 = rest;
+        Some(Tlv { tag: *tag, content, whole })
+    }
+
+    /// The content of the next value, if it has that tag.
+    pub(super) fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+        self.next().filter(|tlv| tlv.tag == tag).map(|tlv| tlv.content)
+    }
+
+    /// The values inside the next value, if it has that tag.
+    pub(super) fn enter(&mut self, tag: u8) -> Option<Self> {
+        self.expect(tag).map(Self)
+    }
+
+    /// The next value if it has that tag; otherwise nothing is read.
+    pub(super) fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
+        if self.0.first() == Some(&tag) { self.expect(tag) } else { None }
+    }
+
+    pub(super) fn integer(&mut self) -> Option<BigUint> {
+        let bytes = self.expect(INTEGER)?;
+        // Negative numbers have no place in keys.
+        bytes.first().is_some_and(|first| *first < 0x80).then(|| BigUint::from_bytes_be(bytes))
+    }
+}
+
+/// A PEM block of that type.
+pub(super) fn to_pem(kind: &str, der: &[u8]) -> String {
+    let base64 = crate::functions::encoding::base64(der);
+    let mut out = format!("-----BEGIN {kind}-----\n");
+    for line in base64.as_bytes().chunks(64) {
+        out.push_str(&String::from_utf8_lossy(line));
+        out.push('\n');
+    }
+    out.push_str(&format!("-----END {kind}-----\n"));
+    out
+}
+
+/// The type and content of the first PEM block, as Go's `pem.Decode` finds it.
+pub(super) fn from_pem(text: &str) -> Option<(String, Vec<u8>)> {
+    let mut rest = text;
+    loop {
+        let at = rest.find("-----BEGIN ")?;
+        // It must begin a line.
+        let begins_line = at == 0 || rest.get(..at).is_some_and(|before| before.ends_with('\n'));
+        rest = rest.get(at + "-----BEGIN ".len()..)?;
+        if !begins_line {
+            continue;
+        }
+        let (header, body) = rest.split_once('\n').unwrap_or((rest, ""));
+        let Some(kind) = header.trim_end_matches([' ', '\t', '\r']).strip_suffix("-----") else { continue };
+        let Some(end) = body.find(&format!("-----END {kind}-----")) else { continue };
+        let mut body = body.get(..end)?;
+        // Headers such as `Proc-Type: ...` end with an empty line.
+        while let Some((line, after)) = body.split_once('\n')
+            && line.contains(':')
+        {
+            body = after;
+        }
+        let digits: String = body.chars().filter(|c| !c.is_whitespace()).collect();
+        if let Ok(der) = crate::functions::encoding::base64_decode(digits.as_bytes()) {
+            return Some((kind.into(), der));
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! URLs as Go's `net/url` splits and joins them.
+//!
+//! The `url` crate follows the WHATWG rules, which normalise and refuse other things than RFC 3986 and Go do.
+
+use std::net::Ipv6Addr;
+
+use steersman_gotemplate::strconv::quote;
+use steersman_gotemplate::{CallError, Funcs, Map, Str, Value};
+
+use super::args::define;
+use super::{Host, NIL_DEREFERENCE};
+
+pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
+    define!(funcs {
+        "urlParse" (url: &Str) => url_parse(url);
+        "urlJoin" (parts: Map) => url_join(&parts);
+    });
+}
+
+fn url_parse(url: &Str) -> Result<Value, CallError> {
+    let url = Url::parse(url).map_err(|error| CallError::new(format!("unable to parse url: {error}")))?;
+    Ok(Value::map([
+        ("scheme", Value::string(url.scheme)),
+        ("hostname", Value::string(hostname(&url.host))),
+        ("host", Value::string(url.host)),
+        ("path", Value::string(url.path)),
+        ("query", Value::string(url.query)),
+        ("opaque", Value::string(url.opaque)),
+        ("fragment", Value::string(url.fragment)),
+        ("userinfo", Value::string(url.user.map(|user| user.text()).unwrap_or_default())),
+    ]))
+}
+
+fn url_join(parts: &Map) -> Result<Vec<u8>, CallError> {
+    let part = |key: &str| match parts.get(key.as_bytes()) {
+        None => Ok(Vec::new()),
+        Some(Value::String(text)) => Ok(text.to_vec()),
+        Some(Value::Nil) => Err(CallError::new(NIL_DEREFERENCE)),
+        Some(other) => Err(CallError::new(format!(
+            "unable to parse {key} key, must be of type string, but {} found",
+            other.kind()
+        ))),
+    };
+    let mut url = Url {
+        scheme: part("scheme")?,
+        host: part("host")?,
+        path: part("path")?,
+        query: part("query")?,
+        opaque: part("opaque")?,
+        fragment: part("fragment")?,
+        ..Url::default()
+    };
+    let user = part("userinfo")?;
+    if !user.is_empty() {
+        let whole = [b"proto://", user.as_slice(), b"@host"].concat();
+        let parsed = Url::parse(&whole)
+            .map_err(|error| CallError::new(format!("unable to parse userinfo in dict: {error}")))?;
+        url.user = parsed.user;
+    }
+    Ok(url.text())
+}
+
+#[derive(Default)]
+struct Url {
+    scheme: Vec<u8>,
+    opaque: Vec<u8>,
+    user: Option<User>,
+    host: Vec<u8>,
+    path: Vec<u8>,
+    query: Vec<u8>,
+    fragment: Vec<u8>,
+}
+
+struct User {
+    name: Vec<u8>,
+    password: Option<Vec<u8>>,
+}
+
+impl User {
+    fn text(&self) -> Vec<u8> {
+        let mut text = escape(&self.name, Part::User);
+        if let Some(password) = &self.password {
+            text.push(b':');
+            text.extend(escape(password, Part::User));
+        }
+        text
+    }
+}
+
+/// The parts of a URL, which differ in what must be escaped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Path,
+    Host,
+    Zone,
+    User,
+    Fragment,
+}
+
+fn must_escape(byte: u8, part: Part) -> bool {
+    if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+        return false;
+    }
+    match part {
+        Part::Host | Part::Zone => !b"!$&'()*+,;=:[]<>\"".contains(&byte),
+        Part::Path => !b"$&+,/:;=@".contains(&byte),
+        Part::User => !b"$&+,;=".contains(&byte),
+        Part::Fragment => !b"$&+,/:;=?@!()*".contains(&byte),
+    }
+}
+
+fn escape(text: &[u8], part: Part) -> Vec<u8> {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let mut out = Vec::with_capacity(text.len());
+    for byte in text {
+        if must_escape(*byte, part) {
+            let digit = |n: u8| HEX.get(usize::from(n)).copied().unwrap_or(b'0');
+            out.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
+        } else {
+            out.push(*byte);
+        }
+    }
+    out
+}
+
+fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
+    let bad = |escape: &[u8]| format!("invalid URL escape {}", quote(escape));
+    let is_host = matches!(part, Part::Host | Part::Zone);
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, tail)) = rest.split_first() {
+        if *first != b'%' {
+            if is_host && *first < 0x80 && must_escape(*first, part) {
+                return Err(format!("invalid character {} in host name", quote(&[*first])));
+            }
+            out.push(*first);
+            rest = tail;
+            continue;
+        }
+        let escape = rest.get(..3).unwrap_or(rest);
+        let hex = |at: usize| escape.get(at).and_then(|b| char::from(*b).to_digit(16));
+        let (Some(high), Some(low)) = (hex(1), hex(2)) else { return Err(bad(escape)) };
+        let byte = u8::try_from(high * 16 + low).unwrap_or(0);
+        // In hosts only what is not ASCII may be escaped, and the percent sign itself; in zones also what could stand
+        // there unescaped.
+        let forbidden = escape != b"%25"
+            && match part {
+                Part::Host => high < 8,
+                Part::Zone => byte != b' ' && must_escape(byte, Part::Host),
+                _ => false,
+            };
+        if forbidden {
+            return Err(bad(escape));
+        }
+        out.push(byte);
+        rest = rest.get(3..).unwrap_or_default();
+    }
+    Ok(out)
+}
+
+/// What stands before the first `separator` and what after it, if there is one.
+fn cut(text: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
+    match memchr::memchr(separator, text) {
+        Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
+        None => (text, None),
+    }
+}
+
+impl Url {
+    /// `url.Parse`; the error is Go's text.
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let (main, fragment) = cut(text, b'#');
+        let error = |text: &[u8], error: String| format!("parse {}: {error}", quote(text));
+        let mut url = Self::parse_main(main).map_err(|problem| error(main, problem))?;
+        if let Some(fragment) = fragment {
+            url.fragment = unescape(fragment, Part::Fragment).map_err(|problem| error(text, problem))?;
+        }
+        Ok(url)
+    }
+
+    fn parse_main(text: &[u8]) -> Result<Self, String> {
+        if text.iter().any(|b| *b < b' ' || *b == 0x7F) {
+            return Err("net/url: invalid control character in URL".into());
+        }
+        let mut url = Self::default();
+        if text == b"*" {
+            url.path = text.to_vec();
+            return Ok(url);
+        }
+        let (scheme, rest) = split_scheme(text)?;
+        url.scheme = scheme.to_ascii_lowercase();
+        let (mut rest, query) = cut(rest, b'?');
+        url.query = query.unwrap_or_default().to_vec();
+        if !rest.starts_with(b"/") {
+            if !scheme.is_empty() {
+                url.opaque = rest.to_vec();
+                return Ok(url);
+            }
+            if cut(rest, b'/').0.contains(&b':') {
+                return Err("first path segment in URL cannot contain colon".into());
+            }
+        }
+        if let Some(authority) = rest.strip_prefix(b"//")
+            && (!scheme.is_empty() || !rest.starts_with(b"///"))
+        {
+            let end = memchr::memchr(b'/', authority).unwrap_or(authority.len());
+            let (authority, path) = authority.split_at_checked(end).unwrap_or((authority, &[]));
+            rest = path;
+            url.set_authority(authority)?;
+        }
+        url.path = unescape(rest, Part::Path)?;
+        Ok(url)
+    }
+
+    fn set_authority(&mut self, authority: &[u8]) -> Result<(), String> {
+        let at = memchr::memrchr(b'@', authority);
+        let host = at.and_then(|at| authority.get(at + 1..)).unwrap_or(authority);
+        self.host = parse_host(&self.scheme, host)?;
+        let Some(user) = at.and_then(|at| authority.get(..at)) else { return Ok(()) };
+        if !user.iter().all(|b| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(b)) {
+            return Err("net/url: invalid userinfo".into());
+        }
+        let (name, password) = cut(user, b':');
+        self.user = Some(User {
+            name: unescape(name, Part::User)?,
+            password: password.map(|password| unescape(password, Part::User)).transpose()?,
+        });
+        Ok(())
+    }
+
+    /// `URL.String`.
+    fn text(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !self.scheme.is_empty() {
+            out.extend_from_slice(&self.scheme);
+            out.push(b':');
+        }
+        if self.opaque.is_empty() {
+            if !self.host.is_empty()
+                || self.user.is_some()
+                || (!self.scheme.is_empty() && !self.path.is_empty())
+            {
+                out.extend_from_slice(b"//");
+            }
+            if let Some(user) = &self.user {
+                out.extend(user.text());
+                out.push(b'@');
+            }
+            out.extend(escape(&self.host, Part::Host));
+            let path = if self.path == b"*" { self.path.clone() } else { escape(&self.path, Part::Path) };
+            if !path.is_empty() && !path.starts_with(b"/") && !self.host.is_empty() {
+                out.push(b'/');
+            }
+            // A colon in the first segment would make it look like a scheme.
+            if out.is_empty() && cut(&path, b'/').0.contains(&b':') {
+                out.extend_from_slice(b"./");
+            }
+            out.extend(path);
+        } else {
+            out.extend_from_slice(&self.opaque);
+        }
+        if !self.query.is_empty() {
+            out.push(b'?');
+            out.extend_from_slice(&self.query);
+        }
+        if !self.fragment.is_empty() {
+            out.push(b'#');
+            out.extend(escape(&self.fragment, Part::Fragment));
+        }
+        out
+    }
+}
+
+fn split_scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
+    for (i, byte) in text.iter().enumerate() {
+        match byte {
+            b if b.is_ascii_alphabetic() => {}
+            b'0'..=b'9' | b'+' | b'-' | b'.' if i > 0 => {}
+            b':' if i == 0 => return Err("missing protocol scheme".into()),
+            b':' => return Ok((text.get(..i).unwrap_or_default(), text.get(i + 1..).unwrap_or_default())),
+            _ => break,
+        }
+    }
+    Ok((&[], text))
+}
+
+/// Whether it is empty or a colon and digits.
+fn is_optional_port(text: &[u8]) -> bool {
+    match text.split_first() {
+        None => true,
+        Some((b':', digits)) => digits.iter().all(u8::is_ascii_digit),
+        Some(_) => false,
+    }
+}
+
+fn parse_host(scheme: &[u8], host: &[u8]) -> Result<Vec<u8>, String> {
+    let invalid_port = |port: &[u8]| format!("invalid port {} after host", quote(port));
+    match memchr::memrchr(b'[', host) {
+        Some(0) => {
+            let close = memchr::memrchr(b']', host).ok_or("missing ']' in host")?;
+            let (name, port) = host.split_at_checked(close).unwrap_or((host, &[]));
+            let (name, port) = (name.get(1..).unwrap_or_default(), port.get(1..).unwrap_or_default());
+            if !is_optional_port(port) {
+                return Err(invalid_port(port));
+            }
+            let name = match memchr::memmem::find(name, b"%25").and_then(|at| name.split_at_checked(at)) {
+                Some((address, zone)) => {
+                    [unescape(address, Part::Host)?, unescape(zone, Part::Zone)?].concat()
+                }
+                None => unescape(name, Part::Host)?,
+            };
+            check_ip_literal(&name)?;
+            return Ok([b"[", name.as_slice(), b"]", port].concat());
+        }
+        Some(_) => return Err("invalid IP-literal".into()),
+        None => {}
+    }
+    // Databases list several hosts with ports here; only web addresses must not.
+    let strict = matches!(scheme, b"http" | b"https");
+    let colon = if strict { memchr::memchr(b':', host) } else { memchr::memrchr(b':', host) };
+    if let Some(port) = colon.and_then(|at| host.get(at..))
+        && !is_optional_port(port)
+    {
+        return Err(invalid_port(port));
+    }
+    unescape(host, Part::Host)
+}
+
+/// Only an IPv6 address, perhaps with a zone, may stand in brackets.
+fn check_ip_literal(name: &[u8]) -> Result<(), String> {
+    let (address, zone) = cut(name, b'%');
+    let fail = |what: &str| Err(format!("invalid host: ParseAddr({}): {what}", quote(name)));
+    let text = std::str::from_utf8(address).unwrap_or_default();
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return if zone == Some(b"") { fail("zone must be a non-empty string") } else { Ok(()) };
+    }
+    if text.parse::<std::net::Ipv4Addr>().is_ok() && zone.is_none() {
+        return Err("invalid IP-literal".into());
+    }
+    if name.iter().any(|b| matches!(b, b'.' | b':' | b'%')) {
+        return fail("unexpected character, want colon");
+    }
+    fail("unable to parse IP")
+}
+
+fn hostname(host: &[u8]) -> Vec<u8> {
+    let name = match memchr::memrchr(b':', host) {
+        Some(at) if is_optional_port(host.get(at..).unwrap_or_default()) => {
+            host.get(..at).unwrap_or_default()
+        }
+        _ => host,
+    };
+    name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name).to_vec()
+}
