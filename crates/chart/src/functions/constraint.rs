@@ -1,6 +1,5 @@
 //! Version constraints such as `>=1.2 <2 || ^3.x`.
 
-use std::fmt;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -8,32 +7,12 @@ use steersman_gotemplate::strconv::quote;
 
 use super::semver::{MAX_CONSTRAINT_GROUPS, MAX_CONSTRAINT_LEN, SemverError, Version, compare_prerelease};
 
-/// A version pattern: numbers or wildcards, then perhaps a pre-release and metadata. The `|` in the classes is no
-/// alternation: it is allowed as a character, and rejected when the version is read.
-const PATTERN: &str = r"v?([0-9|x|X|\*]+)(\.[0-9|x|X|\*]+)?(\.[0-9|x|X|\*]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
-const OPERATORS: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
-
-/// The grammar is taken over as regular expressions, since its corners (what counts as a separator, where an operator
-/// may stand alone) follow from how they match. White space is Go's `\s`.
-struct Grammar {
-    one: Regex,
-    range: Regex,
-    find: Regex,
-    valid: Regex,
-}
-
-static GRAMMAR: LazyLock<Option<Grammar>> = LazyLock::new(|| {
+/// `1.2 - 1.4` in Go's own grammar. The `|` in the classes is no alternation: it is allowed as a character, and
+/// rejected when the version is read.
+static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     const SPACE: &str = r"[\t\n\f\r ]";
-    let (v, ops) = (PATTERN, OPERATORS);
-    Some(Grammar {
-        one: Regex::new(&format!(r"^{SPACE}*({ops}){SPACE}*({v}){SPACE}*$")).ok()?,
-        range: Regex::new(&format!(r"{SPACE}*({v}){SPACE}+-{SPACE}+({v}){SPACE}*")).ok()?,
-        find: Regex::new(&format!(r"({ops}){SPACE}*({v})")).ok()?,
-        valid: Regex::new(&format!(
-            r"^({SPACE}*({ops}){SPACE}*({v}){SPACE}*)((?:{SPACE}+|,{SPACE}*)({ops}){SPACE}*({v}){SPACE}*)*$"
-        ))
-        .ok()?,
-    })
+    const VERSION: &str = r"v?[0-9|x|X|\*]+(?:\.[0-9|x|X|\*]+){0,2}(?:-[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*)?(?:\+[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*)?";
+    Regex::new(&format!(r"{SPACE}*({VERSION}){SPACE}+-{SPACE}+({VERSION}){SPACE}*")).ok()
 });
 
 /// What a version must satisfy: any of the alternatives, each of which is a list of conditions.
@@ -46,8 +25,8 @@ pub struct Constraint {
 struct Condition {
     operator: Operator,
     version: Version,
-    /// The operator and version as they were written.
-    text: (String, String),
+    /// The version as it was written.
+    text: String,
     /// What was left out or a wildcard.
     wild: Wild,
 }
@@ -79,8 +58,7 @@ impl Constraint {
         if text.len() > MAX_CONSTRAINT_LEN {
             return Err(SemverError::ConstraintTooLong);
         }
-        let grammar = GRAMMAR.as_ref().ok_or(SemverError::Constraint)?;
-        let text = rewrite_ranges(grammar, text);
+        let text = rewrite_ranges(text);
         let alternatives: Vec<&str> = text.split("||").collect();
         if alternatives.len() > MAX_CONSTRAINT_GROUPS {
             return Err(SemverError::TooManyGroups);
@@ -88,10 +66,7 @@ impl Constraint {
         let alternatives = alternatives
             .into_iter()
             .map(|alternative| {
-                if !grammar.valid.is_match(alternative) {
-                    return Err(improper(alternative));
-                }
-                grammar.find.find_iter(alternative).map(|m| Condition::parse(grammar, m.as_str())).collect()
+                Cursor(alternative.as_bytes()).conditions().unwrap_or_else(|| Err(improper(alternative)))
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { alternatives })
@@ -131,40 +106,127 @@ impl Constraint {
     }
 }
 
-impl fmt::Display for Constraint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, conditions) in self.alternatives.iter().enumerate() {
-            if i > 0 {
-                f.write_str(" || ")?;
-            }
-            for (j, Condition { text: (operator, version), .. }) in conditions.iter().enumerate() {
-                if j > 0 {
-                    f.write_str(" ")?;
-                }
-                write!(f, "{operator}{version}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
 fn improper(text: &str) -> SemverError {
     SemverError::ImproperConstraint(quote(text.as_bytes()))
 }
 
 /// Replaces `1.2 - 1.4` by `>= 1.2, <= 1.4 `.
-fn rewrite_ranges(grammar: &Grammar, text: &str) -> String {
+fn rewrite_ranges(text: &str) -> String {
     let mut out = text.to_owned();
-    for captures in grammar.range.captures_iter(text) {
+    // Few constraints have one, and the expression takes longer to build than all else here.
+    if !text.contains(['-']) || !text.contains(|c: char| c.is_ascii_whitespace()) {
+        return out;
+    }
+    let Some(range) = &*RANGE else { return out };
+    for captures in range.captures_iter(text) {
         let part = |i| captures.get(i).map_or("", |m| m.as_str());
         // The first place of the same text, which need not be this one: as Go does.
-        out = out.replacen(part(0), &format!(">= {}, <= {} ", part(1), part(11)), 1);
+        out = out.replacen(part(0), &format!(">= {}, <= {} ", part(1), part(2)), 1);
     }
     out
 }
 
-fn is_wildcard(part: &str) -> bool {
-    matches!(part.strip_prefix('.').unwrap_or(part), "" | "x" | "X" | "*")
+/// Reads conditions from the front of a text.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    /// All conditions, with commas or white space between; `None` if the text is anything else.
+    fn conditions(mut self) -> Option<Result<Vec<Condition>, SemverError>> {
+        let mut found = Vec::new();
+        self.spaces();
+        loop {
+            let operator = self.take(|b| b"=!<>~^".contains(&b));
+            let operator = match operator {
+                b"" | b"=" => Operator::Equal,
+                b"!=" => Operator::NotEqual,
+                b">" => Operator::Greater,
+                b"<" => Operator::Less,
+                b">=" | b"=>" => Operator::GreaterEqual,
+                b"<=" | b"=<" => Operator::LessEqual,
+                b"~" | b"~>" => Operator::Tilde,
+                b"^" => Operator::Caret,
+                _ => return None,
+            };
+            self.spaces();
+            found.push((operator, self.version()?));
+            let spaced = self.spaces();
+            match self.0.split_first() {
+                None => break,
+                Some((b',', rest)) => {
+                    self.0 = rest;
+                    self.spaces();
+                }
+                Some(_) if spaced => {}
+                Some(_) => return None,
+            }
+        }
+        // All must have the right form before any is looked at closer.
+        Some(found.into_iter().map(|(operator, version)| Condition::new(operator, &version)).collect())
+    }
+
+    fn take(&mut self, accept: impl Fn(u8) -> bool) -> &'a [u8] {
+        let len = self.0.iter().take_while(|b| accept(**b)).count();
+        let (head, tail) = self.0.split_at_checked(len).unwrap_or((self.0, &[]));
+        self.0 = tail;
+        head
+    }
+
+    /// Skips white space as Go's `\s` knows it, and says whether there was any.
+    fn spaces(&mut self) -> bool {
+        !self.take(|b| b"\t\n\x0C\r ".contains(&b)).is_empty()
+    }
+
+    /// `mark` and at least one character that `accept` takes, mark included; empty if that is not what follows.
+    fn marked(&mut self, mark: u8, accept: impl Fn(u8) -> bool) -> &'a [u8] {
+        let start = self.0;
+        match start.split_first() {
+            Some((first, rest)) if *first == mark && rest.first().is_some_and(|b| accept(*b)) => {
+                self.0 = rest;
+                let taken = self.take(accept).len();
+                start.get(..=taken).unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
+
+    /// `mark` and words with dots between.
+    fn words(&mut self, mark: u8) -> &'a [u8] {
+        let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        let start = self.0;
+        if !self.marked(mark, is_word).is_empty() {
+            while !self.marked(b'.', is_word).is_empty() {}
+        }
+        start.get(..start.len() - self.0.len()).unwrap_or_default()
+    }
+
+    fn version(&mut self) -> Option<Pattern<'a>> {
+        let is_number = |b: u8| b.is_ascii_digit() || b"|xX*".contains(&b);
+        let start = self.0;
+        self.0 = start.strip_prefix(b"v").unwrap_or(start);
+        let major = self.take(is_number);
+        if major.is_empty() {
+            return None;
+        }
+        let minor = self.marked(b'.', is_number);
+        let patch = if minor.is_empty() { minor } else { self.marked(b'.', is_number) };
+        let pre = self.words(b'-');
+        self.words(b'+');
+        let whole = start.get(..start.len() - self.0.len()).unwrap_or_default();
+        Some(Pattern { whole, major, minor, patch, pre })
+    }
+}
+
+/// A version whose numbers may be wildcards, taken apart: minor and patch with their dots, the pre-release with its dash.
+struct Pattern<'a> {
+    whole: &'a [u8],
+    major: &'a [u8],
+    minor: &'a [u8],
+    patch: &'a [u8],
+    pre: &'a [u8],
+}
+
+fn is_wildcard(part: &[u8]) -> bool {
+    matches!(part.strip_prefix(b".").unwrap_or(part), b"" | b"x" | b"X" | b"*")
 }
 
 fn is_prerelease(version: &Version) -> String {
@@ -173,31 +235,20 @@ fn is_prerelease(version: &Version) -> String {
 }
 
 impl Condition {
-    fn parse(grammar: &Grammar, text: &str) -> Result<Self, SemverError> {
-        let captures = grammar.one.captures(text).ok_or_else(|| improper(text))?;
-        let part = |i| captures.get(i).map_or("", |m| m.as_str());
-        let (major, minor, patch, pre) = (part(3), part(4), part(5), part(6));
+    fn new(operator: Operator, pattern: &Pattern<'_>) -> Result<Self, SemverError> {
+        let Pattern { whole, major, minor, patch, pre } = *pattern;
         let (wild, version) = if is_wildcard(major) {
-            (Wild::Everything, format!("0.0.0{pre}"))
+            (Wild::Everything, [b"0.0.0", pre].concat())
         } else if is_wildcard(minor) {
-            (Wild::Minor, format!("{major}.0.0{pre}"))
+            (Wild::Minor, [major, b".0.0", pre].concat())
         } else if is_wildcard(patch) {
-            (Wild::Patch, format!("{major}{minor}.0{pre}"))
+            (Wild::Patch, [major, minor, b".0", pre].concat())
         } else {
-            (Wild::Nothing, part(2).to_owned())
+            (Wild::Nothing, whole.to_vec())
         };
-        let operator = match part(1) {
-            "!=" => Operator::NotEqual,
-            ">" => Operator::Greater,
-            "<" => Operator::Less,
-            ">=" | "=>" => Operator::GreaterEqual,
-            "<=" | "=<" => Operator::LessEqual,
-            "~" | "~>" => Operator::Tilde,
-            "^" => Operator::Caret,
-            _ => Operator::Equal,
-        };
-        let version = Version::parse(&version).map_err(|_| SemverError::Constraint)?;
-        Ok(Self { operator, version, text: (part(1).into(), part(2).into()), wild })
+        let version =
+            Version::parse(&String::from_utf8_lossy(&version)).map_err(|_| SemverError::Constraint)?;
+        Ok(Self { operator, version, text: String::from_utf8_lossy(whole).into_owned(), wild })
     }
 
     /// Whether the version satisfies it, or why not.
@@ -221,7 +272,7 @@ impl Condition {
     }
 
     fn complain(&self, version: &Version, complaint: &str) -> String {
-        format!("{} {complaint} {}", quote(version.to_string().as_bytes()), quote(self.text.1.as_bytes()))
+        format!("{} {complaint} {}", quote(version.to_string().as_bytes()), quote(self.text.as_bytes()))
     }
 
     fn differs(&self, version: &Version) -> bool {
