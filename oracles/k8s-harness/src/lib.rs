@@ -6,6 +6,7 @@
 //! [`recording`], and [`compare`] says in which fields two servers disagree. Cases come from the files under
 //! `corpus/` and, seeded, from [`generate`].
 
+pub mod commands;
 pub mod compare;
 pub mod corpus;
 pub mod generate;
