@@ -6,6 +6,7 @@ mod convert;
 mod facts;
 mod namespace;
 mod pod;
+mod print;
 mod service;
 mod workload;
 
@@ -32,7 +33,7 @@ use crate::{
     server::Core,
     status::ApiResult,
     strategy::{Hook, Strategy},
-    table::{self, Cell, Column},
+    table::{Cell, Column},
 };
 
 /// What a kind adds to the common behaviour. Every method does nothing by default.
@@ -292,16 +293,12 @@ impl Strategy for Builtin {
         if let Some(cells) = self.rules.cells(core, object) {
             return cells;
         }
+        let now = core.environment.now();
         self.columns(version)
             .iter()
-            .map(|column| match (column.name.as_str(), column.kind.as_str()) {
-                ("Name", _) => object::name(object).into(),
-                ("Age", _) => {
-                    table::age(core.environment.now(), object::meta_text(object, "creationTimestamp")).into()
-                }
-                ("Created At", _) => object::meta_text(object, "creationTimestamp").into(),
-                (_, "integer" | "number") => 0.into(),
-                _ => "<none>".into(),
+            .map(|column| {
+                let known = print::cell(self.key(), &column.name, object, now);
+                known.unwrap_or_else(|| "<none>".into())
             })
             .collect()
     }
