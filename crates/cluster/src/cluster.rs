@@ -1,0 +1,253 @@
+//! The cluster and how it is described.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kube::Client;
+use steersman_apiserver::{Environment, SeededEnvironment, Server, SystemEnvironment, User};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
+
+use crate::{
+    client::As,
+    error::Error,
+    options::{Options, Part},
+    pki::Authority,
+    world::{Pulse, World},
+};
+
+/// A running cluster. Cheap to clone; when the last clone is dropped, its workloads stop. The API answers as long as
+/// somebody holds a client.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    server: Server,
+    authority: Authority,
+    /// There when workloads run.
+    pulse: Option<Pulse>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster with everything at its default: in the process, with workloads, one node, in real time.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = steersman_cluster::Cluster::start().await?.client();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails outside a tokio runtime, or if a certificate can't be made.
+    pub async fn start() -> Result<Self, Error> {
+        Self::builder().start().await
+    }
+
+    /// Starts to describe a cluster.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A client of the administrator, with `default` as its namespace.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client_as(User::admin())
+    }
+
+    /// A client of somebody, with `default` as its namespace.
+    #[must_use]
+    pub fn client_as(&self, user: User) -> Client {
+        Client::new(As::new(self.inner.server.service(), user, Some(self.keep_alive())), "default")
+    }
+
+    fn keep_alive(&self) -> Arc<dyn Send + Sync> {
+        Arc::clone(&self.inner) as Arc<dyn Send + Sync>
+    }
+
+    /// The API server.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.inner.server
+    }
+
+    /// The certificate of the authority that signs the cluster's certificates, in PEM.
+    #[must_use]
+    pub fn root_certificate(&self) -> &str {
+        self.inner.authority.certificate()
+    }
+
+    /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
+    /// themselves, except for what waits for time to pass. Returns at once if no workloads run.
+    pub async fn settled(&self) {
+        let Some(pulse) = &self.inner.pulse else { return };
+        let mut settled = pulse.settled.subscribe();
+        let target = self.inner.server.store().revision();
+        pulse.wake.notify_one();
+        // The sender lives as long as this cluster.
+        let _ = settled.wait_for(|revision| *revision >= target).await;
+    }
+}
+
+/// Describes a cluster.
+#[derive(Debug)]
+pub struct Builder {
+    parts: BTreeSet<Part>,
+    nodes: usize,
+    seed: Option<u64>,
+    virtual_time: Option<Timestamp>,
+    pod_start_delay: Duration,
+    pod_run_time: Duration,
+    pod_stop_delay: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            parts: Part::ALL.into(),
+            nodes: 1,
+            seed: None,
+            virtual_time: None,
+            pod_start_delay: Duration::ZERO,
+            pod_run_time: Duration::from_millis(100),
+            pod_stop_delay: Duration::ZERO,
+        }
+    }
+}
+
+impl Builder {
+    /// Whether workloads are simulated at all. Default: yes, every [`Part`].
+    #[must_use]
+    pub fn workloads(mut self, yes: bool) -> Self {
+        self.parts = if yes { Part::ALL.into() } else { BTreeSet::new() };
+        self
+    }
+
+    /// Leaves a part of the workloads out. Default: none is left out.
+    #[must_use]
+    pub fn without(mut self, part: Part) -> Self {
+        self.parts.remove(&part);
+        self
+    }
+
+    /// The number of nodes. Default: 1.
+    #[must_use]
+    pub fn nodes(mut self, count: usize) -> Self {
+        self.nodes = count;
+        self
+    }
+
+    /// Draws uids, generated names and addresses from a seed, so that a run repeats, and takes time from tokio's clock,
+    /// starting at [`Builder::starting_at`]. Default: unpredictable, on the machine's clock.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Takes time from tokio's clock, which tests can pause, starting at this moment. Default: the machine's clock, or
+    /// 2000-01-01 if there is a seed.
+    #[must_use]
+    pub fn starting_at(mut self, moment: Timestamp) -> Self {
+        self.virtual_time = Some(moment);
+        self
+    }
+
+    /// How long a pod waits for its containers. The annotation `cluster.steersman.dev/start-delay` says otherwise for a
+    /// pod. Default: no time, though it is always seen waiting first.
+    #[must_use]
+    pub fn pod_start_delay(mut self, delay: Duration) -> Self {
+        self.pod_start_delay = delay;
+        self
+    }
+
+    /// How long the containers of pods that are meant to end (with a restart policy other than `Always`) run. The
+    /// annotation `cluster.steersman.dev/run-for` says otherwise for a pod. Default: 100 ms.
+    #[must_use]
+    pub fn pod_run_time(mut self, time: Duration) -> Self {
+        self.pod_run_time = time;
+        self
+    }
+
+    /// How long a deleted pod takes to end, at most its grace period. The annotation
+    /// `cluster.steersman.dev/stop-delay` says otherwise for a pod. Default: no time.
+    #[must_use]
+    pub fn pod_stop_delay(mut self, delay: Duration) -> Self {
+        self.pod_stop_delay = delay;
+        self
+    }
+
+    /// Starts the cluster.
+    ///
+    /// # Errors
+    /// Fails outside a tokio runtime, or if a certificate can't be made.
+    #[expect(clippy::unused_async, reason = "opening a data directory or a port will wait")]
+    pub async fn start(self) -> Result<Cluster, Error> {
+        let runtime = tokio::runtime::Handle::try_current()?;
+        let authority = Authority::generate()?;
+        let environment: Arc<dyn Environment> = match (self.seed, self.virtual_time) {
+            (None, None) => Arc::new(SystemEnvironment),
+            (seed, start) => {
+                let seed = seed.unwrap_or_else(|| SystemEnvironment.random());
+                Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
+            }
+        };
+        let server = Server::builder().environment(Shared(Arc::clone(&environment))).build();
+        let mut tasks = Vec::new();
+        let mut pulse = None;
+        if !self.parts.is_empty() {
+            let options = Arc::new(Options {
+                parts: self.parts,
+                nodes: self.nodes,
+                pod_start_delay: self.pod_start_delay,
+                pod_run_time: self.pod_run_time,
+                pod_stop_delay: self.pod_stop_delay,
+                root_certificate: authority.certificate().to_owned(),
+            });
+            let client = Client::new(As::new(server.service(), controllers(), None), "default");
+            let made = Pulse { wake: Arc::new(Notify::new()), settled: watch::Sender::new(0) };
+            let world = World::new(client, options, environment);
+            tasks.push(runtime.spawn(world.run(server.clone(), made.clone())));
+            pulse = Some(made);
+        }
+        Ok(Cluster { inner: Arc::new(Inner { server, authority, pulse, tasks }) })
+    }
+}
+
+/// 2000-01-01T00:00:00Z.
+const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
+
+/// Who the workloads are.
+fn controllers() -> User {
+    User { name: "system:kube-controller-manager".into(), ..User::admin() }
+}
+
+/// One source of time and randomness for the server and the workloads.
+#[derive(Debug)]
+struct Shared(Arc<dyn Environment>);
+
+impl Environment for Shared {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn random(&self) -> u64 {
+        self.0.random()
+    }
+}

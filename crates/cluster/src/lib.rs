@@ -1,0 +1,48 @@
+//! An embedded Kubernetes cluster: the API server with nodes and workloads that behave as the real ones do, without
+//! running anything.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::Node;
+//! use kube::{Api, api::ListParams};
+//! use steersman_cluster::Cluster;
+//!
+//! let cluster = Cluster::start().await?;
+//! cluster.settled().await;
+//! let nodes: Api<Node> = Api::all(cluster.client());
+//! assert_eq!(nodes.list(&ListParams::default()).await?.items.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Ordering failures
+//!
+//! Annotations on a pod say what becomes of it:
+//!
+//! | annotation | value | effect |
+//! | --- | --- | --- |
+//! | `cluster.steersman.dev/fail` | `image-pull` | `ErrImagePull` and `ImagePullBackOff` in turn |
+//! | | `config-error` | `CreateContainerConfigError` |
+//! | | `crash-loop` | the containers end again and again, `CrashLoopBackOff` in between |
+//! | | `never-ready` | the containers run and are not ready |
+//! | `cluster.steersman.dev/container` | a name | only this container fails |
+//! | `cluster.steersman.dev/start-delay` | `5s` | time until the containers start |
+//! | `cluster.steersman.dev/run-for` | `10s`, `forever` | time until the containers end |
+//! | `cluster.steersman.dev/exit-code` | `1` | how they end |
+//! | `cluster.steersman.dev/stop-delay` | `5s` | time that a deleted pod takes to end |
+//!
+//! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of.
+
+mod client;
+mod cluster;
+mod error;
+mod options;
+mod pki;
+mod workloads;
+mod world;
+
+pub use cluster::{Builder, Cluster};
+pub use error::Error;
+pub use options::Part;
+pub use steersman_apiserver::User;

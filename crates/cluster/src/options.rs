@@ -1,0 +1,60 @@
+//! What a cluster does, and how.
+
+use std::{collections::BTreeSet, time::Duration};
+
+/// A part of the simulated workloads. Each can be left out, for instance so that the real program takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Part {
+    /// Deletes what lost its owners, and carries out foreground deletion and orphaning.
+    GarbageCollection,
+    /// Empties namespaces that are deleted.
+    Namespaces,
+    /// Makes the `default` service account and the `kube-root-ca.crt` of each namespace.
+    ServiceAccounts,
+    /// Keeps nodes with their conditions and leases.
+    Nodes,
+    /// Puts pods onto nodes.
+    Scheduler,
+    /// Takes pods through their phases.
+    Pods,
+    /// Rolls deployments out.
+    Deployments,
+    /// Keeps the pods of replica sets.
+    ReplicaSets,
+    /// Writes events.
+    Events,
+}
+
+impl Part {
+    /// Every part.
+    pub const ALL: [Self; 9] = [
+        Self::GarbageCollection,
+        Self::Namespaces,
+        Self::ServiceAccounts,
+        Self::Nodes,
+        Self::Scheduler,
+        Self::Pods,
+        Self::Deployments,
+        Self::ReplicaSets,
+        Self::Events,
+    ];
+}
+
+/// What the workloads go by.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) parts: BTreeSet<Part>,
+    pub(crate) nodes: usize,
+    pub(crate) pod_start_delay: Duration,
+    pub(crate) pod_run_time: Duration,
+    pub(crate) pod_stop_delay: Duration,
+    /// The certificate that `kube-root-ca.crt` shows.
+    pub(crate) root_certificate: String,
+}
+
+impl Options {
+    pub(crate) fn has(&self, part: Part) -> bool {
+        self.parts.contains(&part)
+    }
+}

@@ -1,0 +1,46 @@
+//! What every namespace has: the `default` service account and the cluster's root certificate.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+
+use crate::world::{MANAGER, ROOT_CERTIFICATE, World, exists_already};
+
+pub(super) async fn look(world: &mut World, namespace: &str) -> kube::Result<()> {
+    let Some(found) = world.caches.namespaces.get("", namespace) else { return Ok(()) };
+    if found.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let meta = |name: &str| ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    if world.caches.service_accounts.get(namespace, "default").is_none() {
+        let account = ServiceAccount { metadata: meta("default"), ..ServiceAccount::default() };
+        match world.create(&account).await {
+            Err(error) if !exists_already(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    let mut metadata = meta(ROOT_CERTIFICATE);
+    metadata.annotations = Some(BTreeMap::from([(
+        "kubernetes.io/description".to_owned(),
+        "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as \
+         the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
+         Kubernetes clusters."
+            .to_owned(),
+    )]));
+    let data = BTreeMap::from([("ca.crt".to_owned(), world.options.root_certificate.clone())]);
+    let certificate = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+    let api: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
+    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    match api.create(&params, &certificate).await {
+        Err(error) if !exists_already(&error) => Err(error),
+        _ => Ok(()),
+    }
+}

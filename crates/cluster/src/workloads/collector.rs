@@ -1,0 +1,206 @@
+//! Garbage collection: what lost its owners goes, foreground deletion waits for dependents, orphans are let go.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    core::DynamicObject,
+};
+use serde_json::{Value, json};
+
+use crate::world::{Duty, FOREGROUND, GraphNode, MANAGER, ORPHAN, World, is_missing};
+
+/// How an owner stands to its dependent.
+enum Standing {
+    /// It is there.
+    Solid,
+    /// It is gone.
+    Gone,
+    /// It is there, and waits for its dependents to go first.
+    Waiting,
+    /// The reference can't be followed, so nothing is concluded from it.
+    Unknown,
+}
+
+/// Looks at the object with `uid`.
+pub(super) async fn look(world: &mut World, uid: &str) -> kube::Result<()> {
+    let Some(node) = world.graph.get(uid).cloned() else { return Ok(()) };
+    if node.deleting && node.orphan {
+        return orphan(world, uid, &node).await;
+    }
+    if node.waits_for_dependents() {
+        return foreground(world, uid, &node).await;
+    }
+    if node.deleting || node.owners.is_empty() {
+        return Ok(());
+    }
+    let (mut solid, mut gone, mut waiting) = (0, Vec::new(), Vec::new());
+    for owner in &node.owners {
+        match standing(world, &node, owner).await? {
+            Standing::Solid => solid += 1,
+            Standing::Gone => gone.push(owner.uid.clone()),
+            Standing::Waiting => waiting.push(owner.uid.clone()),
+            Standing::Unknown => return Ok(()),
+        }
+    }
+    if solid > 0 {
+        gone.extend(waiting);
+        return if gone.is_empty() { Ok(()) } else { release(world, uid, &node, &gone).await };
+    }
+    let policy = if !waiting.is_empty() && !world.graph.dependents(uid).is_empty() {
+        PropagationPolicy::Foreground
+    } else if node.orphan {
+        PropagationPolicy::Orphan
+    } else if node.foreground {
+        PropagationPolicy::Foreground
+    } else {
+        PropagationPolicy::Background
+    };
+    delete(world, uid, &node, policy).await
+}
+
+/// Lets the dependents go, then the object.
+async fn orphan(world: &mut World, uid: &str, node: &GraphNode) -> kube::Result<()> {
+    for dependent in world.graph.dependents(uid) {
+        if let Some(other) = world.graph.get(&dependent).cloned() {
+            release(world, &dependent, &other, &[uid.to_owned()]).await?;
+        }
+    }
+    drop_finalizer(world, uid, node, ORPHAN).await
+}
+
+/// Lets the object go when nothing blocks it any more.
+async fn foreground(world: &mut World, uid: &str, node: &GraphNode) -> kube::Result<()> {
+    let mut blocked = false;
+    for dependent in world.graph.dependents(uid) {
+        let Some(other) = world.graph.get(&dependent) else { continue };
+        if !other.owners.iter().any(|o| o.uid == uid && o.block_owner_deletion == Some(true)) {
+            continue;
+        }
+        blocked = true;
+        if !other.deleting {
+            world.push(Duty::Collect, "", &dependent);
+        }
+    }
+    if blocked { Ok(()) } else { drop_finalizer(world, uid, node, FOREGROUND).await }
+}
+
+async fn standing(world: &mut World, node: &GraphNode, owner: &OwnerReference) -> kube::Result<Standing> {
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    let kind = world.resources.values().find(|r| r.api.kind == owner.kind && r.api.group == group).cloned();
+    let Some(resource) = kind else { return Ok(Standing::Unknown) };
+    if resource.namespaced && node.namespace.is_empty() {
+        return Ok(Standing::Unknown);
+    }
+    let namespace = if resource.namespaced { node.namespace.as_str() } else { "" };
+    if let Some(known) = world.graph.get(&owner.uid) {
+        // A reference with another name or from another namespace leads nowhere, whatever its uid.
+        if known.namespace == namespace
+            && known.name == owner.name
+            && *known.resource == *resource.qualified()
+        {
+            return Ok(if known.waits_for_dependents() { Standing::Waiting } else { Standing::Solid });
+        }
+    }
+    // The owner's watch may be behind the dependent's: only the API knows.
+    let api: Api<DynamicObject> = if resource.namespaced {
+        Api::namespaced_with(world.client.clone(), namespace, &resource.api)
+    } else {
+        Api::all_with(world.client.clone(), &resource.api)
+    };
+    Ok(match api.get_metadata_opt(&owner.name).await? {
+        Some(found) if found.metadata.uid.as_deref() == Some(&owner.uid) => {
+            let finalizers = found.metadata.finalizers.unwrap_or_default();
+            let waits =
+                found.metadata.deletion_timestamp.is_some() && finalizers.iter().any(|f| f == FOREGROUND);
+            if waits { Standing::Waiting } else { Standing::Solid }
+        }
+        _ => Standing::Gone,
+    })
+}
+
+fn api(world: &World, node: &GraphNode) -> Option<Api<DynamicObject>> {
+    let resource = world.resources.get(&*node.resource)?;
+    Some(if node.namespace.is_empty() {
+        Api::all_with(world.client.clone(), &resource.api)
+    } else {
+        Api::namespaced_with(world.client.clone(), &node.namespace, &resource.api)
+    })
+}
+
+async fn delete(
+    world: &mut World,
+    uid: &str,
+    node: &GraphNode,
+    policy: PropagationPolicy,
+) -> kube::Result<()> {
+    let Some(api) = api(world, node) else { return Ok(()) };
+    // The picture may be old: somebody may have adopted the object, and then the version differs.
+    let Some(found) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
+    if found.metadata.uid.as_deref() != Some(uid) || found.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let options = DeleteParams {
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: found.metadata.resource_version,
+        }),
+        ..DeleteParams::default()
+    };
+    if found.metadata.owner_references.unwrap_or_default() != node.owners {
+        // The change is on its way here.
+        return Ok(());
+    }
+    ignore_missing(api.delete(&node.name, &options).await.map(drop))
+}
+
+/// Removes the references to `owners`.
+async fn release(world: &mut World, uid: &str, node: &GraphNode, owners: &[String]) -> kube::Result<()> {
+    change(world, uid, node, |metadata| {
+        let left: Vec<OwnerReference> = metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .filter(|o| !owners.contains(&o.uid))
+            .cloned()
+            .collect();
+        json!({"ownerReferences": if left.is_empty() { Value::Null } else { json!(left) }})
+    })
+    .await
+}
+
+async fn drop_finalizer(world: &mut World, uid: &str, node: &GraphNode, finalizer: &str) -> kube::Result<()> {
+    change(world, uid, node, |metadata| {
+        let left: Vec<&String> = metadata.finalizers.iter().flatten().filter(|f| *f != finalizer).collect();
+        json!({"finalizers": if left.is_empty() { Value::Null } else { json!(left) }})
+    })
+    .await
+}
+
+/// Merges a patch of the metadata, made from what the API has at this moment.
+async fn change(
+    world: &mut World,
+    uid: &str,
+    node: &GraphNode,
+    patch: impl Fn(&kube::api::ObjectMeta) -> Value,
+) -> kube::Result<()> {
+    let Some(api) = api(world, node) else { return Ok(()) };
+    let Some(found) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
+    if found.metadata.uid.as_deref() != Some(uid) {
+        return Ok(());
+    }
+    let mut metadata = patch(&found.metadata);
+    metadata["uid"] = uid.into();
+    metadata["resourceVersion"] = json!(found.metadata.resource_version);
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let patch = Patch::Merge(json!({"metadata": metadata}));
+    ignore_missing(api.patch_metadata(&node.name, &params, &patch).await.map(drop))
+}
+
+fn ignore_missing(result: kube::Result<()>) -> kube::Result<()> {
+    match result {
+        Err(error) if is_missing(&error) => Ok(()),
+        other => other,
+    }
+}

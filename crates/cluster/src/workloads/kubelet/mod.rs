@@ -1,0 +1,188 @@
+//! Takes pods through their phases, as the agent of a node does.
+
+mod plan;
+mod status;
+
+use std::{collections::HashMap, net::Ipv4Addr, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use tokio::time::Instant;
+
+use self::{plan::Plan, status::Picture};
+use super::{node, pods, scheduler};
+use crate::world::{Duty, Notice, World, whole};
+
+const NAME: &str = "kubelet";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+/// What is remembered of running pods.
+#[derive(Debug, Default)]
+pub(crate) struct Kubelet {
+    /// Pods by uid.
+    pods: HashMap<String, Run>,
+    addresses: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Run {
+    started: Instant,
+    at: Timestamp,
+    stopping: Option<Instant>,
+}
+
+pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(pod) = world.caches.pods.get(namespace, name) else { return Ok(()) };
+    let uid = pod.uid().unwrap_or_default();
+    let Some(node) = pod.spec.as_ref().and_then(|s| s.node_name.clone()) else { return Ok(()) };
+    let Some(found) = world.caches.nodes.get("", &node) else {
+        return abandon(world, &pod).await;
+    };
+    if node::is_lost(&found) {
+        return lose(world, &pod, &found).await;
+    }
+    let plan = Plan::of(&pod, &world.options);
+    if pods::is_deleting(&*pod) {
+        return stop(world, &pod, &plan).await;
+    }
+    if pods::is_over(&pod) {
+        world.kubelet.pods.remove(&uid);
+        return Ok(());
+    }
+    let run = run(world, &pod);
+    let elapsed = run.started.elapsed();
+    let address = match pod.status.as_ref().and_then(|s| s.pod_ip.clone()) {
+        Some(address) => address,
+        None => next_address(world, &pod, &node),
+    };
+    let host = node::address(world, &node);
+    let fresh = pod.status.as_ref().is_none_or(|s| s.start_time.is_none());
+    // A pod is seen waiting for its containers before it is seen running.
+    let picture = Picture { pod: &pod, plan: &plan, started: run.at, host: &host, address: &address };
+    let (status, next) = picture.at((!fresh).then_some(elapsed), world.time());
+    if pod.status.as_ref() != Some(&status) {
+        let mut changed = Pod::clone(&pod);
+        let notices = status::notices(&pod, &status);
+        changed.status = Some(status);
+        let written = world.update_status(&changed).await?;
+        for (warning, reason, message) in notices {
+            world.tell(&written, Notice { from: NAME, warning, reason, message: &message }).await;
+        }
+    }
+    if let Some(next) = next {
+        let delay = next.saturating_sub(run.started.elapsed());
+        world.push_after(Duty::Pod, namespace, name, delay);
+    }
+    Ok(())
+}
+
+/// When the pod started, which after a restart of the cluster is only known to the second.
+fn run(world: &mut World, pod: &Pod) -> Run {
+    let now = world.now();
+    let started =
+        pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or_else(|| whole(now).0, |t| t.0);
+    let uid = pod.uid().unwrap_or_default();
+    let fresh = || {
+        let age = Duration::try_from(now.duration_since(started)).unwrap_or_default();
+        let instant = Instant::now();
+        Run { started: instant.checked_sub(age).unwrap_or(instant), at: started, stopping: None }
+    };
+    world.kubelet.pods.entry(uid).or_insert_with(fresh).clone()
+}
+
+fn next_address(world: &mut World, pod: &Pod, node: &str) -> String {
+    if pod.spec.as_ref().is_some_and(|s| s.host_network == Some(true)) {
+        return node::address(world, node);
+    }
+    const FIRST: u32 = u32::from_be_bytes([10, 244, 0, 2]);
+    if world.kubelet.addresses == 0 {
+        let taken = world.caches.pods.all().filter_map(|p| p.status.as_ref()?.pod_ip.as_ref()?.parse().ok());
+        let highest = taken.map(|a: Ipv4Addr| u32::from(a)).filter(|a| a >> 16 == FIRST >> 16).max();
+        world.kubelet.addresses = highest.map_or(FIRST, |a| a + 1);
+    }
+    let address = Ipv4Addr::from(world.kubelet.addresses);
+    world.kubelet.addresses += 1;
+    address.to_string()
+}
+
+/// Ends a pod that is deleted.
+async fn stop(world: &mut World, pod: &Pod, plan: &Plan) -> kube::Result<()> {
+    let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
+    if grace == 0 && pods::is_over(pod) {
+        return Ok(());
+    }
+    let uid = pod.uid().unwrap_or_default();
+    run(world, pod);
+    let now = Instant::now();
+    let Some(known) = world.kubelet.pods.get_mut(&uid) else { return Ok(()) };
+    let first = known.stopping.is_none();
+    let stopping = *known.stopping.get_or_insert(now);
+    let allowed = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+    let left = plan.stop_delay.min(allowed).saturating_sub(now.duration_since(stopping));
+    if first {
+        let containers = pod.spec.iter().flat_map(|s| s.containers.iter().map(|c| c.name.clone()));
+        let containers: Vec<String> = containers.collect();
+        for container in containers {
+            let message = format!("Stopping container {container}");
+            world
+                .tell(pod, Notice { from: NAME, warning: false, reason: "Killing", message: &message })
+                .await;
+        }
+    }
+    if !left.is_zero() {
+        let namespace = pod.namespace().unwrap_or_default();
+        world.push_after(Duty::Pod, &namespace, &pod.name_any(), left);
+        return Ok(());
+    }
+    world.kubelet.pods.remove(&uid);
+    let mut pod = pod.clone();
+    if !pod.finalizers().is_empty() && !pods::is_over(&pod) {
+        // Somebody wants to see how it ended.
+        status::kill(&mut pod, &world.time());
+        pod = world.update_status(&pod).await?;
+    }
+    world.delete(&pod, Some(0)).await
+}
+
+/// A pod on a node that is no more is gone too.
+async fn abandon(world: &mut World, pod: &Pod) -> kube::Result<()> {
+    if world.caches.nodes.all().next().is_none() {
+        // Nodes come from elsewhere, or not yet.
+        return Ok(());
+    }
+    world.delete(pod, Some(0)).await
+}
+
+/// A pod on a node that nobody hears of is not ready, and is deleted when it has been tolerated long enough.
+async fn lose(world: &mut World, pod: &Pod, node: &k8s_openapi::api::core::v1::Node) -> kube::Result<()> {
+    if pods::is_over(pod) {
+        return Ok(());
+    }
+    let mut changed = pod.clone();
+    if status::unready(&mut changed, &world.time()) {
+        world.update_status(&changed).await?;
+    }
+    if pods::is_deleting(pod) {
+        return Ok(());
+    }
+    let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
+    let Some(taint) = taints.into_iter().find(|t| t.key == UNREACHABLE && t.effect == "NoExecute") else {
+        return Ok(());
+    };
+    let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
+    let covering: Vec<_> = tolerations.iter().filter(|t| scheduler::covers(t, taint)).collect();
+    if covering.is_empty() {
+        return world.delete(pod, None).await;
+    }
+    let Some(seconds) = covering.iter().filter_map(|t| t.toleration_seconds).min() else { return Ok(()) };
+    let since = taint.time_added.as_ref().map_or_else(|| world.now(), |t| t.0);
+    let due = since.checked_add(SignedDuration::from_secs(seconds.max(0))).unwrap_or(Timestamp::MAX);
+    let left = Duration::try_from(due.duration_since(world.now())).unwrap_or_default();
+    if left.is_zero() {
+        return world.delete(pod, None).await;
+    }
+    let namespace = pod.namespace().unwrap_or_default();
+    world.push_after(Duty::Pod, &namespace, &pod.name_any(), left);
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! What becomes of a pod's containers over time: a function of the pod's annotations, the options and the time passed.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use crate::options::Options;
+
+const PREFIX: &str = "cluster.steersman.dev/";
+const FIRST_BACKOFF: Duration = Duration::from_secs(10);
+const LAST_BACKOFF: Duration = Duration::from_secs(300);
+/// How long a failure shows before the state says that it is being backed off from.
+const SHOWN: Duration = Duration::from_secs(1);
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The image can't be pulled.
+    ImagePull,
+    /// The container can't be made.
+    Config,
+    /// The container ends again and again.
+    CrashLoop,
+    /// The container runs and is never ready.
+    NeverReady,
+}
+
+/// How the pod's containers will fare.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) start_delay: Duration,
+    pub(super) stop_delay: Duration,
+    pub(super) failure: Option<Failure>,
+    /// The only container that fails, if not all do.
+    pub(super) container: Option<String>,
+    /// How long a container runs and how it ends; it runs for ever otherwise.
+    end: Option<(Duration, i32)>,
+    restart: Restart,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Restart {
+    Always,
+    OnFailure,
+    Never,
+}
+
+/// A container at one moment. Times count from the pod's start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    Waiting { reason: &'static str },
+    Running { since: Duration },
+    Ended { since: Duration, at: Duration, code: i32 },
+}
+
+/// A container's state with its history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) state: State,
+    /// How it ended the last time.
+    pub(super) last: Option<State>,
+    pub(super) restarts: i32,
+    pub(super) ready: bool,
+    /// When it changes.
+    pub(super) next: Option<Duration>,
+}
+
+impl Moment {
+    fn new(state: State, next: Option<Duration>) -> Self {
+        let ready = matches!(state, State::Running { .. });
+        Self { state, last: None, restarts: 0, ready, next }
+    }
+}
+
+impl Plan {
+    pub(super) fn of(pod: &Pod, options: &Options) -> Self {
+        let word = |name: &str| pod.annotations().get(&format!("{PREFIX}{name}")).map(String::as_str);
+        let duration = |name: &str| word(name).and_then(parse_duration);
+        let failure = match word("fail") {
+            Some("image-pull") => Some(Failure::ImagePull),
+            Some("config-error") => Some(Failure::Config),
+            Some("crash-loop") => Some(Failure::CrashLoop),
+            Some("never-ready") => Some(Failure::NeverReady),
+            _ => None,
+        };
+        let restart = match pod.spec.as_ref().and_then(|s| s.restart_policy.as_deref()) {
+            Some("Never") => Restart::Never,
+            Some("OnFailure") => Restart::OnFailure,
+            _ => Restart::Always,
+        };
+        let code: Option<i32> = word("exit-code").and_then(|v| v.parse().ok());
+        let run_for = duration("run-for");
+        let end = if failure == Some(Failure::CrashLoop) {
+            Some((run_for.unwrap_or(SHOWN), code.unwrap_or(1)))
+        } else if word("run-for") == Some("forever")
+            || (restart == Restart::Always && code.is_none() && run_for.is_none())
+        {
+            None
+        } else {
+            Some((run_for.unwrap_or(options.pod_run_time), code.unwrap_or(0)))
+        };
+        Self {
+            start_delay: duration("start-delay").unwrap_or(options.pod_start_delay),
+            stop_delay: duration("stop-delay").unwrap_or(options.pod_stop_delay),
+            failure,
+            container: word("container").map(str::to_owned),
+            end,
+            restart,
+        }
+    }
+
+    /// A container when `elapsed` has passed since the pod's start.
+    pub(super) fn at(&self, container: &str, elapsed: Duration) -> Moment {
+        let Some(since) = elapsed.checked_sub(self.start_delay) else {
+            return Moment::new(State::Waiting { reason: "ContainerCreating" }, Some(self.start_delay));
+        };
+        let begin = self.start_delay;
+        let failure = self.failure.filter(|_| self.container.as_deref().is_none_or(|c| c == container));
+        match failure {
+            Some(Failure::ImagePull) => self.pull(since),
+            Some(Failure::Config) => {
+                Moment::new(State::Waiting { reason: "CreateContainerConfigError" }, None)
+            }
+            Some(Failure::NeverReady) => {
+                Moment { ready: false, ..Moment::new(State::Running { since: begin }, None) }
+            }
+            // Another container is the one that crashes.
+            None if self.failure == Some(Failure::CrashLoop) => {
+                Moment::new(State::Running { since: begin }, None)
+            }
+            _ => self.run(since),
+        }
+    }
+
+    fn pull(&self, since: Duration) -> Moment {
+        let (mut attempt, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
+        while since >= attempt + backoff {
+            attempt += backoff;
+            backoff = (backoff * 2).min(LAST_BACKOFF);
+        }
+        let (reason, next) = if since < attempt + SHOWN {
+            ("ErrImagePull", attempt + SHOWN)
+        } else {
+            ("ImagePullBackOff", attempt + backoff)
+        };
+        Moment::new(State::Waiting { reason }, Some(self.start_delay + next))
+    }
+
+    fn run(&self, since: Duration) -> Moment {
+        let Some((run, code)) = self.end else {
+            return Moment::new(State::Running { since: self.start_delay }, None);
+        };
+        let restarts = match self.restart {
+            Restart::Always => true,
+            Restart::OnFailure => code != 0,
+            Restart::Never => false,
+        };
+        let (mut start, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
+        let (mut last, mut count) = (None, 0);
+        loop {
+            let absolute = |at: Duration| self.start_delay + at;
+            let end = start + run;
+            if since < end {
+                let state = State::Running { since: absolute(start) };
+                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(end))) };
+            }
+            let ended = State::Ended { since: absolute(start), at: absolute(end), code };
+            if !restarts {
+                return Moment { last, restarts: count, ..Moment::new(ended, None) };
+            }
+            if since < end + SHOWN {
+                return Moment { last, restarts: count, ..Moment::new(ended, Some(absolute(end + SHOWN))) };
+            }
+            last = Some(ended);
+            if since < end + backoff {
+                let state = State::Waiting { reason: "CrashLoopBackOff" };
+                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(end + backoff))) };
+            }
+            start = end + backoff;
+            backoff = (backoff * 2).min(LAST_BACKOFF);
+            count += 1;
+        }
+    }
+
+    /// Whether all containers end for good.
+    pub(super) fn restarts_after(&self, code: i32) -> bool {
+        match self.restart {
+            Restart::Always => true,
+            Restart::OnFailure => code != 0,
+            Restart::Never => false,
+        }
+    }
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let parsed: jiff::SignedDuration = text.parse().ok()?;
+    Duration::try_from(parsed).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(annotations: &[(&str, &str)], restart: &str) -> Plan {
+        let annotations: serde_json::Map<_, _> =
+            annotations.iter().map(|(k, v)| (format!("{PREFIX}{k}"), json!(v))).collect();
+        let pod = json!({"metadata": {"annotations": annotations}, "spec": {"restartPolicy": restart, "containers": []}});
+        let options = Options {
+            parts: BTreeSet::new(),
+            nodes: 1,
+            pod_start_delay: Duration::ZERO,
+            pod_run_time: Duration::from_secs(1),
+            pod_stop_delay: Duration::ZERO,
+            root_certificate: String::new(),
+        };
+        Plan::of(&serde_json::from_value(pod).unwrap(), &options)
+    }
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn a_service_runs_for_ever_and_a_task_ends() {
+        let service = plan(&[("start-delay", "5s")], "Always");
+        assert_eq!(service.at("c", seconds(4)).state, State::Waiting { reason: "ContainerCreating" });
+        assert_eq!(service.at("c", seconds(4)).next, Some(seconds(5)));
+        assert_eq!(service.at("c", seconds(500)).state, State::Running { since: seconds(5) });
+        let task = plan(&[("exit-code", "3")], "Never");
+        assert_eq!(task.at("c", Duration::ZERO).next, Some(seconds(1)));
+        assert_eq!(
+            task.at("c", seconds(9)).state,
+            State::Ended { since: seconds(0), at: seconds(1), code: 3 }
+        );
+    }
+
+    #[test]
+    fn a_crash_loop_backs_off_further_each_time() {
+        let plan = plan(&[("fail", "crash-loop")], "Always");
+        let at = |n| {
+            let moment = plan.at("c", seconds(n));
+            (moment.state, moment.restarts)
+        };
+        assert_eq!(at(0), (State::Running { since: seconds(0) }, 0));
+        assert!(matches!(at(1).0, State::Ended { code: 1, .. }));
+        assert_eq!(at(2), (State::Waiting { reason: "CrashLoopBackOff" }, 0));
+        assert_eq!(at(11), (State::Running { since: seconds(11) }, 1));
+        assert_eq!(at(31), (State::Waiting { reason: "CrashLoopBackOff" }, 1));
+        assert_eq!(at(32), (State::Running { since: seconds(32) }, 2));
+    }
+
+    #[test]
+    fn an_image_is_tried_again() {
+        let plan = plan(&[("fail", "image-pull")], "Always");
+        let reason = |n| match plan.at("c", seconds(n)).state {
+            State::Waiting { reason } => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            [0, 1, 9, 10, 11, 29, 30].map(reason),
+            [
+                "ErrImagePull",
+                "ImagePullBackOff",
+                "ImagePullBackOff",
+                "ErrImagePull",
+                "ImagePullBackOff",
+                "ImagePullBackOff",
+                "ErrImagePull"
+            ]
+        );
+    }
+}

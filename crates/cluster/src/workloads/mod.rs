@@ -1,0 +1,59 @@
+//! The controllers. Each is a function that looks at one object and does what is missing.
+#![expect(
+    clippy::needless_pass_by_ref_mut,
+    reason = "the world's streams can't be shared between threads, so a shared reference must not live over an await"
+)]
+
+mod account;
+mod collector;
+mod deployment;
+mod kubelet;
+mod namespace;
+mod node;
+mod pods;
+mod replicaset;
+mod rollout;
+mod scheduler;
+
+pub(crate) use kubelet::Kubelet;
+
+use crate::{
+    options::Part,
+    world::{Duty, Key, World},
+};
+
+/// What has to be done once, before anything is looked at.
+pub(crate) fn start(world: &mut World) {
+    if world.has(Part::Nodes) {
+        for index in 0..world.options.nodes {
+            world.push(Duty::Node, "", &node::name(index));
+        }
+    }
+}
+
+/// Looks at one object.
+pub(crate) async fn look(world: &mut World, key: &Key) -> kube::Result<()> {
+    let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
+    match key.duty {
+        Duty::Discovery => world.discover().await,
+        Duty::Collect if world.has(Part::GarbageCollection) => collector::look(world, name).await,
+        Duty::Namespace if world.has(Part::Namespaces) => namespace::look(world, name).await,
+        Duty::Accounts if world.has(Part::ServiceAccounts) => account::look(world, name).await,
+        Duty::Node if world.has(Part::Nodes) => node::look(world, name).await,
+        Duty::Lease if world.has(Part::Nodes) => node::renew(world, name).await,
+        Duty::Pod => pod(world, namespace, name).await,
+        Duty::ReplicaSet if world.has(Part::ReplicaSets) => replicaset::look(world, namespace, name).await,
+        Duty::Deployment if world.has(Part::Deployments) => deployment::look(world, namespace, name).await,
+        _ => Ok(()),
+    }
+}
+
+async fn pod(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
+    if world.has(Part::Scheduler) {
+        scheduler::look(world, namespace, name).await?;
+    }
+    if world.has(Part::Pods) {
+        kubelet::look(world, namespace, name).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! The end of namespaces: everything in them is deleted, then they are let go.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition, NamespaceStatus};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, PostParams, PropagationPolicy},
+    core::DynamicObject,
+};
+
+use crate::world::{Duty, MANAGER, World, is_missing};
+
+const FINALIZER: &str = "kubernetes";
+/// What has finalizers or a grace period is looked for again after this.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What is left in a namespace.
+#[derive(Default)]
+struct Rest {
+    /// Resource and how many of its objects.
+    content: Vec<(String, usize)>,
+    /// Finalizer and on how many objects.
+    finalizers: std::collections::BTreeMap<String, usize>,
+    /// What could not be deleted.
+    failures: Vec<String>,
+}
+
+pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
+    let Some(namespace) = world.caches.namespaces.get("", name) else { return Ok(()) };
+    if namespace.metadata.deletion_timestamp.is_none() {
+        return Ok(());
+    }
+    let waiting = namespace.spec.iter().flat_map(|s| s.finalizers.iter().flatten());
+    if !waiting.into_iter().any(|f| f == FINALIZER) {
+        return Ok(());
+    }
+    let rest = empty(world, name).await?;
+    let mut namespace = Namespace::clone(&namespace);
+    report(world, &mut namespace, &rest).await?;
+    if rest.content.is_empty() && rest.failures.is_empty() {
+        return finalize(world, namespace).await;
+    }
+    world.push_after(Duty::Namespace, "", name, AGAIN);
+    Ok(())
+}
+
+async fn empty(world: &mut World, namespace: &str) -> kube::Result<Rest> {
+    world.discover().await?;
+    let mut rest = Rest::default();
+    let resources: Vec<_> = world.resources.values().filter(|r| r.namespaced).cloned().collect();
+    for resource in resources {
+        let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), namespace, &resource.api);
+        // Reviews and the like have no list.
+        let Ok(list) = api.list_metadata(&ListParams::default()).await else { continue };
+        if list.items.is_empty() {
+            continue;
+        }
+        let options = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        for item in &list.items {
+            if item.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            match api.delete(&item.name_any(), &options).await {
+                Err(error) if !is_missing(&error) => rest.failures.push(error.to_string()),
+                _ => {}
+            }
+        }
+        let left = api.list_metadata(&ListParams::default()).await?.items;
+        if left.is_empty() {
+            continue;
+        }
+        rest.content.push((format!("{}.{}", resource.api.plural, resource.api.group), left.len()));
+        for finalizer in left.iter().flat_map(|item| item.metadata.finalizers.iter().flatten()) {
+            *rest.finalizers.entry(finalizer.clone()).or_default() += 1;
+        }
+    }
+    Ok(rest)
+}
+
+/// Says in the conditions what holds the namespace up.
+async fn report(world: &mut World, namespace: &mut Namespace, rest: &Rest) -> kube::Result<()> {
+    let counted = |items: Vec<(String, usize)>, unit: &str| {
+        let parts: Vec<String> =
+            items.iter().map(|(what, n)| format!("{what} {unit} {n} resource instances")).collect();
+        parts.join(", ")
+    };
+    let finalizers: Vec<(String, usize)> = rest.finalizers.clone().into_iter().collect();
+    let mut wanted = vec![
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            false,
+            "ResourcesDiscovered",
+            "All resources successfully discovered".to_owned(),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".to_owned(),
+        ),
+    ];
+    wanted.push(if rest.failures.is_empty() {
+        (
+            "NamespaceDeletionContentFailure",
+            false,
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization".to_owned(),
+        )
+    } else {
+        (
+            "NamespaceDeletionContentFailure",
+            true,
+            "ContentDeletionFailed",
+            format!(
+                "Failed to delete all resource types, {} remaining: {}",
+                rest.failures.len(),
+                rest.failures.join(", ")
+            ),
+        )
+    });
+    wanted.push(if rest.content.is_empty() {
+        ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".to_owned())
+    } else {
+        (
+            "NamespaceContentRemaining",
+            true,
+            "SomeResourcesRemain",
+            format!("Some resources are remaining: {}", counted(rest.content.clone(), "has")),
+        )
+    });
+    wanted.push(if finalizers.is_empty() {
+        (
+            "NamespaceFinalizersRemaining",
+            false,
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished".to_owned(),
+        )
+    } else {
+        (
+            "NamespaceFinalizersRemaining",
+            true,
+            "SomeFinalizersRemain",
+            format!("Some content in the namespace has finalizers remaining: {}", counted(finalizers, "in")),
+        )
+    });
+    let now = world.time();
+    let status = namespace.status.get_or_insert_with(NamespaceStatus::default);
+    let conditions = status.conditions.get_or_insert_default();
+    let before = conditions.clone();
+    for (type_, is, reason, message) in wanted {
+        let state = if is { "True" } else { "False" };
+        match conditions.iter_mut().find(|c| c.type_ == type_) {
+            Some(c)
+                if c.status == state
+                    && c.reason.as_deref() == Some(reason)
+                    && c.message.as_deref() == Some(&message) => {}
+            Some(c) => {
+                c.status = state.into();
+                c.reason = Some(reason.into());
+                c.message = Some(message);
+                c.last_transition_time = Some(now.clone());
+            }
+            None => conditions.push(NamespaceCondition {
+                type_: type_.into(),
+                status: state.into(),
+                reason: Some(reason.into()),
+                message: Some(message),
+                last_transition_time: Some(now.clone()),
+            }),
+        }
+    }
+    if *conditions != before {
+        *namespace = world.update_status(namespace).await?;
+    }
+    Ok(())
+}
+
+async fn finalize(world: &mut World, mut namespace: Namespace) -> kube::Result<()> {
+    if let Some(finalizers) = namespace.spec.as_mut().and_then(|s| s.finalizers.as_mut()) {
+        finalizers.retain(|f| f != FINALIZER);
+    }
+    let api: Api<Namespace> = Api::all(world.client.clone());
+    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    match api.replace_subresource("finalize", &namespace.name_any(), &params, &namespace).await {
+        Err(error) if !is_missing(&error) => Err(error),
+        _ => Ok(()),
+    }
+}

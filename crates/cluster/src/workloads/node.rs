@@ -1,0 +1,252 @@
+//! Nodes: made once, kept ready by their leases, lost on order.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::{
+    api::{
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint},
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{MicroTime, OwnerReference, Time},
+    },
+};
+use kube::{
+    Api, ResourceExt as _,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use crate::world::{Duty, World, exists_already, is_missing};
+
+/// A node with this annotation set to `true` is lost: its lease is no longer renewed.
+const LOST: &str = "cluster.steersman.dev/lost";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const LEASES: &str = "kube-node-lease";
+const RENEWAL: Duration = Duration::from_secs(10);
+
+/// The name of a node.
+pub(super) fn name(index: usize) -> String {
+    format!("node-{index}")
+}
+
+fn index(world: &World, name: &str) -> Option<usize> {
+    let index = name.strip_prefix("node-")?.parse().ok()?;
+    (index < world.options.nodes && self::name(index) == name).then_some(index)
+}
+
+/// The address of a simulated node.
+pub(super) fn address(world: &World, name: &str) -> String {
+    match index(world, name).and_then(|i| u8::try_from(i + 2).ok()) {
+        Some(last) => format!("172.18.0.{last}"),
+        None => "172.18.255.254".to_owned(),
+    }
+}
+
+/// Whether nobody hears of the node any more.
+pub(super) fn is_lost(node: &Node) -> bool {
+    node.annotations().get(LOST).is_some_and(|v| v == "true")
+}
+
+pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
+    if index(world, name).is_none() {
+        return Ok(());
+    }
+    let Some(node) = world.caches.nodes.get("", name) else {
+        let made = match world.create(&fresh(world, name)).await {
+            Err(error) if exists_already(&error) => return Ok(()),
+            other => other?,
+        };
+        let mut made = made;
+        made.status = Some(status(world, name));
+        let made = world.update_status(&made).await?;
+        hold_lease(world, &made).await?;
+        world.push_after(Duty::Lease, "", name, RENEWAL);
+        return Ok(());
+    };
+    let (wanted, reason, message) = if is_lost(&node) {
+        ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+    } else {
+        ("True", "KubeletReady", "kubelet is posting ready status")
+    };
+    let mut changed = Node::clone(&node);
+    let now = world.time();
+    let conditions = changed.status.get_or_insert_default().conditions.get_or_insert_default();
+    let ready = conditions.iter_mut().find(|c| c.type_ == "Ready");
+    if let Some(ready) = ready.filter(|r| r.status != wanted) {
+        ready.status = wanted.into();
+        ready.reason = Some(reason.into());
+        ready.message = Some(message.into());
+        ready.last_transition_time = Some(now.clone());
+        changed = world.update_status(&changed).await?;
+    }
+    taint(world, changed, is_lost(&node), &now).await
+}
+
+/// Keeps pods away from a lost node.
+async fn taint(world: &mut World, mut node: Node, lost: bool, now: &Time) -> kube::Result<()> {
+    let taints = node.spec.get_or_insert_with(NodeSpec::default).taints.get_or_insert_default();
+    let before = taints.len();
+    taints.retain(|t| lost || t.key != UNREACHABLE);
+    if lost && !taints.iter().any(|t| t.key == UNREACHABLE) {
+        for effect in ["NoSchedule", "NoExecute"] {
+            taints.push(Taint {
+                key: UNREACHABLE.into(),
+                effect: effect.into(),
+                time_added: Some(now.clone()),
+                value: None,
+            });
+        }
+    }
+    let changed = taints.len() != before;
+    if taints.is_empty()
+        && let Some(spec) = &mut node.spec
+    {
+        spec.taints = None;
+    }
+    if !changed {
+        return Ok(());
+    }
+    let name = node.name_any();
+    world.update(&node).await?;
+    let pods: Vec<_> = world
+        .caches
+        .pods
+        .all()
+        .filter(|p| p.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(&name))
+        .map(|p| (p.namespace().unwrap_or_default(), p.name_any()))
+        .collect();
+    for (namespace, name) in pods {
+        world.push(Duty::Pod, &namespace, &name);
+    }
+    Ok(())
+}
+
+/// Says once more that the node lives.
+pub(super) async fn renew(world: &mut World, name: &str) -> kube::Result<()> {
+    let Some(node) = world.caches.nodes.get("", name) else { return Ok(()) };
+    world.push_after(Duty::Lease, "", name, RENEWAL);
+    if is_lost(&node) {
+        return Ok(());
+    }
+    let api: Api<Lease> = Api::namespaced(world.client.clone(), LEASES);
+    let patch = Patch::Merge(json!({"spec": {"renewTime": MicroTime(world.now())}}));
+    match api.patch(name, &kubelet_patch(), &patch).await {
+        Err(error) if is_missing(&error) => hold_lease(world, &node).await,
+        other => other.map(drop),
+    }
+}
+
+fn kubelet_patch() -> PatchParams {
+    PatchParams { field_manager: Some("kubelet".to_owned()), ..PatchParams::default() }
+}
+
+async fn hold_lease(world: &mut World, node: &Node) -> kube::Result<()> {
+    let name = node.name_any();
+    let lease = Lease {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(LEASES.to_owned()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "v1".into(),
+                kind: "Node".into(),
+                name: name.clone(),
+                uid: node.uid().unwrap_or_default(),
+                controller: None,
+                block_owner_deletion: None,
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(name),
+            lease_duration_seconds: Some(40),
+            renew_time: Some(MicroTime(world.now())),
+            ..LeaseSpec::default()
+        }),
+    };
+    let api: Api<Lease> = Api::namespaced(world.client.clone(), LEASES);
+    let params = PostParams { field_manager: Some("kubelet".to_owned()), ..PostParams::default() };
+    match api.create(&params, &lease).await {
+        Err(error) if exists_already(&error) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn fresh(world: &World, name: &str) -> Node {
+    let labels = [
+        ("beta.kubernetes.io/arch", "amd64"),
+        ("beta.kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/hostname", name),
+        ("kubernetes.io/os", "linux"),
+    ];
+    let third = index(world, name).unwrap_or_default();
+    Node {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            pod_cidr: Some(format!("10.244.{third}.0/24")),
+            pod_cidrs: Some(vec![format!("10.244.{third}.0/24")]),
+            provider_id: Some(format!("steersman://{name}")),
+            ..NodeSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn status(world: &World, name: &str) -> NodeStatus {
+    let now = world.time();
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| NodeCondition {
+        type_: type_.into(),
+        status: status.into(),
+        reason: Some(reason.into()),
+        message: Some(message.into()),
+        last_heartbeat_time: Some(now.clone()),
+        last_transition_time: Some(now.clone()),
+    };
+    let amounts: BTreeMap<String, Quantity> =
+        [("cpu", "32"), ("memory", "256Gi"), ("pods", "100k"), ("ephemeral-storage", "1Ti")]
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), Quantity(v.to_owned())))
+            .collect();
+    let address = |type_: &str, address: String| NodeAddress { type_: type_.into(), address };
+    NodeStatus {
+        addresses: Some(vec![
+            address("InternalIP", self::address(world, name)),
+            address("Hostname", name.to_owned()),
+        ]),
+        allocatable: Some(amounts.clone()),
+        capacity: Some(amounts),
+        conditions: Some(vec![
+            condition(
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            condition(
+                "PIDPressure",
+                "False",
+                "KubeletHasSufficientPID",
+                "kubelet has sufficient PID available",
+            ),
+            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ]),
+        node_info: Some(NodeSystemInfo {
+            architecture: "amd64".into(),
+            operating_system: "linux".into(),
+            os_image: "simulated".into(),
+            kernel_version: "simulated".into(),
+            container_runtime_version: "simulated://1.0.0".into(),
+            kubelet_version: steersman_apiserver::KUBERNETES_VERSION.into(),
+            kube_proxy_version: String::new(),
+            ..NodeSystemInfo::default()
+        }),
+        ..NodeStatus::default()
+    }
+}

@@ -1,0 +1,206 @@
+//! The arithmetic of a rollout: which replica set belongs to which revision, and how many replicas each may have.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, ReplicaSet},
+        core::v1::PodTemplateSpec,
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use kube::ResourceExt as _;
+
+pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
+pub(super) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+pub(super) const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
+pub(super) const HASH: &str = "pod-template-hash";
+/// Annotations that stay with the object that has them.
+const KEPT_APART: [&str; 6] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED,
+    MAXIMUM,
+    "deprecated.deployment.rollback.to",
+];
+
+pub(super) fn wanted(deployment: &Deployment) -> i32 {
+    deployment.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1)
+}
+
+pub(super) fn size(set: &ReplicaSet) -> i32 {
+    set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1)
+}
+
+pub(super) fn available(set: &ReplicaSet) -> i32 {
+    set.status.as_ref().and_then(|s| s.available_replicas).unwrap_or_default()
+}
+
+pub(super) fn present(set: &ReplicaSet) -> i32 {
+    set.status.as_ref().map_or(0, |s| s.replicas)
+}
+
+pub(super) fn is_rolling(deployment: &Deployment) -> bool {
+    let strategy =
+        deployment.spec.as_ref().and_then(|s| s.strategy.as_ref()).and_then(|s| s.type_.as_deref());
+    strategy != Some("Recreate")
+}
+
+fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 {
+    match value {
+        Some(IntOrString::Int(n)) => *n,
+        Some(IntOrString::String(text)) => {
+            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or_default();
+            let product = percent * i64::from(total);
+            let share = if up { (product + 99) / 100 } else { product / 100 };
+            i32::try_from(share).unwrap_or(i32::MAX)
+        }
+        None => 0,
+    }
+}
+
+/// How many replicas may be too many and too few. Both zero would never move, so then one may be missing.
+pub(super) fn bounds(deployment: &Deployment) -> (i32, i32) {
+    if !is_rolling(deployment) {
+        return (0, 0);
+    }
+    let rolling =
+        deployment.spec.as_ref().and_then(|s| s.strategy.as_ref()).and_then(|s| s.rolling_update.as_ref());
+    let total = wanted(deployment);
+    let surge = resolve(rolling.and_then(|r| r.max_surge.as_ref()), total, true);
+    let unavailable = resolve(rolling.and_then(|r| r.max_unavailable.as_ref()), total, false);
+    if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable.min(total)) }
+}
+
+pub(super) fn max_unavailable(deployment: &Deployment) -> i32 {
+    if wanted(deployment) == 0 { 0 } else { bounds(deployment).1 }
+}
+
+/// A template without the label that tells replica sets apart.
+pub(super) fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
+    let mut template = template.clone();
+    if let Some(labels) = template.metadata.as_mut().and_then(|m| m.labels.as_mut()) {
+        labels.remove(HASH);
+    }
+    template
+}
+
+/// The replica set of the deployment's present template: the oldest if several have it.
+pub(super) fn find_new(deployment: &Deployment, sets: &[Arc<ReplicaSet>]) -> Option<Arc<ReplicaSet>> {
+    let template = without_hash(&deployment.spec.as_ref()?.template);
+    let same = |set: &&Arc<ReplicaSet>| {
+        let own = set.spec.as_ref().and_then(|s| s.template.as_ref());
+        own.is_some_and(|own| without_hash(own) == template)
+    };
+    sets.iter().filter(same).min_by_key(|s| (created(s), s.name_any())).cloned()
+}
+
+pub(super) fn created(set: &ReplicaSet) -> Option<jiff::Timestamp> {
+    set.metadata.creation_timestamp.as_ref().map(|t| t.0)
+}
+
+pub(super) fn revision(annotations: &BTreeMap<String, String>) -> i64 {
+    annotations.get(REVISION).and_then(|v| v.parse().ok()).unwrap_or_default()
+}
+
+/// Takes the deployment's annotations over; says whether that changed anything.
+pub(super) fn copy_annotations(deployment: &Deployment, set: &mut ReplicaSet) -> bool {
+    let mut changed = false;
+    for (key, value) in deployment.annotations() {
+        if KEPT_APART.contains(&key.as_str()) || set.annotations().get(key) == Some(value) {
+            continue;
+        }
+        set.annotations_mut().insert(key.clone(), value.clone());
+        changed = true;
+    }
+    changed
+}
+
+/// Sets an annotation; says whether that changed anything.
+pub(super) fn annotate(set: &mut ReplicaSet, key: &str, value: i64) -> bool {
+    let value = value.to_string();
+    if set.annotations().get(key) == Some(&value) {
+        return false;
+    }
+    set.annotations_mut().insert(key.to_owned(), value);
+    true
+}
+
+/// Gives a replica set its revision, and keeps the one it had in its history.
+pub(super) fn set_revision(set: &mut ReplicaSet, new: i64) -> bool {
+    let old = set.annotations().get(REVISION).cloned();
+    let number = old.as_deref().and_then(|v| v.parse::<i64>().ok()).unwrap_or_default();
+    if number >= new {
+        return false;
+    }
+    set.annotations_mut().insert(REVISION.to_owned(), new.to_string());
+    if let Some(old) = old.filter(|v| !v.is_empty()) {
+        let history = set.annotations().get(REVISION_HISTORY).cloned().unwrap_or_default();
+        let history = if history.is_empty() { old } else { format!("{history},{old}") };
+        set.annotations_mut().insert(REVISION_HISTORY.to_owned(), history);
+    }
+    true
+}
+
+/// How many replicas the new set gets in the next step.
+pub(super) fn new_size(deployment: &Deployment, all: &[Arc<ReplicaSet>], new: &ReplicaSet) -> i32 {
+    if !is_rolling(deployment) {
+        return wanted(deployment);
+    }
+    let total: i32 = all.iter().map(|s| size(s)).sum();
+    let limit = wanted(deployment) + bounds(deployment).0;
+    if total >= limit {
+        return size(new);
+    }
+    size(new) + (limit - total).min(wanted(deployment) - size(new))
+}
+
+/// How a deployment that is scaled in the middle of a rollout shares the difference among its sets: in proportion to
+/// their sizes, the largest first, with what rounding leaves to the first.
+pub(super) fn shares(deployment: &Deployment, active: &[Arc<ReplicaSet>]) -> Vec<(Arc<ReplicaSet>, i32)> {
+    let total: i32 = active.iter().map(|s| size(s)).sum();
+    let allowed = if wanted(deployment) > 0 { wanted(deployment) + bounds(deployment).0 } else { 0 };
+    let mut to_add = allowed - total;
+    let mut sets: Vec<Arc<ReplicaSet>> = active.to_vec();
+    // Growing favours the newest of equals, shrinking the oldest.
+    if to_add > 0 {
+        sets.sort_by_key(|s| (std::cmp::Reverse(size(s)), std::cmp::Reverse(created(s)), s.name_any()));
+    } else {
+        sets.sort_by_key(|s| (std::cmp::Reverse(size(s)), created(s), s.name_any()));
+    }
+    let mut result = Vec::with_capacity(sets.len());
+    let mut added = 0;
+    let original = to_add;
+    for set in sets {
+        let share = if original == 0 { 0 } else { proportion(&set, deployment, original, added) };
+        added += share;
+        let next = size(&set) + share;
+        result.push((set, next));
+    }
+    to_add -= added;
+    if let Some(first) = result.first_mut() {
+        first.1 = (first.1 + to_add).max(0);
+    }
+    result
+}
+
+fn proportion(set: &ReplicaSet, deployment: &Deployment, to_add: i32, added: i32) -> i32 {
+    if size(set) == 0 || to_add == 0 || to_add == added {
+        return 0;
+    }
+    let former: i32 = set
+        .annotations()
+        .get(MAXIMUM)
+        .and_then(|v| v.parse().ok())
+        .or_else(|| deployment.status.as_ref().and_then(|s| s.replicas))
+        .filter(|n| *n > 0)
+        .unwrap_or_else(|| wanted(deployment).max(1));
+    let target =
+        f64::from(size(set)) * f64::from(wanted(deployment) + bounds(deployment).0) / f64::from(former);
+    #[expect(clippy::cast_possible_truncation, reason = "replica counts are far below the limit")]
+    let share = target.round() as i32 - size(set);
+    let left = to_add - added;
+    if to_add > 0 { share.min(left) } else { share.max(left) }
+}

@@ -1,0 +1,93 @@
+//! Events about objects, counted when they repeat.
+
+use std::collections::HashMap;
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::World;
+use crate::options::Part;
+
+/// More different events than this are not remembered for counting.
+const REMEMBERED: usize = 4096;
+
+/// The events told so far.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    seen: HashMap<(String, String, String), (String, i32)>,
+    last: i64,
+}
+
+/// How an event reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Notice<'a> {
+    /// Who tells it, such as `deployment-controller`.
+    pub(crate) from: &'static str,
+    /// Whether something is wrong.
+    pub(crate) warning: bool,
+    /// One word.
+    pub(crate) reason: &'static str,
+    /// A sentence.
+    pub(crate) message: &'a str,
+}
+
+impl World {
+    /// Tells an event about `object`. That it could not be written is no reason to stop.
+    pub(crate) async fn tell<K: Resource<DynamicType = ()>>(&mut self, object: &K, notice: Notice<'_>) {
+        if !self.options.has(Part::Events) {
+            return;
+        }
+        let reference = ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            namespace: object.namespace(),
+            name: object.meta().name.clone(),
+            uid: object.uid(),
+            resource_version: object.resource_version(),
+            field_path: None,
+        };
+        let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        let (now, precise) = (self.time(), self.now());
+        let key = (object.uid().unwrap_or_default(), notice.reason.to_owned(), notice.message.to_owned());
+        if let Some((name, count)) = self.told.seen.get_mut(&key) {
+            *count += 1;
+            let patch = Patch::Merge(json!({"count": count, "lastTimestamp": now}));
+            if api.patch(name, &PatchParams::default(), &patch).await.is_ok() {
+                return;
+            }
+        }
+        // Names end in the time, which must not repeat even if the clock stands still.
+        let nanoseconds = i64::try_from(precise.as_nanosecond()).unwrap_or(i64::MAX);
+        self.told.last = nanoseconds.max(self.told.last.saturating_add(1));
+        let name = format!("{}.{:x}", object.name_any(), self.told.last);
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                namespace: Some(namespace),
+                ..ObjectMeta::default()
+            },
+            involved_object: reference,
+            reason: Some(notice.reason.to_owned()),
+            message: Some(notice.message.to_owned()),
+            type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
+            source: Some(EventSource { component: Some(notice.from.to_owned()), host: None }),
+            reporting_component: Some(notice.from.to_owned()),
+            reporting_instance: Some(String::new()),
+            first_timestamp: Some(now.clone()),
+            last_timestamp: Some(now),
+            count: Some(1),
+            ..Event::default()
+        };
+        if api.create(&PostParams::default(), &event).await.is_ok() {
+            if self.told.seen.len() >= REMEMBERED {
+                self.told.seen.clear();
+            }
+            self.told.seen.insert(key, (name, 1));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The watches behind the caches.
+
+use std::sync::Arc;
+
+use futures::{StreamExt as _, future, stream::BoxStream};
+use kube::{
+    Api, Client,
+    core::{DynamicObject, PartialObjectMeta},
+    discovery::{Discovery, Scope, verbs},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Config, Event},
+    },
+};
+
+use super::{Duty, Kind, ResourceInfo, World, name_of};
+
+/// What a watch tells, as a deed on the world.
+pub(super) type Change = Box<dyn FnOnce(&mut World) + Send>;
+/// One watch.
+pub(super) type Changes = BoxStream<'static, Change>;
+
+/// The root certificate of a namespace, which comes back when somebody deletes it.
+pub(crate) const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
+
+impl World {
+    /// Watches a kind that has a cache.
+    pub(super) fn follow<K: Kind>(&mut self) {
+        self.unsynced += 1;
+        let api: Api<K> = Api::all(self.client.clone());
+        let name = super::qualified(&K::group(&()), &K::plural(&()));
+        self.followed_name(&name);
+        let mut first = true;
+        let changes =
+            watcher::watcher(api, Config::default().streaming_lists()).default_backoff().map(move |event| {
+                let synced = first && matches!(event, Ok(Event::InitDone));
+                first &= !synced;
+                let change: Change = Box::new(move |world| {
+                    world.observe::<K>(event);
+                    world.unsynced -= usize::from(synced);
+                });
+                change
+            });
+        self.changes.push(changes.boxed());
+    }
+
+    fn observe<K: Kind>(&mut self, event: watcher::Result<Event<K>>) {
+        match event {
+            Ok(Event::Init) => K::cache_mut(&mut self.caches).start_listing(),
+            Ok(Event::InitApply(object) | Event::Apply(object)) => self.know(object),
+            Ok(Event::InitDone) => {
+                for name in K::cache_mut(&mut self.caches).end_listing() {
+                    self.forget::<K>(&name, None, true);
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                self.forget::<K>(&name_of(&object), object.meta().uid.as_deref(), true);
+            }
+            Err(error) => tracing::debug!(%error, "a watch starts over"),
+        }
+    }
+
+    /// Watches the metadata of a kind that has no cache.
+    fn follow_meta(&mut self, resource: &ResourceInfo) {
+        let name = self.followed_name(&resource.qualified());
+        self.unsynced += 1;
+        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), &resource.api);
+        let watch = watcher::watcher(api, Config::default().streaming_lists()).default_backoff();
+        let changes = watch.scan((false, false), move |(synced, withdrawn), event| {
+            if *withdrawn {
+                return future::ready(None);
+            }
+            *withdrawn = is_withdrawn(&event);
+            // A kind that can't be listed must not hold up the others.
+            let first = !*synced && matches!(event, Ok(Event::InitDone) | Err(_));
+            *synced |= first;
+            let (name, withdrawn) = (Arc::clone(&name), *withdrawn);
+            let change: Change = Box::new(move |world| {
+                world.observe_meta(&name, event);
+                world.unsynced -= usize::from(first);
+                if withdrawn {
+                    world.unfollow(&name);
+                }
+            });
+            future::ready(Some(change))
+        });
+        self.changes.push(changes.boxed());
+    }
+
+    /// A resource is gone with all its objects.
+    fn unfollow(&mut self, resource: &str) {
+        self.followed.remove(resource);
+        let dirty = self.graph.remove_resource(resource);
+        self.collect(dirty);
+        // It may be back under the same name already.
+        self.push(Duty::Discovery, "", "");
+    }
+
+    fn observe_meta(
+        &mut self,
+        resource: &Arc<str>,
+        event: watcher::Result<Event<PartialObjectMeta<DynamicObject>>>,
+    ) {
+        match event {
+            Ok(Event::Init | Event::InitDone) => {}
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                self.know_meta(resource, &object);
+                self.notice_meta(resource, &object, false);
+            }
+            Ok(Event::Delete(object)) => {
+                if let Some(uid) = &object.metadata.uid {
+                    let dirty = self.graph.remove(uid);
+                    self.collect(dirty);
+                }
+                self.notice_meta(resource, &object, true);
+            }
+            Err(error) => tracing::debug!(%error, "a watch starts over"),
+        }
+    }
+
+    /// Changes that mean something beyond ownership.
+    fn notice_meta(&mut self, resource: &str, object: &PartialObjectMeta<DynamicObject>, gone: bool) {
+        match resource {
+            "customresourcedefinitions.apiextensions.k8s.io" | "apiservices.apiregistration.k8s.io" => {
+                self.push(Duty::Discovery, "", "");
+            }
+            "configmaps" if gone && object.metadata.name.as_deref() == Some(ROOT_CERTIFICATE) => {
+                let namespace = object.metadata.namespace.clone().unwrap_or_default();
+                self.push(Duty::Accounts, "", &namespace);
+            }
+            _ => {}
+        }
+    }
+
+    /// Finds out what is served, and watches what is new.
+    pub(crate) async fn discover(&mut self) -> kube::Result<()> {
+        self.resources = served(&self.client).await?;
+        let new: Vec<Arc<ResourceInfo>> = self
+            .resources
+            .iter()
+            .filter(|(name, info)| info.collectable && !self.followed.contains_key(*name))
+            .map(|(_, info)| Arc::clone(info))
+            .collect();
+        for info in new {
+            self.follow_meta(&info);
+        }
+        Ok(())
+    }
+}
+
+/// The resource is no longer served.
+fn is_withdrawn<K>(event: &watcher::Result<Event<K>>) -> bool {
+    match event {
+        Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
+            super::is_missing(error)
+        }
+        _ => false,
+    }
+}
+
+async fn served(client: &Client) -> kube::Result<std::collections::BTreeMap<String, Arc<ResourceInfo>>> {
+    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
+    let mut resources = std::collections::BTreeMap::new();
+    for group in discovery.groups_alphabetical() {
+        for (api, capabilities) in group.resources_by_stability() {
+            // Events own nothing and are owned by nobody, and there are many.
+            let collectable = api.plural != "events"
+                && [verbs::LIST, verbs::WATCH, verbs::DELETE]
+                    .iter()
+                    .all(|v| capabilities.supports_operation(v));
+            let namespaced = capabilities.scope == Scope::Namespaced;
+            let info = ResourceInfo { api, namespaced, collectable };
+            resources.insert(info.qualified(), Arc::new(info));
+        }
+    }
+    Ok(resources)
+}

@@ -1,0 +1,289 @@
+//! The simulated workloads, seen through an ordinary client.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::{ConfigMap, Event, Namespace, Node, Pod, ServiceAccount},
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use steersman_cluster::{Builder, Cluster};
+
+fn virtual_cluster() -> Builder {
+    Cluster::builder().seed(1)
+}
+
+fn read<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+fn deployment(name: &str, replicas: i32, image: &str) -> Deployment {
+    read(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "c", "image": image}]},
+            },
+        },
+    }))
+}
+
+async fn create<K>(client: &Client, object: &K) -> K
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + DeserializeOwned,
+{
+    Api::<K>::default_namespaced(client.clone()).create(&PostParams::default(), object).await.unwrap()
+}
+
+fn condition<'a>(deployment: &'a Deployment, type_: &str) -> (&'a str, &'a str) {
+    let conditions = deployment.status.as_ref().unwrap().conditions.as_deref().unwrap();
+    let found = conditions.iter().find(|c| c.type_ == type_).unwrap();
+    (&found.status, found.reason.as_deref().unwrap())
+}
+
+#[tokio::test]
+async fn a_namespace_has_its_account_and_certificate() {
+    let cluster = Cluster::start().await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    let made = read(json!({"metadata": {"name": "shop"}}));
+    namespaces.create(&PostParams::default(), &made).await.unwrap();
+    cluster.settled().await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "shop");
+    accounts.get("default").await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "shop");
+    let data = maps.get("kube-root-ca.crt").await.unwrap().data.unwrap();
+    assert_eq!(data["ca.crt"], cluster.root_certificate());
+    maps.delete("kube-root-ca.crt", &DeleteParams::default()).await.unwrap();
+    accounts.delete("default", &DeleteParams::default()).await.unwrap();
+    cluster.settled().await;
+    maps.get("kube-root-ca.crt").await.unwrap();
+    accounts.get("default").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_deleted_namespace_goes_with_its_content() {
+    let cluster = Cluster::start().await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    let made = read(json!({"metadata": {"name": "shop"}}));
+    namespaces.create(&PostParams::default(), &made).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "shop");
+    let held: ConfigMap = read(json!({"metadata": {"name": "held", "finalizers": ["example.dev/hold"]}}));
+    maps.create(&PostParams::default(), &held).await.unwrap();
+    namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
+    cluster.settled().await;
+    let conditions = namespaces.get("shop").await.unwrap().status.unwrap().conditions.unwrap();
+    let state: BTreeMap<_, _> = conditions.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect();
+    assert_eq!(state["NamespaceFinalizersRemaining"], "True");
+    assert_eq!(state["NamespaceContentRemaining"], "True");
+    assert_eq!(state["NamespaceDeletionContentFailure"], "False");
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    maps.patch("held", &PatchParams::default(), &free).await.unwrap();
+    for _ in 0..100 {
+        if namespaces.get_opt("shop").await.unwrap().is_none() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the namespace stays: {:?}", namespaces.get("shop").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_comes_up_and_rolls() {
+    let cluster = virtual_cluster().start().await.unwrap();
+    let client = cluster.client();
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    create(&client, &deployment("web", 3, "web:1")).await;
+    cluster.settled().await;
+    let web = deployments.get("web").await.unwrap();
+    let status = web.status.clone().unwrap();
+    assert_eq!(status.available_replicas, Some(3), "{status:?}");
+    assert_eq!(status.observed_generation, web.metadata.generation);
+    assert_eq!(condition(&web, "Available"), ("True", "MinimumReplicasAvailable"));
+    assert_eq!(condition(&web, "Progressing"), ("True", "NewReplicaSetAvailable"));
+    assert_eq!(web.annotations()["deployment.kubernetes.io/revision"], "1");
+
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}});
+    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(image)).await.unwrap();
+    cluster.settled().await;
+    let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
+    let mut sizes: Vec<_> = sets
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items
+        .iter()
+        .map(|s| {
+            (s.annotations()["deployment.kubernetes.io/revision"].clone(), s.spec.as_ref().unwrap().replicas)
+        })
+        .collect();
+    sizes.sort();
+    assert_eq!(sizes, [("1".to_owned(), Some(0)), ("2".to_owned(), Some(3))]);
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let images: Vec<_> = pods
+        .list(&ListParams::default().labels("app=web"))
+        .await
+        .unwrap()
+        .items
+        .into_iter()
+        .map(|p| p.spec.unwrap().containers[0].image.clone().unwrap())
+        .collect();
+    assert_eq!(images, ["web:2", "web:2", "web:2"]);
+    let events: Api<Event> = Api::default_namespaced(client);
+    let told = events.list(&ListParams::default()).await.unwrap().items;
+    assert!(told.iter().any(|e| e.reason.as_deref() == Some("ScalingReplicaSet")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_that_can_not_pull_is_stuck_and_says_so() {
+    let cluster = virtual_cluster().start().await.unwrap();
+    let client = cluster.client();
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    create(&client, &deployment("web", 4, "web:1")).await;
+    cluster.settled().await;
+    let patch = json!({"spec": {"progressDeadlineSeconds": 60, "template": {
+        "metadata": {"annotations": {"cluster.steersman.dev/fail": "image-pull"}}}}});
+    deployments.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    cluster.settled().await;
+    let web = deployments.get("web").await.unwrap();
+    // One more and one less than four are allowed at a time.
+    let status = web.status.clone().unwrap();
+    assert_eq!(
+        (status.replicas, status.updated_replicas, status.available_replicas),
+        (Some(5), Some(2), Some(3))
+    );
+    tokio::time::sleep(Duration::from_secs(62)).await;
+    cluster.settled().await;
+    let web = deployments.get("web").await.unwrap();
+    assert_eq!(condition(&web, "Progressing"), ("False", "ProgressDeadlineExceeded"));
+    assert_eq!(condition(&web, "Available"), ("True", "MinimumReplicasAvailable"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_go_through_their_phases() {
+    let cluster = virtual_cluster().start().await.unwrap();
+    let client = cluster.client();
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let pod = |name: &str, policy: &str, annotations: Value| -> Pod {
+        read(json!({
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {"restartPolicy": policy, "containers": [{"name": "c", "image": "c:1"}]},
+        }))
+    };
+    create(&client, &pod("slow", "Always", json!({"cluster.steersman.dev/start-delay": "5s"}))).await;
+    create(&client, &pod("crash", "Always", json!({"cluster.steersman.dev/fail": "crash-loop"}))).await;
+    create(&client, &pod("task", "Never", json!({}))).await;
+    create(&client, &pod("bad", "Never", json!({"cluster.steersman.dev/exit-code": "3"}))).await;
+    cluster.settled().await;
+    let slow = pods.get("slow").await.unwrap().status.unwrap();
+    assert_eq!(slow.phase.as_deref(), Some("Pending"));
+    let waiting = slow.container_statuses.unwrap()[0].state.clone().unwrap().waiting.unwrap();
+    assert_eq!(waiting.reason.as_deref(), Some("ContainerCreating"));
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    cluster.settled().await;
+    let phase = async |name: &str| pods.get(name).await.unwrap().status.unwrap().phase.unwrap();
+    assert_eq!(phase("slow").await, "Running");
+    assert_eq!(phase("task").await, "Succeeded");
+    assert_eq!(phase("bad").await, "Failed");
+    let crash = pods.get("crash").await.unwrap().status.unwrap();
+    assert_eq!(crash.phase.as_deref(), Some("Running"));
+    let container = &crash.container_statuses.unwrap()[0];
+    assert_eq!(container.restart_count, 2);
+    let waiting = container.state.clone().unwrap().waiting.unwrap();
+    assert_eq!(waiting.reason.as_deref(), Some("CrashLoopBackOff"));
+    assert_eq!(container.last_state.clone().unwrap().terminated.unwrap().exit_code, 1);
+}
+
+#[tokio::test]
+async fn what_is_owned_goes_with_its_owner() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = cluster.client();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let make = async |name: &str, owner: Option<&ConfigMap>, block: bool| {
+        let owners: Vec<Value> = owner
+            .iter()
+            .map(|o| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": o.name_any(), "uid": o.uid(), "blockOwnerDeletion": block}))
+            .collect();
+        create(&client, &read::<ConfigMap>(json!({"metadata": {"name": name, "ownerReferences": owners}})))
+            .await
+    };
+    let names = async || {
+        cluster.settled().await;
+        let list = maps.list(&ListParams::default()).await.unwrap().items;
+        list.iter().map(kube::ResourceExt::name_any).filter(|n| n != "kube-root-ca.crt").collect::<Vec<_>>()
+    };
+    let top = make("top", None, false).await;
+    let middle = make("middle", Some(&top), true).await;
+    make("bottom", Some(&middle), true).await;
+    let stranger = make("stranger", None, false).await;
+    assert_eq!(names().await, ["bottom", "middle", "stranger", "top"]);
+    maps.delete("top", &DeleteParams::background()).await.unwrap();
+    assert_eq!(names().await, ["stranger"]);
+
+    make("kept", Some(&stranger), true).await;
+    names().await;
+    maps.delete("stranger", &DeleteParams::orphan()).await.unwrap();
+    assert_eq!(names().await, ["kept"]);
+    assert!(maps.get("kept").await.unwrap().owner_references().is_empty());
+
+    let front = make("front", None, false).await;
+    let held = make("held", Some(&front), true).await;
+    let hold = Patch::Merge(json!({"metadata": {"finalizers": ["example.dev/hold"]}}));
+    maps.patch("held", &PatchParams::default(), &hold).await.unwrap();
+    names().await;
+    maps.delete("front", &DeleteParams::foreground()).await.unwrap();
+    assert_eq!(names().await, ["front", "held", "kept"]);
+    assert!(maps.get("held").await.unwrap().metadata.deletion_timestamp.is_some(), "{held:?}");
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    maps.patch("held", &PatchParams::default(), &free).await.unwrap();
+    assert_eq!(names().await, ["kept"]);
+}
+
+#[tokio::test]
+async fn a_deleted_deployment_takes_its_pods_along() {
+    let cluster = Cluster::builder().nodes(3).start().await.unwrap();
+    let client = cluster.client();
+    create(&client, &deployment("web", 6, "web:1")).await;
+    cluster.settled().await;
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let made = pods.list(&ListParams::default()).await.unwrap().items;
+    let mut nodes: Vec<_> =
+        made.iter().map(|p| p.spec.as_ref().unwrap().node_name.clone().unwrap()).collect();
+    nodes.sort();
+    assert_eq!(nodes, ["node-0", "node-0", "node-1", "node-1", "node-2", "node-2"]);
+    Api::<Deployment>::default_namespaced(client.clone())
+        .delete("web", &DeleteParams::background())
+        .await
+        .unwrap();
+    cluster.settled().await;
+    assert!(pods.list(&ListParams::default()).await.unwrap().items.is_empty());
+    let nodes: Api<Node> = Api::all(client);
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 3);
+}
+
+/// The same seed on a paused clock gives the same objects, to the byte.
+#[tokio::test(start_paused = true)]
+async fn a_run_repeats() {
+    async fn run() -> Vec<Value> {
+        let cluster = virtual_cluster().start().await.unwrap();
+        let client = cluster.client();
+        create(&client, &deployment("web", 3, "web:1")).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        cluster.settled().await;
+        let pods: Api<Pod> = Api::default_namespaced(client);
+        let list = pods.list(&ListParams::default()).await.unwrap().items;
+        list.iter().map(|p| serde_json::to_value(p).unwrap()).collect()
+    }
+    assert_eq!(run().await, run().await);
+}
