@@ -93,6 +93,14 @@ impl Program {
         &self.output
     }
 
+    /// Whether it names this variable anywhere.
+    pub fn uses(&self, variable: &str) -> bool {
+        let mut found = false;
+        self.expr
+            .walk(&mut |expr| found |= matches!(&expr.kind, ast::ExprKind::Ident(name) if name == variable));
+        found
+    }
+
     /// Runs it on these variables. Gives the value and what it cost; above `limit` it ends with an error.
     pub fn run<'a>(
         &self,

@@ -141,6 +141,8 @@ fn versions(object: &Value, errors: &mut Vec<FieldError>) {
                 "must be object at the root",
             ));
         }
+        let schema = &version["schema"]["openAPIV3Schema"];
+        super::rules::Rules::compile(schema, &format!("{path}.schema.openAPIV3Schema"), errors);
     }
 }
 

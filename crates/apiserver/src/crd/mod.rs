@@ -2,6 +2,7 @@
 
 mod default;
 mod definition;
+mod rules;
 mod strategy;
 mod validate;
 

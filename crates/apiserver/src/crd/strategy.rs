@@ -8,7 +8,7 @@ use steersman_patch::{
     apply::{TypeId, Types},
 };
 
-use super::{default, validate};
+use super::{default, rules::Rules, validate};
 use crate::{
     catalog::split_api_version,
     fields::FieldError,
@@ -26,6 +26,7 @@ struct Version {
     name: String,
     source: Value,
     schema: Arc<Schema>,
+    rules: Rules,
     types: (Types, TypeId),
     status: bool,
     columns: Vec<(Column, Vec<String>)>,
@@ -53,6 +54,8 @@ impl Custom {
                 let source = v["schema"]["openAPIV3Schema"].clone();
                 Version {
                     schema: Arc::new(Schema::structural(&source)),
+                    // A definition with rules that do not compile was refused.
+                    rules: Rules::compile(&source, "", &mut Vec::new()),
                     types: Types::from_structural(&source, Some(metadata_components())),
                     status: v["subresources"]["status"].is_object(),
                     columns: columns(&v["additionalPrinterColumns"]),
@@ -75,6 +78,16 @@ impl Custom {
 
     fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|v| v.name == name)
+    }
+
+    /// What is wrong with an object by its schema and its rules.
+    fn judge(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let Some(version) = self.stored() {
+            validate::check(&without_meta(&version.source), object, "", &mut errors);
+            version.rules.check(object, old, &mut errors);
+        }
+        errors
     }
 
     fn stored(&self) -> Option<&Version> {
@@ -229,15 +242,11 @@ impl Strategy for Custom {
     }
 
     fn validate_create(&self, _: Hook<'_>, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        if let Some(version) = self.stored() {
-            validate::check(&without_meta(&version.source), object, "", &mut errors);
-        }
-        errors
+        self.judge(object, None)
     }
 
-    fn validate_update(&self, hook: Hook<'_>, object: &Value, _: &Value) -> Vec<FieldError> {
-        self.validate_create(hook, object)
+    fn validate_update(&self, _: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
+        self.judge(object, Some(old))
     }
 
     fn release(&self, _: &Core, _: &Value) {}

@@ -1,0 +1,85 @@
+//! Rules of custom resources, through a client.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+fn definition(spec: &Value) -> CustomResourceDefinition {
+    serde_json::from_value(json!({
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "shops", "kind": "Shop"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": spec},
+            }}}],
+        },
+    }))
+    .unwrap()
+}
+
+fn client() -> Client {
+    Client::new(steersman_apiserver::Server::default().service(), "default")
+}
+
+fn message(error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn rules_are_enforced() {
+    let client = client();
+    let spec = json!({
+        "type": "object",
+        "properties": {
+            "min_size": {"type": "integer"}, "size": {"type": "integer"},
+            "tier": {"type": "string", "x-kubernetes-validations": [
+                {"rule": "self == oldSelf", "message": "tier stays as it is"},
+            ]},
+        },
+        "x-kubernetes-validations": [{
+            "rule": "!has(self.min_size) || self.size >= self.min_size",
+            "messageExpression": "'size ' + string(self.size) + ' is below ' + string(self.min_size)",
+        }],
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions.create(&PostParams::default(), &definition(&spec)).await.unwrap();
+    let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("example.com", "v1", "Shop"));
+    let shops: Api<DynamicObject> = Api::default_namespaced_with(client, &resource);
+    let shop = |name: &str, spec: Value| DynamicObject::new(name, &resource).data(json!({"spec": spec}));
+
+    let refused = shops
+        .create(&PostParams::default(), &shop("a", json!({"size": 1, "min_size": 2})))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        message(refused),
+        "Shop.example.com \"a\" is invalid: spec: Invalid value: \"object\": size 1 is below 2"
+    );
+    let good = shop("a", json!({"size": 3, "min_size": 2, "tier": "gold"}));
+    shops.create(&PostParams::default(), &good).await.unwrap();
+    let change = |tier: &str| Patch::Merge(json!({"spec": {"tier": tier}}));
+    let refused = shops.patch("a", &PatchParams::default(), &change("silver")).await.unwrap_err();
+    assert_eq!(
+        message(refused),
+        "Shop.example.com \"a\" is invalid: spec.tier: Invalid value: \"string\": tier stays as it is"
+    );
+    shops.patch("a", &PatchParams::default(), &change("gold")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_definition_with_a_rule_that_does_not_compile_is_refused() {
+    let spec = json!({
+        "type": "object", "properties": {"size": {"type": "integer"}},
+        "x-kubernetes-validations": [{"rule": "self.sise > 0"}],
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(client());
+    let refused = definitions.create(&PostParams::default(), &definition(&spec)).await.unwrap_err();
+    let message = message(refused);
+    let place = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule";
+    assert!(message.contains(place), "{message}");
+    assert!(message.contains("undefined field 'sise'"), "{message}");
+}
