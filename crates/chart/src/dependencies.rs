@@ -166,6 +166,30 @@ pub(crate) fn depends_on_values(content: &Content) -> bool {
         || content.dependencies.iter().any(|chart| depends_on_values(chart.content()))
 }
 
+/// Whether something else than a table stands where a subchart's values belong. Processing mostly fails on that, at
+/// times only because a chart further down has the name of a key.
+pub(crate) fn contradicts_subcharts(content: &Content, values: &Table) -> bool {
+    let mut names = Vec::new();
+    subchart_names(content, &mut names);
+    contradicts(&names, values)
+}
+
+fn contradicts(names: &[&str], values: &Table) -> bool {
+    names.iter().any(|name| match values.get(name.as_bytes()) {
+        None => false,
+        Some(Data::Table(inner)) => contradicts(names, inner),
+        Some(_) => true,
+    })
+}
+
+fn subchart_names<'a>(content: &'a Content, names: &mut Vec<&'a str>) {
+    names.extend(content.metadata.dependencies.iter().flatten().map(|dependency| dependency.alias.as_str()));
+    for chart in &content.dependencies {
+        names.push(chart.name());
+        subchart_names(chart.content(), names);
+    }
+}
+
 /// Processes the dependencies of a chart for these values, as Helm does before an install.
 pub(crate) fn process(
     content: &Arc<Content>,
@@ -314,7 +338,7 @@ impl Process<'_> {
         coalesce(self.tree.at(id), &values, Nulls::Keep, self.warnings)?;
         let imported = Map::new();
         for index in requirements {
-            self.import_from(index, &values, &imported);
+            self.import_from(index, &values, &imported)?;
         }
         // What was put into `imported` is part of `values` too, and must not change with it.
         let values = deep_copy(&values);
@@ -323,8 +347,8 @@ impl Process<'_> {
         Ok(())
     }
 
-    fn import_from(&mut self, index: usize, values: &Map, imported: &Map) {
-        let Some(dependency) = self.tree.dependencies.get_mut(index) else { return };
+    fn import_from(&mut self, index: usize, values: &Map, imported: &Map) -> Result<(), Error> {
+        let Some(dependency) = self.tree.dependencies.get_mut(index) else { return Ok(()) };
         let name = dependency.name.clone();
         let mut done = Vec::new();
         for import in std::mem::take(&mut dependency.import_values) {
@@ -343,8 +367,13 @@ impl Process<'_> {
             };
             match table_at(values, &format!("{name}.{child}")) {
                 Ok(table) => {
-                    let table = nest(&parent, table);
+                    // An empty table is a copy to Helm, and all others are not.
+                    let table = nest(&parent, if table.is_empty() { Map::new() } else { table });
                     coalesce_tables(imported, &table, Nulls::Keep, self.warnings);
+                    let mut budget = MAX_IMPORTED;
+                    check_size(imported, MAX_DEPTH, &mut budget).ok_or_else(|| {
+                        Error::Values(format!("the values that are imported from {name} have no end"))
+                    })?;
                 }
                 Err(key) => self.warnings.push(format!(
                     "Warning: ImportValues missing table{from_chart}: {} is not a table",
@@ -354,6 +383,7 @@ impl Process<'_> {
             done.push(ImportValue::Done { child, parent });
         }
         self.dependency(index).import_values = done;
+        Ok(())
     }
 
     fn dependency(&mut self, index: usize) -> &mut Dependency {
@@ -392,6 +422,21 @@ fn nest(path: &str, table: Map) -> Map {
         outer.insert(key, Value::Map(table));
         outer
     })
+}
+
+/// How many values can be imported. Imports that build on each other can double them again and again.
+const MAX_IMPORTED: usize = 1_000_000;
+
+/// Whether the values end: imports can put a table into itself, and Helm then never returns.
+fn check_size(map: &Map, depth: usize, budget: &mut usize) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
+    for value in map.borrow().values() {
+        *budget = budget.checked_sub(1)?;
+        if let Value::Map(inner) = value {
+            check_size(inner, depth, budget)?;
+        }
+    }
+    Some(())
 }
 
 fn deep_copy(map: &Map) -> Map {

@@ -80,10 +80,13 @@ pub(crate) struct ParseFailure {
 impl Cache {
     /// The chart made ready for these values, from before if it was.
     pub(crate) fn prepare(&self, content: &Arc<Content>, values: &Values) -> Result<Arc<Prepared>, Error> {
-        if let Some(prepared) = self.fixed.get() {
+        let plain = !dependencies::contradicts_subcharts(content, &values.0);
+        if plain && let Some(prepared) = self.fixed.get() {
             return Ok(Arc::clone(prepared));
         }
-        if !dependencies::depends_on_values(content) {
+        let is_fixed = !dependencies::depends_on_values(content)
+            && !dependencies::contradicts_subcharts(content, &content.values);
+        if plain && is_fixed {
             let prepared = Arc::new(Prepared::new(content, &Table::new())?);
             return Ok(Arc::clone(self.fixed.get_or_init(|| prepared)));
         }

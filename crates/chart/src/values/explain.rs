@@ -88,7 +88,7 @@ pub(super) fn explain(documents: &Documents, values: &Json) -> Option<String> {
     let checker = Checker { documents, document: &documents.root, depth: 0 };
     let failure = checker.check(&documents.root, values, "")?;
     let mut text = String::new();
-    let causes = if failure.kind == Kind::Group { failure.causes } else { vec![failure] };
+    let causes = failure.into_causes();
     for cause in &causes {
         cause.print(1, &mut text);
     }
@@ -114,6 +114,15 @@ enum Kind {
 }
 
 impl Failure {
+    fn plain(at: &str, message: String, causes: Vec<Failure>) -> Self {
+        Self { at: at.to_owned(), message, kind: Kind::Plain, causes }
+    }
+
+    /// The reasons themselves, where this only holds several together.
+    fn into_causes(self) -> Vec<Failure> {
+        if self.kind == Kind::Group { self.causes } else { vec![self] }
+    }
+
     fn print(&self, indent: usize, text: &mut String) {
         let mut inner = indent;
         // A reference to a schema that failed for one reason is not worth a line.
@@ -142,24 +151,23 @@ impl<'a> Checker<'a> {
         if self.depth > MAX_DEPTH {
             return None;
         }
-        let fail =
-            |message: String| Failure { at: at.to_owned(), message, kind: Kind::Plain, causes: Vec::new() };
+        let fail = |message: String| Failure::plain(at, message, Vec::new());
         let schema = match schema {
             Json::Bool(false) => return Some(fail("false schema".into())),
             Json::Object(schema) => schema,
             _ => return None,
         };
+        let reference = schema.get("$ref").and_then(Json::as_str);
+        if let Some(reference) = reference.filter(|_| self.documents.draft < 2019) {
+            // Nothing but a constant counts beside a reference in the older drafts.
+            let constant = self.constant(schema, value).map(fail);
+            return constant.or_else(|| self.reference(reference, value, at));
+        }
         if let Some(message) = self.at_once(schema, value) {
             return Some(fail(message));
         }
         let mut failures = Vec::new();
-        if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
-            let failure = self.reference(reference, value, at);
-            if self.documents.draft < 2019 {
-                return failure;
-            }
-            failures.extend(failure);
-        }
+        failures.extend(reference.and_then(|reference| self.reference(reference, value, at)));
         match value {
             Json::Object(object) => self.object(schema, object, at, &mut failures),
             Json::Array(items) => self.array(schema, items, at, &mut failures),
@@ -211,14 +219,8 @@ impl<'a> Checker<'a> {
                 return Some(format!("got {got}, want {}", wanted.join(" or ")));
             }
         }
-        if let Some(wanted) = schema.get("const")
-            && self.documents.draft > 4
-            && !equal(value, wanted)
-        {
-            return Some(match wanted {
-                Json::Array(_) | Json::Object(_) => "'const' failed".into(),
-                wanted => format!("value must be {}", display(wanted)),
-            });
+        if let Some(message) = self.constant(schema, value) {
+            return Some(message);
         }
         if let Some(Json::Array(wanted)) = schema.get("enum")
             && !wanted.iter().any(|item| equal(value, item))
@@ -239,10 +241,19 @@ impl<'a> Checker<'a> {
         None
     }
 
+    fn constant(&self, schema: &Map<String, Json>, value: &Json) -> Option<String> {
+        let wanted =
+            schema.get("const").filter(|wanted| self.documents.draft > 4 && !equal(value, wanted))?;
+        Some(match wanted {
+            Json::Array(_) | Json::Object(_) => "'const' failed".into(),
+            wanted => format!("value must be {}", display(wanted)),
+        })
+    }
+
     fn reference(self, reference: &str, value: &Json, at: &str) -> Option<Failure> {
         let (document, schema) = self.documents.resolve(self.document, reference)?;
         let failure = Self { document, ..self }.check(schema, value, at)?;
-        let causes = if failure.kind == Kind::Group { failure.causes } else { vec![failure] };
+        let causes = failure.into_causes();
         Some(Failure {
             at: at.to_owned(),
             message: "validation failed".into(),
@@ -259,15 +270,13 @@ impl<'a> Checker<'a> {
         failures: &mut Vec<Failure>,
     ) {
         let draft = self.documents.draft;
-        let mut fail = |message: String, causes: Vec<Failure>| {
-            failures.push(Failure { at: at.to_owned(), message, kind: Kind::Plain, causes });
-        };
+        let plain = |message: String| Failure::plain(at, message, Vec::new());
         let size = object.len() as u64;
         if let Some(wanted) = count(schema, "minProperties").filter(|wanted| size < *wanted) {
-            fail(format!("minProperties: got {}, want {}", grouped(size), grouped(wanted)), Vec::new());
+            failures.push(plain(format!("minProperties: got {}, want {}", grouped(size), grouped(wanted))));
         }
         if let Some(wanted) = count(schema, "maxProperties").filter(|wanted| size > *wanted) {
-            fail(format!("maxProperties: got {}, want {}", grouped(size), grouped(wanted)), Vec::new());
+            failures.push(plain(format!("maxProperties: got {}, want {}", grouped(size), grouped(wanted))));
         }
         let missing = |wanted: &Json| -> Vec<String> {
             let names = wanted.as_array().into_iter().flatten().filter_map(Json::as_str);
@@ -276,96 +285,93 @@ impl<'a> Checker<'a> {
         if let Some(required) = schema.get("required") {
             match missing(required).as_slice() {
                 [] => {}
-                [one] => fail(format!("missing property {one}"), Vec::new()),
-                many => fail(format!("missing properties {}", many.join(", ")), Vec::new()),
+                [one] => failures.push(plain(format!("missing property {one}"))),
+                many => failures.push(plain(format!("missing properties {}", many.join(", ")))),
             }
         }
+        let required_by = |name: &str, required: &Json| {
+            let missing = missing(required);
+            let message = format!("properties {} required, if {} exists", missing.join(", "), quote(name));
+            (!missing.is_empty()).then(|| plain(message))
+        };
+        let whole = || Json::Object(object.clone());
         for (name, dependency) in
             entries(schema, "dependencies").filter(|(name, _)| object.contains_key(*name))
         {
-            if dependency.is_array() {
-                let missing = missing(dependency);
-                if !missing.is_empty() {
-                    fail(
-                        format!("properties {} required, if {} exists", missing.join(", "), quote(name)),
-                        Vec::new(),
-                    );
-                }
+            failures.extend(if dependency.is_array() {
+                required_by(name, dependency)
             } else {
-                let whole = Json::Object(object.clone());
-                failures_of(self.check(dependency, &whole, at), &mut fail);
-            }
+                self.check(dependency, &whole(), at)
+            });
         }
-        let patterns: Vec<(regex::Regex, &Json)> = entries(schema, "patternProperties")
-            .filter_map(|(pattern, schema)| Some((regex::Regex::new(pattern).ok()?, schema)))
-            .collect();
-        let properties = schema.get("properties").and_then(Json::as_object);
-        let mut additional = Vec::new();
-        let mut found = Vec::new();
-        for (name, value) in object {
-            let inner = child(at, name);
-            let mut known = false;
-            if let Some(schema) = properties.and_then(|properties| properties.get(name)) {
-                known = true;
-                found.extend(self.check(schema, value, &inner));
-            }
-            for (_, schema) in patterns.iter().filter(|(pattern, _)| pattern.is_match(name)) {
-                known = true;
-                found.extend(self.check(schema, value, &inner));
-            }
-            match schema.get("additionalProperties") {
-                _ if known => {}
-                Some(Json::Bool(false)) => additional.push(quote(name)),
-                Some(schema) => found.extend(self.check(schema, value, &inner)),
-                None => {}
-            }
-        }
-        failures.append(&mut found);
-        let mut fail = |message: String, causes: Vec<Failure>| {
-            failures.push(Failure { at: at.to_owned(), message, kind: Kind::Plain, causes });
-        };
-        if !additional.is_empty() {
-            fail(format!("additional properties {} not allowed", additional.join(", ")), Vec::new());
-        }
+        self.properties(schema, object, at, failures);
         if draft == 4 {
             return;
         }
         if let Some(names) = schema.get("propertyNames") {
             for name in object.keys() {
                 if let Some(failure) = self.check(names, &Json::String(name.clone()), "") {
-                    let causes = if failure.kind == Kind::Group { failure.causes } else { vec![failure] };
-                    fail(format!("invalid propertyName {}", quote(name)), causes);
+                    let causes = failure.into_causes();
+                    failures.push(Failure::plain(
+                        at,
+                        format!("invalid propertyName {}", quote(name)),
+                        causes,
+                    ));
                 }
             }
         }
-        if draft == 6 {
+        if draft < 2019 {
             return;
+        }
+        for (_, schema) in entries(schema, "dependentSchemas").filter(|(name, _)| object.contains_key(*name))
+        {
+            failures.extend(self.check(schema, &whole(), at));
         }
         for (name, required) in
             entries(schema, "dependentRequired").filter(|(name, _)| object.contains_key(*name))
         {
-            let missing = missing(required);
-            if !missing.is_empty() {
-                fail(
-                    format!("properties {} required, if {} exists", missing.join(", "), quote(name)),
-                    Vec::new(),
-                );
+            failures.extend(required_by(name, required));
+        }
+    }
+
+    fn properties(
+        self,
+        schema: &'a Map<String, Json>,
+        object: &Map<String, Json>,
+        at: &str,
+        failures: &mut Vec<Failure>,
+    ) {
+        let patterns: Vec<(regex::Regex, &Json)> = entries(schema, "patternProperties")
+            .filter_map(|(pattern, schema)| Some((regex::Regex::new(pattern).ok()?, schema)))
+            .collect();
+        let properties = schema.get("properties").and_then(Json::as_object);
+        let mut additional = Vec::new();
+        for (name, value) in object {
+            let inner = child(at, name);
+            let mut known = false;
+            if let Some(schema) = properties.and_then(|properties| properties.get(name)) {
+                known = true;
+                failures.extend(self.check(schema, value, &inner));
+            }
+            for (_, schema) in patterns.iter().filter(|(pattern, _)| pattern.is_match(name)) {
+                known = true;
+                failures.extend(self.check(schema, value, &inner));
+            }
+            match schema.get("additionalProperties") {
+                _ if known => {}
+                Some(Json::Bool(false)) => additional.push(quote(name)),
+                Some(schema) => failures.extend(self.check(schema, value, &inner)),
+                None => {}
             }
         }
-        let whole = Json::Object(object.clone());
-        for (_, schema) in entries(schema, "dependentSchemas").filter(|(name, _)| object.contains_key(*name))
-        {
-            failures.extend(self.check(schema, &whole, at));
+        if !additional.is_empty() {
+            let message = format!("additional properties {} not allowed", additional.join(", "));
+            failures.push(Failure::plain(at, message, Vec::new()));
         }
     }
 
     fn array(self, schema: &'a Map<String, Json>, items: &[Json], at: &str, failures: &mut Vec<Failure>) {
-        let plain = |message: String, causes: Vec<Failure>| Failure {
-            at: at.to_owned(),
-            message,
-            kind: Kind::Plain,
-            causes,
-        };
+        let plain = |message: String, causes: Vec<Failure>| Failure::plain(at, message, causes);
         let size = items.len() as u64;
         if let Some(wanted) = count(schema, "minItems").filter(|wanted| size < *wanted) {
             failures.push(plain(
@@ -489,12 +495,7 @@ impl<'a> Checker<'a> {
     }
 
     fn conditions(self, schema: &'a Map<String, Json>, value: &Json, at: &str, failures: &mut Vec<Failure>) {
-        let plain = |message: String, causes: Vec<Failure>| Failure {
-            at: at.to_owned(),
-            message,
-            kind: Kind::Plain,
-            causes,
-        };
+        let plain = |message: String, causes: Vec<Failure>| Failure::plain(at, message, causes);
         let check = |schema: &'a Json| self.check(schema, value, at);
         let all = |keyword: &str| schema.get(keyword).and_then(Json::as_array).filter(|all| !all.is_empty());
         if let Some(not) = schema.get("not")
@@ -595,12 +596,6 @@ impl<'a> Checker<'a> {
             .filter(|(name, _)| object.contains_key(*name))
             .map(|(_, schema)| schema);
         listed.chain(single).chain(referred).chain(dependent).any(applies)
-    }
-}
-
-fn failures_of(failure: Option<Failure>, fail: &mut impl FnMut(String, Vec<Failure>)) {
-    if let Some(failure) = failure {
-        fail(failure.message, failure.causes);
     }
 }
 

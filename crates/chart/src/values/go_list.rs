@@ -1,6 +1,6 @@
 //! What both grammars of the `--set` family share: Go's map and slice handling, with its panics told as errors.
 
-use steersman_gotemplate::Str;
+use steersman_gotemplate::{Str, strconv};
 
 use super::{Data, Table};
 
@@ -146,17 +146,9 @@ fn check_index(index: usize) -> Result<()> {
     Ok(())
 }
 
-/// The index between brackets, as Go's `strconv.Atoi` reads it.
+/// The index between brackets.
 pub(super) fn index(text: &str) -> Result<usize> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let fail = |why: &str| {
-        let quoted = crate::gofmt::quote(&Str::from(text));
-        Stop::Error(format!("error parsing index: strconv.Atoi: parsing {quoted}: {why}"))
-    };
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(fail("invalid syntax"));
-    }
-    let number: i64 = text.parse().map_err(|_| fail("value out of range"))?;
+    let number = strconv::atoi(text.as_bytes()).map_err(|error| format!("error parsing index: {error}"))?;
     usize::try_from(number).map_err(|_| format!("negative {number} index not allowed").into())
 }
 

@@ -73,7 +73,9 @@ impl Schema {
 }
 
 fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String> {
-    let schema: Json = steersman_yaml::json::from_slice(text).map_err(|error| error.to_string())?;
+    // Go's words for what is not JSON; its numbers are all floats though, and a schema's are printed as written.
+    steersman_yaml::json::from_slice(text).map_err(|error| error.to_string())?;
+    let schema: Json = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let fetched = Arc::new(Fetched { fetch: fetch.cloned(), ..Fetched::default() });
     let built = jsonschema::options()
         .with_base_uri(ADDRESS)

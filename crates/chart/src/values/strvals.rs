@@ -214,7 +214,13 @@ fn typed(text: &str) -> Data {
 /// The JSON value at the start of `text`, and what follows it.
 fn json_prefix(text: &str) -> Result<(Data, &str)> {
     let (json, rest) = text.split_at(json_end(text));
-    let value: serde_json::Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let value = steersman_yaml::json::from_slice(json.as_bytes()).map_err(|error| {
+        match error.to_string().as_str() {
+            // Go's stream decoder, which Helm uses here, has other words for it.
+            "unexpected end of JSON input" => "unexpected EOF".to_owned(),
+            other => other.to_owned(),
+        }
+    })?;
     Ok((value.into(), rest))
 }
 
@@ -235,15 +241,7 @@ fn json_end(text: &str) -> usize {
                 depth = depth.saturating_sub(1);
                 at += 1;
             }
-            b'-' | b'0'..=b'9' if depth == 0 => {
-                at += 1;
-                while bytes
-                    .get(at)
-                    .is_some_and(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
-                {
-                    at += 1;
-                }
-            }
+            b'-' | b'0'..=b'9' if depth == 0 => at = number_end(bytes, at),
             b't' | b'n' if depth == 0 => at = (at + 4).min(bytes.len()),
             b'f' if depth == 0 => at = (at + 5).min(bytes.len()),
             _ => {
@@ -258,6 +256,32 @@ fn json_end(text: &str) -> usize {
         at += 1;
     }
     at
+}
+
+/// Where a number ends; one that breaks off ends behind the byte that is wrong.
+fn number_end(bytes: &[u8], start: usize) -> usize {
+    let is = |at: usize, wanted: &[u8]| bytes.get(at).is_some_and(|byte| wanted.contains(byte));
+    let digits = |mut at: usize| {
+        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        at
+    };
+    let mut at = start + usize::from(is(start, b"-"));
+    at = if is(at, b"0") { at + 1 } else { digits(at) };
+    if is(at, b".") {
+        let end = digits(at + 1);
+        if end == at + 1 {
+            return (end + 1).min(bytes.len());
+        }
+        at = end;
+    }
+    if is(at, b"eE") {
+        let sign = at + 1 + usize::from(is(at + 1, b"+-"));
+        let end = digits(sign);
+        at = if end == sign { (end + 1).min(bytes.len()) } else { end };
+    }
+    if at == start + usize::from(is(start, b"-")) { (at + 1).min(bytes.len()) } else { at }
 }
 
 fn string_end(bytes: &[u8], start: usize) -> usize {

@@ -1,0 +1,3 @@
+{{ define "h" }}
+image: {{ .Values.image.repository }}
+{{ end }}

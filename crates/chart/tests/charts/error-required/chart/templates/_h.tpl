@@ -1,0 +1,3 @@
+{{ define "h" }}
+  {{ required "a name is needed: set .Values.name" .Values.name }}
+{{ end }}

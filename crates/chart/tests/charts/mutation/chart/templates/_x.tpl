@@ -1,0 +1,1 @@
+{{ define "m.x" }}x of {{ .Chart.Name }}{{ end }}

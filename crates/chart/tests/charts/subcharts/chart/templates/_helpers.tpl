@@ -1,0 +1,1 @@
+{{ define "parent.name" }}{{ .Release.Name }}-parent{{ end }}
