@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use steersman_chart::{
-    Chart, Environment, Error, File, HookEvent, Links, LoadOptions, OutputOptions, RenderOptions, Rendered, Seeded,
-    ValueOptions, Values,
+    Chart, Environment, Error, File, HookEvent, Links, LoadOptions, OutputOptions, RenderOptions, Rendered,
+    Seeded, ValueOptions, Values,
 };
 
 const CHART: &str = "{apiVersion: v2, name: c, version: 0.1.0}";
@@ -37,7 +37,8 @@ fn a_seed_renders_the_same_twice() {
     let first = output(&chart);
     assert_eq!(first, output(&chart));
     assert!(first.contains("c: 2023-11-14"), "{first}");
-    let other = chart.render(&Values::new(), &RenderOptions::default(), Seeded::new(8, SystemTime::UNIX_EPOCH));
+    let other =
+        chart.render(&Values::new(), &RenderOptions::default(), Seeded::new(8, SystemTime::UNIX_EPOCH));
     assert_ne!(first, other.unwrap().output(&OutputOptions::default(), None).unwrap());
 }
 
@@ -210,14 +211,14 @@ fn values_come_together_in_the_order_of_flags() {
     let options = ValueOptions {
         files: vec!["a".into(), "b".into()],
         json: vec!["j={\"k\":1}".into()],
-        set: vec!["x.y=5,list={a,b}".into()],
+        set: vec!["x.w=5,list={a,b}".into()],
         set_string: vec!["s=5".into()],
         set_file: vec!["f=file".into()],
         set_literal: vec!["l=a,b={c}".into()],
     };
     let values = options
         .merge(&mut |name| match name {
-            "a" => Ok(b"x: {y: 1, z: 2}".to_vec()),
+            "a" => Ok(b"x: {w: 1, z: 2}".to_vec()),
             "b" => Ok(b"x: {z: null}".to_vec()),
             name => Ok(format!("content of {name}").into_bytes()),
         })
@@ -225,7 +226,7 @@ fn values_come_together_in_the_order_of_flags() {
     assert_eq!(
         values.to_json(),
         serde_json::json!({
-            "x": { "y": 5, "z": null }, "list": ["a", "b"], "j": { "k": 1 }, "s": "5", "f": "content of file",
+            "x": { "w": 5, "z": null }, "list": ["a", "b"], "j": { "k": 1 }, "s": "5", "f": "content of file",
             "l": "a,b={c}",
         })
     );
@@ -236,7 +237,8 @@ fn values_come_together_in_the_order_of_flags() {
 
 /// A .tgz of these entries, names as given.
 fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let mut archive =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for (name, content) in entries {
         let mut header = tar::Header::new_gnu();
         // Written by hand: the builder would refuse names that leave the directory.

@@ -38,7 +38,8 @@ fn render(directory: &Path) -> Result<String, Error> {
     chart.check_installable()?;
     chart.check_dependencies()?;
     let file = directory.join("values.yaml");
-    let values = if file.exists() { Values::from_yaml(&std::fs::read(file).unwrap())? } else { Values::new() };
+    let values =
+        if file.exists() { Values::from_yaml(&std::fs::read(file).unwrap())? } else { Values::new() };
     let options = RenderOptions {
         release: Release { name: "rel".into(), namespace: "ns".into(), ..Release::default() },
         capabilities: Capabilities {

@@ -216,28 +216,31 @@ fn nearest_function(name: &str) -> Option<String> {
     Some(format!("there is a function `{best}`; did you mean that?"))
 }
 
-/// Levenshtein's distance, counted in characters. Long texts are as far apart as they are long.
+/// How many characters to put in, take out, replace or swap with the next one. Long texts are as far apart as they are
+/// long.
 fn distance(a: &str, b: &str) -> usize {
     const MAX: usize = 120;
-    let b: Vec<char> = b.chars().collect();
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len() > MAX || b.len() > MAX {
         return a.len().max(b.len());
     }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut previous = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = previous;
-        }
-        for (cell, right) in row.iter_mut().skip(1).zip(&b) {
-            let replaced = diagonal + usize::from(left != *right);
-            diagonal = *cell;
-            previous = replaced.min(*cell + 1).min(previous + 1);
-            *cell = previous;
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    let cell = |rows: &[Vec<usize>], i: usize, j: usize| rows.get(i).and_then(|row| row.get(j)).copied();
+    for (i, left) in a.iter().enumerate() {
+        rows.push(vec![i + 1]);
+        for (j, right) in b.iter().enumerate() {
+            let around = [(i, j, usize::from(left != right)), (i, j + 1, 1), (i + 1, j, 1)];
+            let swapped = (i > 0 && j > 0 && a.get(i - 1) == Some(right) && b.get(j - 1) == Some(left))
+                .then(|| (i - 1, j - 1, 1));
+            let costs =
+                around.into_iter().chain(swapped).filter_map(|(i, j, cost)| Some(cell(&rows, i, j)? + cost));
+            let least = costs.min().unwrap_or_default();
+            if let Some(row) = rows.last_mut() {
+                row.push(least);
+            }
         }
     }
-    row.last().copied().unwrap_or_default()
+    cell(&rows, a.len(), b.len()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -245,8 +248,9 @@ mod tests {
     use super::{distance, innermost, values_path};
 
     #[test]
-    fn distances_are_levenshteins() {
+    fn distances_count_edits() {
         assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("qoute", "quote"), 1);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("abc", "abc"), 0);
     }
