@@ -53,11 +53,14 @@ oracle-helm: ## Compare the chart engine with Helm: generated cases, then the sa
 	$(CARGO) run --quiet --release --package steersman-oracles
 	$(CARGO) test --quiet --release --package steersman-cli --test helm -- --ignored --nocapture
 
+# How many of a hundred written cases the embedded API server answers as the real one at least. It only rises; the aim is 99.5.
+KUBERNETES_EQUAL ?= 35
+
 .PHONY: oracle-kubernetes
 oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and the API server with the real one
 	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
 	$(CARGO) test --quiet --release --package steersman-patch --package steersman-cel --test oracle -- --ignored --nocapture --test-threads 1
-	$(CARGO) run --quiet --release --package steersman-k8s-oracle
+	$(CARGO) run --quiet --release --package steersman-k8s-oracle --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt
 
 .PHONY: fuzz
 fuzz: ## Feed hostile input for a minute each
