@@ -609,7 +609,7 @@ func opLint(r *request) (any, error) {
 		messages := []any{}
 		for _, m := range result.Messages {
 			messages = append(messages, map[string]any{
-				"severity": severity(m), "path": m.Path, "text": plain(m.Err.Error()), "line": plain(m.Error()),
+				"severity": severity(m), "path": plain(m.Path), "text": plain(m.Err.Error()), "line": plain(m.Error()),
 			})
 		}
 		errs := []text{}

@@ -1,12 +1,15 @@
 //! How the chart crate answers.
 
+use std::io;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
 use steersman_chart::{
-    Capabilities, Chart, Data, Error, File, Hook, KubeVersion, OutputOptions, Release, RenderOptions, Seeded,
-    ValueOptions, Values,
+    Capabilities, Chart, Data, Error, File, Hook, KubeVersion, LintOptions, OutputOptions, Release,
+    RenderOptions, Seeded, Severity, ValueOptions, Values,
 };
+use tempfile::TempDir;
 
 use super::{answered, text};
 use crate::answer::Answer;
@@ -41,41 +44,75 @@ pub(super) fn values(request: &Json) -> Answer {
 
 /// `helm-template`: what the command prints, and the release behind it.
 pub(super) fn template(request: &Json) -> Answer {
-    let run = || -> Result<Json, String> {
-        let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
-        let root = directory.path();
-        for file in chart_files(&request["files"]) {
-            let path = root.join("chart").join(&file.name);
-            std::fs::create_dir_all(path.parent().unwrap_or(root)).map_err(|e| e.to_string())?;
-            std::fs::write(path, file.data.as_bytes()).map_err(|e| e.to_string())?;
-        }
-        let plain = |error: &Error| {
-            let text = error.helm_text().replace(&format!("{}/", root.display()), "");
-            text.strip_prefix("Error: ").unwrap_or(&text).to_owned()
+    in_directory(request, |chart| {
+        let options = options(request)?;
+        let values = given_values(request)?;
+        let chart = Chart::load(chart)?;
+        chart.check_installable()?;
+        chart.check_dependencies()?;
+        let rendered = chart.render(&values, &options, environment())?;
+        let shown = OutputOptions {
+            include_crds: flag(request, "include_crds"),
+            no_hooks: flag(request, "no_hooks"),
+            skip_tests: flag(request, "skip_tests"),
+            show_only: strings(request, "show_only"),
         };
-        let options = options(request).map_err(|e| plain(&e))?;
-        let values = given_values(request).map_err(|e| plain(&e))?;
-        let run = || -> Result<Json, Error> {
-            let chart = Chart::load(root.join("chart"))?;
-            chart.check_installable()?;
-            chart.check_dependencies()?;
-            let rendered = chart.render(&values, &options, environment())?;
-            let shown = OutputOptions {
-                include_crds: flag(request, "include_crds"),
-                no_hooks: flag(request, "no_hooks"),
-                skip_tests: flag(request, "skip_tests"),
-                show_only: strings(request, "show_only"),
-            };
-            Ok(json!({
-                "out": rendered.output(&shown, None)?,
-                "manifest": rendered.manifest(shown.include_crds),
-                "notes": rendered.notes,
-                "hooks": rendered.hooks.iter().map(hook).collect::<Vec<_>>(),
-            }))
+        Ok(json!({
+            "out": rendered.output(&shown, None)?,
+            "manifest": rendered.manifest(shown.include_crds),
+            "notes": rendered.notes,
+            "hooks": rendered.hooks.iter().map(hook).collect::<Vec<_>>(),
+        }))
+    })
+}
+
+/// `lint`: what the linter says.
+pub(super) fn lint(request: &Json) -> Answer {
+    in_directory(request, |chart| {
+        let kube_version = request["kube_version"].as_str().map(parse_kube_version).transpose()?;
+        let options = LintOptions { kube_version, ..LintOptions::default() };
+        let plain = |text: String| match chart.parent() {
+            Some(root) => text.replace(&format!("{}/", root.display()), ""),
+            None => text,
         };
-        run().map_err(|e| plain(&e))
+        let messages = steersman_chart::lint(chart, &given_values(request)?, &options)?;
+        let told: Vec<Json> = messages
+            .iter()
+            .map(|message| {
+                let line = plain(message.to_string());
+                let severity = line.split(['[', ']']).nth(1).unwrap_or_default();
+                json!({ "severity": severity, "path": plain(message.path.clone()), "text": plain(message.text.clone()), "line": line })
+            })
+            .collect();
+        let errors = messages.iter().filter(|message| message.severity == Severity::Error);
+        let errors: Vec<String> = errors.map(|message| plain(message.text.clone())).collect();
+        Ok(json!({ "messages": told, "errors": errors }))
+    })
+}
+
+/// Puts the chart where `do_it` can load it, and takes that place out of errors.
+fn in_directory(request: &Json, do_it: impl FnOnce(&Path) -> Result<Json, Error>) -> Answer {
+    let directory = match write_chart(request) {
+        Ok(directory) => directory,
+        Err(problem) => return Answer::err("request", problem),
     };
-    answered(run())
+    match do_it(&directory.path().join("chart")) {
+        Ok(result) => Answer::Ok(result),
+        Err(error) => {
+            let text = error.helm_text().replace(&format!("{}/", directory.path().display()), "");
+            Answer::err("error", text.strip_prefix("Error: ").unwrap_or(&text))
+        }
+    }
+}
+
+fn write_chart(request: &Json) -> io::Result<TempDir> {
+    let directory = tempfile::tempdir()?;
+    for file in chart_files(&request["files"]) {
+        let path = directory.path().join("chart").join(&file.name);
+        std::fs::create_dir_all(path.parent().unwrap_or(directory.path()))?;
+        std::fs::write(path, file.data.as_bytes())?;
+    }
+    Ok(directory)
 }
 
 /// `strvals`: one of the `--set` family.
@@ -132,8 +169,7 @@ fn options(request: &Json) -> Result<RenderOptions, Error> {
     let or = |field: &str, default: &str| request[field].as_str().unwrap_or(default).to_owned();
     let mut capabilities = Capabilities::default();
     if let Some(version) = request["kube_version"].as_str() {
-        capabilities.kube_version = KubeVersion::parse(version)
-            .map_err(|error| Error::Values(format!("invalid kube version '{version}': {error}")))?;
+        capabilities.kube_version = parse_kube_version(version)?;
     }
     capabilities.api_versions.extend(strings(request, "api_versions"));
     let release = Release {
@@ -143,6 +179,11 @@ fn options(request: &Json) -> Result<RenderOptions, Error> {
         is_upgrade: flag(request, "is_upgrade"),
     };
     Ok(RenderOptions { release, capabilities, ..RenderOptions::default() })
+}
+
+fn parse_kube_version(version: &str) -> Result<KubeVersion, Error> {
+    KubeVersion::parse(version)
+        .map_err(|error| Error::Values(format!("invalid kube version '{version}': {error}")))
 }
 
 fn given_values(request: &Json) -> Result<Values, Error> {

@@ -37,6 +37,7 @@ pub fn all() -> Vec<Area> {
         area("ignore", 1000, |g, _| generate::ignore::request(g), charts::template, as_is),
         area("schema", 1500, |g, _| generate::schema::request(g), charts::template, normal::schema),
         area("kube-version", 500, |g, _| generate::semver::kube_request(g), charts::kube_version, as_is),
+        area("lint", 2000, |g, _| generate::lint::request(g), charts::lint, normal::schema),
         area("chart", 4000, |g, _| generate::chart::request(g), charts::template, normal::schema),
     ]
 }

@@ -63,12 +63,22 @@ pub(super) fn set_json(request: &Json, answer: Answer) -> Answer {
 /// The order in which a schema's violations are told: that of a Go map.
 pub(super) fn schema(_: &Json, answer: Answer) -> Answer {
     match answer {
-        Answer::Err { text, kind } => {
-            let told = text.as_str().unwrap_or_default();
-            let text = if told.contains("\n- at '") { Json::from(sort_violations(told)) } else { text };
+        Answer::Err { mut text, kind } => {
+            sort_told(&mut text);
             Answer::Err { text, kind }
         }
+        Answer::Ok(mut result) => {
+            each_text(&mut result, &mut sort_told);
+            Answer::Ok(result)
+        }
         other => other,
+    }
+}
+
+fn sort_told(text: &mut Json) {
+    let told = text.as_str().filter(|told| told.contains("- at '"));
+    if let Some(told) = told {
+        *text = Json::from(sort_violations(told));
     }
 }
 

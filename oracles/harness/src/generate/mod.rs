@@ -6,6 +6,7 @@ pub mod format;
 pub mod function;
 pub mod ignore;
 pub mod json;
+pub mod lint;
 pub mod manifest;
 pub mod schema;
 pub mod semver;

@@ -6,14 +6,7 @@ use super::{Gen, value};
 
 /// A chart with a schema, and values for it.
 pub fn request(g: &mut Gen) -> Json {
-    let mut schema = object(g, 2);
-    match g.below(5) {
-        0 => schema["$schema"] = json!("http://json-schema.org/draft-07/schema#"),
-        1 => schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema"),
-        2 => schema["$schema"] = json!("http://json-schema.org/draft-04/schema#"),
-        3 => schema["$schema"] = json!("https://json-schema.org/draft/2019-09/schema"),
-        _ => {}
-    }
+    let schema = schema(g);
     let values = Json::Object(map(g, 2));
     let schema = if g.chance(3) {
         g.pick(&[
@@ -40,6 +33,19 @@ pub fn request(g: &mut Gen) -> Json {
     })
 }
 
+/// A schema for an object, of one of the drafts.
+pub fn schema(g: &mut Gen) -> Json {
+    let mut schema = object(g, 2);
+    match g.below(5) {
+        0 => schema["$schema"] = json!("http://json-schema.org/draft-07/schema#"),
+        1 => schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema"),
+        2 => schema["$schema"] = json!("http://json-schema.org/draft-04/schema#"),
+        3 => schema["$schema"] = json!("https://json-schema.org/draft/2019-09/schema"),
+        _ => {}
+    }
+    schema
+}
+
 const KEYS: &[&str] = &["a", "b", "c", "name", "list", "a/b", "a~b", "é", "x y"];
 
 fn map(g: &mut Gen, depth: usize) -> Map<String, Json> {
@@ -63,7 +69,8 @@ fn object(g: &mut Gen, depth: usize) -> Json {
         .collect();
     schema["properties"] = Json::Object(properties);
     if g.chance(40) {
-        schema["required"] = (0..=g.below(2)).map(|_| json!(g.pick(KEYS))).collect();
+        let (first, second) = (g.pick(&KEYS[..4]), g.pick(&KEYS[4..]));
+        schema["required"] = if g.chance(50) { json!([first]) } else { json!([first, second]) };
     }
     if g.chance(20) {
         schema["additionalProperties"] =
