@@ -1,6 +1,6 @@
 //! The cluster and how it is described.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -13,13 +13,16 @@ use tokio::{
 use crate::{
     client::As,
     error::Error,
+    kubeconfig,
+    listener::{Credentials, Listener},
+    logs::Simulated,
     options::{Options, Part},
     pki::Authority,
     world::{Pulse, World},
 };
 
-/// A running cluster. Cheap to clone; when the last clone is dropped, its workloads stop. The API answers as long as
-/// somebody holds a client.
+/// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
+/// its workloads stop and its port is free again.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
@@ -29,6 +32,9 @@ pub struct Cluster {
 struct Inner {
     server: Server,
     authority: Authority,
+    token: String,
+    /// Where it listens.
+    address: Option<SocketAddr>,
     /// There when workloads run.
     pulse: Option<Pulse>,
     tasks: Vec<JoinHandle<()>>,
@@ -93,6 +99,31 @@ impl Cluster {
         self.inner.authority.certificate()
     }
 
+    /// Where the cluster listens, if it does.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.inner.address
+    }
+
+    /// A kubeconfig for the administrator.
+    ///
+    /// # Errors
+    /// Fails if the cluster does not listen.
+    pub fn kubeconfig(&self) -> Result<String, Error> {
+        let address = self.inner.address.ok_or(Error::NoListener)?;
+        Ok(kubeconfig::render(address, self.root_certificate(), &self.inner.token))
+    }
+
+    /// Writes a kubeconfig for the administrator, readable by its owner alone.
+    ///
+    /// # Errors
+    /// Fails if the cluster does not listen, or the file can't be written.
+    pub fn write_kubeconfig(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let text = self.kubeconfig()?;
+        kubeconfig::write(path, &text).map_err(|error| Error::Kubeconfig(path.to_owned(), error))
+    }
+
     /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
     /// themselves, except for what waits for time to pass. Returns at once if no workloads run.
     pub async fn settled(&self) {
@@ -115,6 +146,7 @@ pub struct Builder {
     pod_start_delay: Duration,
     pod_run_time: Duration,
     pod_stop_delay: Duration,
+    listen: Option<SocketAddr>,
 }
 
 impl Default for Builder {
@@ -127,6 +159,7 @@ impl Default for Builder {
             pod_start_delay: Duration::ZERO,
             pod_run_time: Duration::from_millis(100),
             pod_stop_delay: Duration::ZERO,
+            listen: None,
         }
     }
 }
@@ -193,11 +226,17 @@ impl Builder {
         self
     }
 
+    /// Listens on an address by TLS, on any free port if that is zero. Default: no listener, only clients in the process.
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
     /// Starts the cluster.
     ///
     /// # Errors
-    /// Fails outside a tokio runtime, or if a certificate can't be made.
-    #[expect(clippy::unused_async, reason = "opening a data directory or a port will wait")]
+    /// Fails outside a tokio runtime, or if a certificate can't be made or the port can't be opened.
     pub async fn start(self) -> Result<Cluster, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
         let authority = Authority::generate()?;
@@ -208,9 +247,20 @@ impl Builder {
                 Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
             }
         };
-        let server = Server::builder().environment(Shared(Arc::clone(&environment))).build();
+        let token = draw_token()?;
+        let server = Server::builder()
+            .environment(Shared(Arc::clone(&environment)))
+            .authenticator(Credentials { token: token.clone() })
+            .connector(Simulated)
+            .build();
         let mut tasks = Vec::new();
         let mut pulse = None;
+        let mut address = None;
+        if let Some(wanted) = self.listen {
+            let listener = Listener::bind(wanted, &authority).await?;
+            address = Some(listener.address);
+            tasks.push(runtime.spawn(listener.serve(server.service())));
+        }
         if !self.parts.is_empty() {
             let options = Arc::new(Options {
                 parts: self.parts,
@@ -226,12 +276,19 @@ impl Builder {
             tasks.push(runtime.spawn(world.run(server.clone(), made.clone())));
             pulse = Some(made);
         }
-        Ok(Cluster { inner: Arc::new(Inner { server, authority, pulse, tasks }) })
+        Ok(Cluster { inner: Arc::new(Inner { server, authority, token, address, pulse, tasks }) })
     }
 }
 
 /// 2000-01-01T00:00:00Z.
 const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
+
+/// A token that nobody guesses.
+fn draw_token() -> Result<String, Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
 
 /// Who the workloads are.
 fn controllers() -> User {

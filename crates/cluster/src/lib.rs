@@ -30,6 +30,7 @@
 //! | `cluster.steersman.dev/start-delay` | `5s` | time until the containers start |
 //! | `cluster.steersman.dev/run-for` | `10s`, `forever` | time until the containers end |
 //! | `cluster.steersman.dev/exit-code` | `1` | how they end |
+//! | `cluster.steersman.dev/logs` | text | what `kubectl logs` shows |
 //! | `cluster.steersman.dev/stop-delay` | `5s` | time that a deleted pod takes to end |
 //!
 //! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of.
@@ -37,6 +38,9 @@
 mod client;
 mod cluster;
 mod error;
+mod kubeconfig;
+mod listener;
+mod logs;
 mod options;
 mod pki;
 mod workloads;
@@ -45,4 +49,4 @@ mod world;
 pub use cluster::{Builder, Cluster};
 pub use error::Error;
 pub use options::Part;
-pub use steersman_apiserver::User;
+pub use steersman_apiserver::{KUBERNETES_VERSION, User};

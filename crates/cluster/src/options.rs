@@ -22,13 +22,19 @@ pub enum Part {
     Deployments,
     /// Keeps the pods of replica sets.
     ReplicaSets,
+    /// Keeps the pods of stateful sets.
+    StatefulSets,
+    /// Keeps the endpoints of services.
+    Endpoints,
+    /// Runs jobs.
+    Jobs,
     /// Writes events.
     Events,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::GarbageCollection,
         Self::Namespaces,
         Self::ServiceAccounts,
@@ -37,6 +43,9 @@ impl Part {
         Self::Pods,
         Self::Deployments,
         Self::ReplicaSets,
+        Self::StatefulSets,
+        Self::Endpoints,
+        Self::Jobs,
         Self::Events,
     ];
 }

@@ -1,12 +1,17 @@
 //! The cluster's certificates.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::pki_types::CertificateDer;
 
 use crate::error::Error;
 
 /// The authority that signs every certificate of a cluster.
 #[derive(Debug)]
 pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
     certificate: String,
 }
 
@@ -20,7 +25,18 @@ impl Authority {
         params.key_usages =
             vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         let certificate = params.self_signed(&key)?.pem();
-        Ok(Self { certificate })
+        Ok(Self { issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// A certificate for a server with these names and addresses, and its key in PKCS #8.
+    pub(crate) fn server(&self, names: &[String]) -> Result<(Vec<CertificateDer<'static>>, Vec<u8>), Error> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok((vec![certificate.der().clone()], key.serialize_der()))
     }
 
     /// The authority's certificate in PEM.

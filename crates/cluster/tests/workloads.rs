@@ -3,8 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet},
-    core::v1::{ConfigMap, Event, Namespace, Node, Pod, ServiceAccount},
+    apps::v1::{Deployment, ReplicaSet, StatefulSet},
+    batch::v1::Job,
+    core::v1::{
+        ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolumeClaim, Pod, Service, ServiceAccount,
+    },
+    discovery::v1::EndpointSlice,
 };
 use kube::{
     Api, Client, ResourceExt as _,
@@ -270,6 +274,160 @@ async fn a_deleted_deployment_takes_its_pods_along() {
     assert!(pods.list(&ListParams::default()).await.unwrap().items.is_empty());
     let nodes: Api<Node> = Api::all(client);
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stateful_set_keeps_names_and_order() {
+    let cluster = virtual_cluster().pod_start_delay(Duration::from_secs(2)).start().await.unwrap();
+    let client = cluster.client();
+    let sets: Api<StatefulSet> = Api::default_namespaced(client.clone());
+    let set: StatefulSet = read(json!({
+        "metadata": {"name": "db"},
+        "spec": {
+            "serviceName": "db",
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": {
+                "metadata": {"labels": {"app": "db"}},
+                "spec": {"containers": [{"name": "c", "image": "db:1"}]},
+            },
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            }],
+        },
+    }));
+    create(&client, &set).await;
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let names = async || {
+        cluster.settled().await;
+        let list = pods.list(&ListParams::default()).await.unwrap().items;
+        list.iter().map(kube::ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    // The second waits for the first to be ready.
+    assert_eq!(names().await, ["db-0"]);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(names().await, ["db-0", "db-1", "db-2"]);
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    claims.get("data-db-2").await.unwrap();
+    let status = sets.get("db").await.unwrap().status.unwrap();
+    assert_eq!(
+        (status.ready_replicas, status.current_revision.clone()),
+        (Some(3), status.update_revision.clone())
+    );
+
+    let image = json!({"spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "c", "image": "db:2"}]}}}});
+    sets.patch("db", &PatchParams::default(), &Patch::Strategic(image)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(names().await, ["db-0", "db-1"]);
+    for pod in pods.list(&ListParams::default()).await.unwrap().items {
+        assert_eq!(pod.spec.unwrap().containers[0].image.as_deref(), Some("db:2"));
+    }
+    let rolled = sets.get("db").await.unwrap().status.unwrap();
+    assert_eq!(rolled.current_revision, rolled.update_revision);
+    assert_ne!(rolled.current_revision, status.current_revision);
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_complete_and_fail() {
+    let cluster = virtual_cluster().start().await.unwrap();
+    let client = cluster.client();
+    let jobs: Api<Job> = Api::default_namespaced(client.clone());
+    let job = |name: &str, spec: Value, annotations: Value| -> Job {
+        let mut job = json!({"metadata": {"name": name}, "spec": {"template": {
+            "metadata": {"annotations": annotations},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "c:1"}]},
+        }}});
+        for (key, value) in spec.as_object().unwrap() {
+            job["spec"][key] = value.clone();
+        }
+        read(job)
+    };
+    create(&client, &job("good", json!({"completions": 5, "parallelism": 2}), json!({}))).await;
+    create(&client, &job("bad", json!({"backoffLimit": 1}), json!({"cluster.steersman.dev/exit-code": "1"})))
+        .await;
+    create(
+        &client,
+        &job(
+            "slow",
+            json!({"activeDeadlineSeconds": 5}),
+            json!({"cluster.steersman.dev/run-for": "forever"}),
+        ),
+    )
+    .await;
+    create(
+        &client,
+        &job("numbered", json!({"completions": 4, "parallelism": 4, "completionMode": "Indexed"}), json!({})),
+    )
+    .await;
+    create(&client, &job("brief", json!({"ttlSecondsAfterFinished": 3}), json!({}))).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    cluster.settled().await;
+    let state = async |name: &str| {
+        let status = jobs.get(name).await.unwrap().status.unwrap();
+        let conditions: Vec<(String, String)> = status
+            .conditions
+            .iter()
+            .flatten()
+            .map(|c| (c.type_.clone(), c.reason.clone().unwrap_or_default()))
+            .collect();
+        (status, conditions)
+    };
+    let words = |a: &str, b: &str, reason: &str| {
+        vec![(a.to_owned(), reason.to_owned()), (b.to_owned(), reason.to_owned())]
+    };
+    let (status, conditions) = state("good").await;
+    assert_eq!((status.succeeded, status.failed, status.active), (Some(5), None, None), "{status:?}");
+    assert_eq!(conditions, words("SuccessCriteriaMet", "Complete", "CompletionsReached"));
+    let (status, conditions) = state("bad").await;
+    assert_eq!((status.succeeded, status.failed), (None, Some(2)), "{status:?}");
+    assert_eq!(conditions, words("FailureTarget", "Failed", "BackoffLimitExceeded"));
+    let (_, conditions) = state("slow").await;
+    assert_eq!(conditions, words("FailureTarget", "Failed", "DeadlineExceeded"));
+    assert_eq!(state("numbered").await.0.completed_indexes.as_deref(), Some("0-3"));
+    assert!(jobs.get_opt("brief").await.unwrap().is_none());
+    // A job that goes takes its pods along, counted or not.
+    jobs.delete("good", &DeleteParams::background()).await.unwrap();
+    cluster.settled().await;
+    let pods: Api<Pod> = Api::default_namespaced(client);
+    let left = pods.list(&ListParams::default().labels("job-name=good")).await.unwrap().items;
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn services_lead_to_ready_pods() {
+    let cluster = Cluster::start().await.unwrap();
+    let client = cluster.client();
+    let service: Service = read(json!({
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
+    }));
+    create(&client, &service).await;
+    create(&client, &deployment("web", 2, "web:1")).await;
+    cluster.settled().await;
+    let slices: Api<EndpointSlice> = Api::default_namespaced(client.clone());
+    let list =
+        slices.list(&ListParams::default().labels("kubernetes.io/service-name=web")).await.unwrap().items;
+    assert_eq!(list.len(), 1);
+    let endpoints = list[0].endpoints.clone().unwrap();
+    assert_eq!(endpoints.len(), 2);
+    assert!(endpoints.iter().all(|e| e.conditions.as_ref().unwrap().ready == Some(true)));
+    assert_eq!(list[0].ports.as_ref().unwrap()[0].port, Some(8080));
+    let old: Api<Endpoints> = Api::default_namespaced(client.clone());
+    let subsets = old.get("web").await.unwrap().subsets.unwrap();
+    assert_eq!(subsets[0].addresses.as_ref().unwrap().len(), 2);
+    Api::<Service>::default_namespaced(client).delete("web", &DeleteParams::default()).await.unwrap();
+    cluster.settled().await;
+    assert!(old.get_opt("web").await.unwrap().is_none());
+    assert!(
+        slices
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .iter()
+            .all(|s| !s.name_any().starts_with("web-"))
+    );
 }
 
 /// The same seed on a paused clock gives the same objects, to the byte.

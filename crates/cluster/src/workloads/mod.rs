@@ -7,6 +7,8 @@
 mod account;
 mod collector;
 mod deployment;
+mod endpoints;
+mod job;
 mod kubelet;
 mod namespace;
 mod node;
@@ -14,6 +16,7 @@ mod pods;
 mod replicaset;
 mod rollout;
 mod scheduler;
+mod statefulset;
 
 pub(crate) use kubelet::Kubelet;
 
@@ -44,11 +47,19 @@ pub(crate) async fn look(world: &mut World, key: &Key) -> kube::Result<()> {
         Duty::Pod => pod(world, namespace, name).await,
         Duty::ReplicaSet if world.has(Part::ReplicaSets) => replicaset::look(world, namespace, name).await,
         Duty::Deployment if world.has(Part::Deployments) => deployment::look(world, namespace, name).await,
+        Duty::StatefulSet if world.has(Part::StatefulSets) => statefulset::look(world, namespace, name).await,
+        Duty::Service if world.has(Part::Endpoints) => endpoints::look(world, namespace, name).await,
+        Duty::Job if world.has(Part::Jobs) => job::look(world, namespace, name).await,
         _ => Ok(()),
     }
 }
 
 async fn pod(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
+    if world.has(Part::Jobs)
+        && let Some(pod) = world.caches.pods.get(namespace, name)
+    {
+        job::release_orphan(world, &pod).await?;
+    }
     if world.has(Part::Scheduler) {
         scheduler::look(world, namespace, name).await?;
     }

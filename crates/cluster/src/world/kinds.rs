@@ -3,8 +3,10 @@
 use std::fmt;
 
 use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet},
-    core::v1::{Namespace, Node, Pod, ServiceAccount},
+    apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::Job,
+    core::v1::{Namespace, Node, Pod, Service, ServiceAccount},
+    discovery::v1::EndpointSlice,
 };
 use kube::{Api, Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
@@ -77,13 +79,21 @@ kinds! {
     pods: Pod, namespaced;
     replica_sets: ReplicaSet, namespaced;
     deployments: Deployment, namespaced;
+    services: Service, namespaced;
+    endpoint_slices: EndpointSlice, namespaced;
+    jobs: Job, namespaced;
+    stateful_sets: StatefulSet, namespaced;
+    controller_revisions: ControllerRevision, namespaced;
 }
 
 /// Whom changes concern, per kind.
 mod routes {
     use kube::ResourceExt as _;
 
-    use super::{Deployment, Duty, Namespace, Node, Pod, ReplicaSet, Resource, ServiceAccount, World};
+    use super::{
+        ControllerRevision, Deployment, Duty, EndpointSlice, Job, Namespace, Node, Pod, ReplicaSet, Resource,
+        Service, ServiceAccount, StatefulSet, World,
+    };
 
     fn own<K: Resource>(world: &mut World, duty: Duty, old: Option<&K>, new: Option<&K>) {
         if let Some(object) = new.or(old) {
@@ -99,6 +109,9 @@ mod routes {
         let duty = match owner.kind.as_str() {
             "ReplicaSet" => Duty::ReplicaSet,
             "Deployment" => Duty::Deployment,
+            "Service" => Duty::Service,
+            "Job" => Duty::Job,
+            "StatefulSet" => Duty::StatefulSet,
             _ => return,
         };
         world.push(duty, &namespace, &owner.name);
@@ -141,6 +154,7 @@ mod routes {
         own(world, Duty::Pod, old, new);
         for pod in [old, new].into_iter().flatten() {
             owners(world, pod);
+            services_of(world, pod);
         }
         if let Some(pod) = new.filter(|p| is_orphan(*p)) {
             let namespace = pod.namespace().unwrap_or_default();
@@ -148,6 +162,65 @@ mod routes {
                 world.caches.replica_sets.within(&namespace).map(|s| s.name_any()).collect();
             for name in sets {
                 world.push(Duty::ReplicaSet, &namespace, &name);
+            }
+        }
+    }
+
+    /// Wakes the services that lead to a pod.
+    fn services_of(world: &mut World, pod: &Pod) {
+        let namespace = pod.namespace().unwrap_or_default();
+        let leads = |service: &Service| {
+            let selector = service.spec.as_ref().and_then(|s| s.selector.as_ref());
+            selector.is_some_and(|s| !s.is_empty() && s.iter().all(|(k, v)| pod.labels().get(k) == Some(v)))
+        };
+        let names: Vec<String> =
+            world.caches.services.within(&namespace).filter(|s| leads(s)).map(|s| s.name_any()).collect();
+        for name in names {
+            world.push(Duty::Service, &namespace, &name);
+        }
+    }
+
+    pub(super) fn stateful_sets(world: &mut World, old: Option<&StatefulSet>, new: Option<&StatefulSet>) {
+        own(world, Duty::StatefulSet, old, new);
+    }
+
+    pub(super) fn controller_revisions(
+        world: &mut World,
+        old: Option<&ControllerRevision>,
+        new: Option<&ControllerRevision>,
+    ) {
+        if let (Some(revision), None) = (old, new) {
+            owners(world, revision);
+        }
+    }
+
+    pub(super) fn services(world: &mut World, old: Option<&Service>, new: Option<&Service>) {
+        own(world, Duty::Service, old, new);
+    }
+
+    pub(super) fn endpoint_slices(
+        world: &mut World,
+        old: Option<&EndpointSlice>,
+        new: Option<&EndpointSlice>,
+    ) {
+        if let Some(slice) = new.or(old) {
+            owners(world, slice);
+        }
+    }
+
+    pub(super) fn jobs(world: &mut World, old: Option<&Job>, new: Option<&Job>) {
+        own(world, Duty::Job, old, new);
+        // Pods wait for their job to count them, which one that goes no longer does.
+        if new.is_none_or(|job| job.meta().deletion_timestamp.is_some()) {
+            let uid = old.or(new).and_then(kube::ResourceExt::uid).unwrap_or_default();
+            let pods: Vec<_> = world
+                .caches
+                .pods
+                .controlled_by(&uid)
+                .map(|p| (p.namespace().unwrap_or_default(), p.name_any()))
+                .collect();
+            for (namespace, name) in pods {
+                world.push(Duty::Pod, &namespace, &name);
             }
         }
     }

@@ -62,6 +62,9 @@ mod duty {
         Pod,
         ReplicaSet,
         Deployment,
+        StatefulSet,
+        Service,
+        Job,
     }
 }
 

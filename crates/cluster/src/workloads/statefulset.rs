@@ -1,0 +1,303 @@
+//! Stateful sets: pods with names that stay, made and replaced in order.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus},
+        core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume},
+    },
+    apimachinery::pkg::runtime::RawExtension,
+};
+use kube::{
+    Api, ResourceExt as _,
+    api::{ObjectMeta, PostParams},
+};
+use serde_json::json;
+
+use super::{pods, replicaset::message};
+use crate::world::{Duty, MANAGER, Notice, World, exists_already};
+
+const NAME: &str = "statefulset-controller";
+const REVISION: &str = "controller-revision-hash";
+
+pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(set) = world.caches.stateful_sets.get(namespace, name) else { return Ok(()) };
+    let spec = set.spec.clone().unwrap_or_default();
+    let own: Vec<Arc<Pod>> = pods::claim(world, &*set, &spec.selector).await?;
+    if pods::is_deleting(&*set) {
+        return Ok(());
+    }
+    let update = revision(world, &set).await?;
+    let status = set.status.clone().unwrap_or_default();
+    let current = status.current_revision.clone().filter(|r| !r.is_empty()).unwrap_or_else(|| update.clone());
+    let turn = Turn { set, update, current };
+    let failure = turn.act(world, &own).await.err();
+    turn.report(world, status).await?;
+    failure.map_or(Ok(()), Err)
+}
+
+/// Keeps the present template as a revision and gives its name.
+async fn revision(world: &mut World, set: &StatefulSet) -> kube::Result<String> {
+    let template = set.spec.clone().unwrap_or_default().template;
+    let uid = set.uid().unwrap_or_default();
+    let name = format!("{}-{}", set.name_any(), pods::hash(&template, 0));
+    let newest =
+        world.caches.controller_revisions.controlled_by(&uid).map(|r| r.revision).max().unwrap_or_default();
+    let namespace = set.namespace().unwrap_or_default();
+    if let Some(found) = world.caches.controller_revisions.get(&namespace, &name) {
+        if found.revision < newest {
+            // An old template is back: it is the newest again.
+            let mut again = ControllerRevision::clone(&found);
+            again.revision = newest + 1;
+            world.update(&again).await?;
+        }
+        return Ok(name);
+    }
+    let mut patch = json!(template);
+    patch["$patch"] = "replace".into();
+    let mut labels = template.metadata.and_then(|m| m.labels).unwrap_or_default();
+    labels.insert(
+        "controller.kubernetes.io/hash".to_owned(),
+        name.rsplit('-').next().unwrap_or_default().to_owned(),
+    );
+    let made = ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: set.namespace(),
+            labels: Some(labels),
+            owner_references: Some(vec![pods::reference(set)]),
+            ..ObjectMeta::default()
+        },
+        data: Some(RawExtension(json!({"spec": {"template": patch}}))),
+        revision: newest + 1,
+    };
+    match world.create(&made).await {
+        Err(error) if !exists_already(&error) => Err(error),
+        _ => Ok(name),
+    }
+}
+
+struct Turn {
+    set: Arc<StatefulSet>,
+    update: String,
+    current: String,
+}
+
+impl Turn {
+    fn ordinal(&self, pod: &Pod) -> Option<i32> {
+        pod.name_any().strip_prefix(&format!("{}-", self.set.name_any()))?.parse().ok()
+    }
+
+    async fn act(&self, world: &mut World, own: &[Arc<Pod>]) -> kube::Result<()> {
+        let spec = self.set.spec.clone().unwrap_or_default();
+        let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or_default();
+        let end = first + spec.replicas.unwrap_or(1);
+        let parallel = spec.pod_management_policy.as_deref() == Some("Parallel");
+        let wait = spec.min_ready_seconds.unwrap_or_default();
+        let numbered: BTreeMap<i32, Arc<Pod>> =
+            own.iter().filter_map(|p| Some((self.ordinal(p)?, Arc::clone(p)))).collect();
+        let now = world.now();
+        for number in first..end {
+            match numbered.get(&number) {
+                Some(pod) if pods::is_over(pod) && !pods::is_deleting(&**pod) => {
+                    world.delete(&**pod, None).await?;
+                    return Ok(());
+                }
+                Some(pod) => {
+                    if !parallel && (pods::is_deleting(&**pod) || !pods::is_available(pod, wait, now)) {
+                        return Ok(());
+                    }
+                }
+                None => {
+                    self.make(world, number).await?;
+                    if !parallel {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        let surplus = numbered.iter().rev().filter(|(n, _)| !(first..end).contains(*n));
+        for (_, pod) in surplus {
+            if !pods::is_deleting(&**pod) {
+                self.take(world, pod).await?;
+            }
+            if !parallel {
+                return Ok(());
+            }
+        }
+        let strategy = spec.update_strategy.unwrap_or_default();
+        if strategy.type_.as_deref() == Some("OnDelete") {
+            return Ok(());
+        }
+        let partition = strategy.rolling_update.and_then(|r| r.partition).unwrap_or_default();
+        for (_, pod) in numbered.range(first.max(first + partition)..end.max(first + partition)).rev() {
+            if pods::is_deleting(&**pod) {
+                return Ok(());
+            }
+            if pod.labels().get(REVISION) != Some(&self.update) {
+                return self.take(world, pod).await;
+            }
+            if !pods::is_available(pod, wait, now) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(&self, world: &mut World, pod: &Pod) -> kube::Result<()> {
+        world.delete(pod, None).await?;
+        let what = format!("delete Pod {} in StatefulSet {} successful", pod.name_any(), self.set.name_any());
+        world
+            .tell(
+                &*self.set,
+                Notice { from: NAME, warning: false, reason: "SuccessfulDelete", message: &what },
+            )
+            .await;
+        Ok(())
+    }
+
+    /// The template that a pod is made from: below the partition the one before the present.
+    fn template(&self, world: &World, number: i32) -> (PodTemplateSpec, String) {
+        let spec = self.set.spec.clone().unwrap_or_default();
+        let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or_default();
+        let partition = spec.update_strategy.and_then(|s| s.rolling_update).and_then(|r| r.partition);
+        if number < first + partition.unwrap_or_default() && self.current != self.update {
+            let namespace = self.set.namespace().unwrap_or_default();
+            let kept = world.caches.controller_revisions.get(&namespace, &self.current);
+            let old = kept.and_then(|r| Some(r.data.as_ref()?.0["spec"]["template"].clone()));
+            if let Some(old) = old.and_then(|value| serde_json::from_value(value).ok()) {
+                return (old, self.current.clone());
+            }
+        }
+        (spec.template, self.update.clone())
+    }
+
+    async fn make(&self, world: &mut World, number: i32) -> kube::Result<()> {
+        let spec = self.set.spec.clone().unwrap_or_default();
+        let name = format!("{}-{number}", self.set.name_any());
+        let (template, revision) = self.template(world, number);
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let mut pod = pods::from_template(&*self.set, &template, metadata);
+        for (key, value) in [
+            (REVISION, revision),
+            ("statefulset.kubernetes.io/pod-name", name.clone()),
+            ("apps.kubernetes.io/pod-index", number.to_string()),
+        ] {
+            pod.labels_mut().insert(key.to_owned(), value);
+        }
+        for claim in spec.volume_claim_templates.iter().flatten() {
+            let claim_name = format!("{}-{name}", claim.name_any());
+            self.claim(world, claim, &claim_name).await?;
+            if let Some(spec) = &mut pod.spec {
+                let volumes = spec.volumes.get_or_insert_default();
+                volumes.retain(|v| v.name != claim.name_any());
+                volumes.push(Volume {
+                    name: claim.name_any(),
+                    persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                        claim_name,
+                        read_only: None,
+                    }),
+                    ..Volume::default()
+                });
+            }
+        }
+        if let Some(inner) = &mut pod.spec {
+            inner.hostname = Some(name.clone());
+            inner.subdomain = spec.service_name.clone().filter(|s| !s.is_empty());
+        }
+        match world.create(&pod).await {
+            Ok(_) => {
+                let what = format!("create Pod {name} in StatefulSet {} successful", self.set.name_any());
+                let notice =
+                    Notice { from: NAME, warning: false, reason: "SuccessfulCreate", message: &what };
+                world.tell(&*self.set, notice).await;
+                Ok(())
+            }
+            Err(error) => {
+                let why = message(&error);
+                let what =
+                    format!("create Pod {name} in StatefulSet {} failed error: {why}", self.set.name_any());
+                let notice = Notice { from: NAME, warning: true, reason: "FailedCreate", message: &what };
+                world.tell(&*self.set, notice).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn claim(
+        &self,
+        world: &mut World,
+        template: &PersistentVolumeClaim,
+        name: &str,
+    ) -> kube::Result<()> {
+        let namespace = self.set.namespace().unwrap_or_default();
+        let mut labels = template.labels().clone();
+        let selector = self.set.spec.as_ref().and_then(|s| s.selector.match_labels.clone());
+        labels.extend(selector.unwrap_or_default());
+        let claim = PersistentVolumeClaim {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                namespace: Some(namespace.clone()),
+                labels: Some(labels),
+                annotations: template.metadata.annotations.clone(),
+                ..ObjectMeta::default()
+            },
+            spec: template.spec.clone(),
+            status: None,
+        };
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), &namespace);
+        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        match api.create(&params, &claim).await {
+            Err(error) if exists_already(&error) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn report(&self, world: &mut World, old: StatefulSetStatus) -> kube::Result<()> {
+        let spec = self.set.spec.clone().unwrap_or_default();
+        let uid = self.set.uid().unwrap_or_default();
+        let now = world.now();
+        let wait = spec.min_ready_seconds.unwrap_or_default();
+        let own: Vec<Arc<Pod>> = world.caches.pods.controlled_by(&uid).cloned().collect();
+        let count = |test: &dyn Fn(&Pod) -> bool| {
+            i32::try_from(own.iter().filter(|p| test(p)).count()).unwrap_or(i32::MAX)
+        };
+        let nonzero = |n: i32| (n != 0).then_some(n);
+        let of = |revision: &str| {
+            count(&|p| !pods::is_deleting(p) && p.labels().get(REVISION).is_some_and(|r| r == revision))
+        };
+        let mut status = StatefulSetStatus {
+            observed_generation: self.set.metadata.generation,
+            replicas: count(&|_| true),
+            ready_replicas: nonzero(count(&pods::is_ready)),
+            available_replicas: Some(count(&|p| pods::is_available(p, wait, now))),
+            current_replicas: nonzero(of(&self.current)),
+            updated_replicas: nonzero(of(&self.update)),
+            current_revision: Some(self.current.clone()),
+            update_revision: Some(self.update.clone()),
+            collision_count: Some(old.collision_count.unwrap_or_default()),
+            conditions: old.conditions.clone(),
+        };
+        let total = spec.replicas.unwrap_or(1);
+        let rolled = status.updated_replicas.unwrap_or_default() == total
+            && status.replicas == total
+            && status.ready_replicas.unwrap_or_default() == total;
+        if rolled {
+            status.current_revision = Some(self.update.clone());
+            status.current_replicas = status.updated_replicas;
+        }
+        let due =
+            own.iter().filter_map(|p| pods::until_available(p, wait, now)).filter(|d| !d.is_zero()).min();
+        if let Some(due) = due {
+            let namespace = self.set.namespace().unwrap_or_default();
+            world.push_after(Duty::StatefulSet, &namespace, &self.set.name_any(), due);
+        }
+        if status == old {
+            return Ok(());
+        }
+        let mut changed = StatefulSet::clone(&self.set);
+        changed.status = Some(status);
+        world.update_status(&changed).await.map(drop)
+    }
+}

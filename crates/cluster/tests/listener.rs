@@ -1,0 +1,80 @@
+//! The cluster behind TLS, spoken to by hand.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
+use steersman_cluster::Cluster;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+async fn ask(cluster: &Cluster, path: &str, token: Option<&str>) -> String {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(cluster.root_certificate().as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(cluster.address().unwrap()).await.unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let credentials = token.map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{credentials}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A server that closes without saying goodbye is no concern here.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn only_the_token_of_the_kubeconfig_opens() {
+    let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let cluster = Cluster::builder().listen(address).start().await.unwrap();
+    let config = cluster.kubeconfig().unwrap();
+    assert!(config.contains(&format!("server: https://{}", cluster.address().unwrap())));
+    let token = config.lines().find_map(|l| l.trim().strip_prefix("token: ")).unwrap();
+
+    let answer = ask(&cluster, "/api/v1/namespaces/default", Some(token)).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    for wrong in [None, Some("guess"), Some("")] {
+        let answer = ask(&cluster, "/api/v1/namespaces/default", wrong).await;
+        assert!(answer.starts_with("HTTP/1.1 401 Unauthorized"), "{answer}");
+        assert!(answer.contains(r#""reason":"Unauthorized""#), "{answer}");
+    }
+    assert!(ask(&cluster, "/version", None).await.starts_with("HTTP/1.1 200 OK"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_kubeconfig_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let cluster = Cluster::builder().listen("127.0.0.1:0".parse().unwrap()).start().await.unwrap();
+    cluster.write_kubeconfig(&path).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), cluster.kubeconfig().unwrap());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_dropped_cluster_frees_its_port() {
+    let cluster = Cluster::builder().listen("127.0.0.1:0".parse().unwrap()).start().await.unwrap();
+    let address = cluster.address().unwrap();
+    drop(cluster);
+    for _ in 0..100 {
+        if std::net::TcpListener::bind(address).is_ok() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{address} is still taken");
+}
