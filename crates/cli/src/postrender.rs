@@ -16,13 +16,14 @@ impl PostRenderer {
     /// Finds the program: in PATH, or where the path says if it is one.
     pub(crate) fn find(program: &str, arguments: &[String]) -> Result<Self> {
         let not_found = |reason: &str| {
-            Failure::new(format!("unable to find binary at {program}: exec: {program:?}: {reason}"))
+            Failure::new(format!(
+                "invalid argument {program:?} for \"--post-renderer\" flag: unable to find binary at {program}: \
+                 exec: {program:?}: {reason}"
+            ))
         };
         let found = if program.contains(std::path::MAIN_SEPARATOR) {
             let path = std::path::absolute(program).map_err(|error| not_found(&error.to_string()))?;
-            is_executable(&path).map_err(|reason| {
-                Failure::new(format!("unable to find binary at {program}: exec: {program:?}: {reason}"))
-            })?;
+            is_executable(&path).map_err(not_found)?;
             path
         } else {
             let path = std::env::var_os("PATH").unwrap_or_default();

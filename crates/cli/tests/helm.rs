@@ -4,9 +4,13 @@
 
 mod support;
 
+#[path = "../../registry/tests/support/mod.rs"]
+mod servers;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use servers::{Login, OciServer, Repository, basic, sha256};
 use support::{Outcome, Steer, outcome, pack, shop};
 
 /// Charts that render the same every time.
@@ -305,4 +309,76 @@ fn dependency_update_writes_the_same_lock() {
     // Each builds from what the other locked.
     pair.helm(&["dependency", "build", "ours"]).success();
     pair.steer.run(&["chart", "dependency", "build", "theirs"]).success();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "needs the real helm: make test-slow"]
+async fn charts_are_pulled_alike() {
+    let chart = pack(Path::new(&shop()));
+    let repository = Repository { required: Some(basic("ada", "secret")), ..Repository::default() };
+    repository.put_index("shop", "1.2.3", "files/shop-1.2.3.tgz", Some(&sha256(&chart)));
+    repository.put("/files/shop-1.2.3.tgz", chart.clone());
+    repository.put("/files/shop-1.2.3.tgz.prov", "signed");
+    let url = repository.start().await;
+    let login = Login::Token { name: "ada".into(), password: "secret".into(), identity: "none".into() };
+    let server = OciServer { login, ..OciServer::default() };
+    for version in ["1.2.3", "1.3.0-rc.1", "2.0.0_build.7"] {
+        server.push("charts/shop", version, &chart, Some(b"signed"));
+    }
+    let digest = server.push("charts/shop", "1.0.0", &chart, None);
+    let oci = format!("oci://{}/charts/shop", server.start().await);
+    let pinned = format!("{oci}@{digest}");
+    let tagged = format!("{oci}:1.2.3");
+
+    let mut pair = Pair::new();
+    let who = ["--username", "ada", "--password", "secret", "--plain-http"];
+    for words in [
+        &["shop", "--repo", &url][..],
+        &["shop", "--repo", &url, "--version", "^1", "--prov"],
+        &["shop", "--repo", &url, "--version", "^2"],
+        &["bazaar", "--repo", &url],
+        &["shop", "--repo", &url, "--untar", "--untardir", "here"],
+        &[&oci],
+        &[&oci, "--version", "1.2.3", "--prov"],
+        &[&oci, "--version", "2.0.0+build.7"],
+        &[&oci, "--version", "~1.2"],
+        &[&oci, "--version", "^9"],
+        &[&oci, "--version", "not a range"],
+        &[&oci, "--devel"],
+        &[&tagged],
+        &[&tagged, "--version", "1.2.4"],
+        &[&pinned],
+        &[&pinned, "--version", "1.2.3"],
+    ] {
+        for name in ["theirs", "ours"] {
+            let _ = std::fs::remove_dir_all(pair.steer.path(name));
+            std::fs::create_dir_all(pair.steer.path(name)).unwrap();
+        }
+        let theirs = [&["pull"], words, &who, &["-d", "theirs"]].concat();
+        let ours = [&["chart", "pull"], words, &who, &["-d", "ours"]].concat();
+        pair.compare_as(&theirs, &ours);
+        let files = ["theirs", "ours"].map(|name| tree(&pair.steer.path(name)));
+        if files[0] != files[1] {
+            pair.different.push(format!("{}: {:?} and {:?}", words.join(" "), files[0], files[1]));
+        }
+    }
+    pair.finish();
+}
+
+/// The files beneath a directory, by their paths.
+fn tree(directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.push(path.strip_prefix(directory).unwrap().display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
 }

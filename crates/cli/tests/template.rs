@@ -236,7 +236,7 @@ fn a_post_renderer_gets_the_manifests_but_no_hooks() {
     let fails = |program: &str| steer.run(&["template", "r", &shop(), "--post-renderer", program]).failure();
     assert_eq!(
         fails("no-such-program"),
-        "error: unable to find binary at no-such-program: exec: \"no-such-program\": executable file not found in $PATH\n"
+        "error: invalid argument \"no-such-program\" for \"--post-renderer\" flag: unable to find binary at no-such-program: exec: \"no-such-program\": executable file not found in $PATH\n"
     );
     let failed = fails("false");
     assert!(

@@ -260,6 +260,10 @@ impl Error {
                 "give the authority that signed the server's certificate with --ca-file, or trust any with --insecure-skip-tls-verify"
                     .into(),
             ),
+            Self::Transport { url, message } if message.contains(crate::http::NOT_TLS) => Some(
+                if url.starts_with("oci:") { "the registry does not speak TLS: --plain-http does without" }
+                else { "the server does not speak TLS: is it http:// instead of https://?" }.into(),
+            ),
             Self::Unauthorized { registry, .. } => Some(format!(
                 "log in with `helm registry login {registry}` or `docker login {registry}`, or use --username and --password"
             )),

@@ -14,6 +14,9 @@ const USER_AGENT: &str = concat!("steersman/", env!("CARGO_PKG_VERSION"));
 /// How many redirects are followed, as many as Go's client does.
 const MAX_REDIRECTS: usize = 10;
 
+/// What rustls says of an answer that is not TLS.
+pub(crate) const NOT_TLS: &str = "InvalidContentType";
+
 /// How to speak to a repository or registry.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Access {

@@ -178,7 +178,9 @@ impl Registry {
                     .into(),
             ));
         }
-        let protocol = if access.plain_http { ClientProtocol::Http } else { ClientProtocol::Https };
+        let plain_http = access.plain_http || (is_loopback(host) && lacks_tls(host, access, &limits).await);
+        let access = &Access { plain_http, ..access.clone() };
+        let protocol = if plain_http { ClientProtocol::Http } else { ClientProtocol::Https };
         let authorities = access.authorities()?.map(split_pem).unwrap_or_default();
         let config = ClientConfig {
             protocol,
@@ -487,6 +489,20 @@ impl Registry {
             other => Error::Registry { reference: place, message: other.to_string() },
         }
     }
+}
+
+/// Whether a host is this machine, where nobody can come between and make a registry seem to lack TLS.
+fn is_loopback(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name == "localhost" || name == "[::1]" || name.starts_with("127.")
+}
+
+/// Whether the server at `host` answers, but not with TLS: registries on one's own machine mostly do not have it.
+async fn lacks_tls(host: &str, access: &Access, limits: &Limits) -> bool {
+    let url = format!("https://{host}/v2/");
+    let answer =
+        http::get(&url, &url, &Access { username: None, ..access.clone() }, limits, limits.index).await;
+    matches!(answer, Err(Error::Transport { message, .. }) if message.contains(http::NOT_TLS))
 }
 
 fn verify(reference: &OciReference, expected: &str, data: &[u8]) -> Result<(), Error> {

@@ -274,6 +274,14 @@ async fn tls_is_checked_against_the_given_authority() {
 }
 
 #[tokio::test]
+async fn a_server_without_tls_is_told_apart() {
+    let url = Repository::default().start().await.replace("http:", "https:");
+    let request = Request::new(format!("{url}/shop-1.2.3.tgz"));
+    let error = Home::new().fetcher().fetch(&request, &Access::default()).await.unwrap_err();
+    assert!(error.help().unwrap().contains("does not speak TLS"), "{error}");
+}
+
+#[tokio::test]
 async fn a_client_certificate_is_shown_where_one_is_wanted() {
     let certificates = Certificates::new(true);
     let repository = Repository::default();

@@ -300,6 +300,15 @@ async fn tls_is_the_rule_and_the_authority_can_be_given() {
 }
 
 #[tokio::test]
+async fn a_registry_on_this_machine_may_lack_tls() {
+    let server = OciServer::default();
+    server.push("shop", "1.2.3", DATA, None);
+    let host = server.start().await;
+    let request = Request::new(format!("oci://{host}/shop")).version("1.2.3");
+    assert_eq!(Home::new().fetcher().fetch(&request, &Access::default()).await.unwrap().data, DATA);
+}
+
+#[tokio::test]
 async fn an_index_may_point_into_a_registry() {
     let server = OciServer::default();
     server.push("charts/shop", "1.2.3", DATA, None);

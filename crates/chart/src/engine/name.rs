@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use steersman_gotemplate::{Set, Value};
 
-use super::{Host, functions};
+use super::{Host, MARK_END, MARK_START, functions};
 use crate::environment::Environment;
 use crate::error::{Error, TemplateError};
 
@@ -19,6 +19,9 @@ pub fn template_name(text: &str, environment: impl Environment + 'static) -> Res
     let environment = Box::new(environment);
     let mut host = Host { environment, lint: false, including: HashMap::new(), depth: 0, log: Vec::new() };
     let mut out = Vec::new();
-    set.execute(&mut host, NAME, Value::Nil, &mut out).map_err(|error| failed(error.message))?;
+    set.execute(&mut host, NAME, Value::Nil, &mut out).map_err(|error| {
+        // Nobody looks for the marks here, so nobody must see them.
+        failed(error.message.replace(MARK_START, "").replace(MARK_END, ""))
+    })?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
