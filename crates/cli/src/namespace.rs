@@ -79,7 +79,7 @@ impl KubeConfig {
     /// A file that is not there or not a kubeconfig says nothing: rendering needs no cluster.
     fn load(path: &Path) -> Option<Self> {
         let data = std::fs::read(path).ok()?;
-        serde_json::from_value(steersman_yaml::from_slice(&data).ok()?).ok()
+        steersman_yaml::from_slice_as(&data).ok()
     }
 }
 

@@ -4,8 +4,7 @@ use serde::de::DeserializeOwned;
 
 /// Reads a YAML document.
 pub(crate) fn parse<T: DeserializeOwned>(data: &[u8]) -> Result<T, String> {
-    let value = steersman_yaml::from_slice(data).map_err(|error| error.to_string())?;
-    serde_json::from_value(value).map_err(|error| error.to_string())
+    steersman_yaml::from_slice_as(data).map_err(|error| error.to_string())
 }
 
 /// Reads JSON if it is that, which is much quicker for large indexes, or else YAML.
