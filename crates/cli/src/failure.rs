@@ -73,7 +73,7 @@ impl Failure {
 
     fn draw(&self) -> String {
         let Report { message, diagnostic, help, .. } = &*self.0;
-        let mut picture = format!("{ERROR}error:{ERROR:#} {message}\n");
+        let mut picture = format!("{ERROR}error:{ERROR:#} {}\n", message.trim_end());
         if let Some(diagnostic) = diagnostic {
             draw_place(&mut picture, diagnostic);
         }
