@@ -48,12 +48,19 @@ deny:
 
 ##@ Check against the real things (needs Go and a nightly Rust; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: oracle-helm oracle-kubernetes fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: oracle-helm oracle-helm-commands oracle-kubernetes fuzz ## Compare with Helm and Kubernetes, and fuzz
+
+# How many of a thousand generated cases may differ from Helm. It only falls; the aim is none without a listed reason.
+HELM_DIFFERENT ?= 5
 
 .PHONY: oracle-helm
-oracle-helm: ## Compare the chart engine with Helm: generated cases, then the same commands
+oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
 	oracles/helm/build oracle helm >/dev/null
-	$(CARGO) run --quiet --release --package steersman-oracles
+	$(CARGO) run --quiet --release --package steersman-oracles -- --allow $(HELM_DIFFERENT)
+
+.PHONY: oracle-helm-commands
+oracle-helm-commands: ## Type the same commands for helm and for steer
+	oracles/helm/build helm >/dev/null
 	$(CARGO) test --quiet --release --package steersman-cli --test helm -- --ignored --nocapture
 
 # How many of a hundred written cases the embedded API server answers as the real one at least. It only rises; the aim is 99.5.
