@@ -1,6 +1,8 @@
 //! From rendered files to manifests and hooks: splitting, reading heads, sorting.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use steersman_gotemplate::Str;
 use steersman_yaml::Node;
@@ -232,18 +234,37 @@ pub(crate) fn take_notes(mut files: RenderedFiles, chart: &str, sub_notes: bool)
 }
 
 /// Splits files into manifests and hooks and sorts both.
-pub(crate) fn sort(files: &RenderedFiles, order: &[&str], rendered: &mut Rendered) -> Result<(), String> {
+pub(crate) fn sort(
+    files: &RenderedFiles,
+    order: &[&str],
+    heads: &Heads,
+    rendered: &mut Rendered,
+) -> Result<(), String> {
+    let known = heads.known();
+    let mut fresh = Vec::new();
     for (path, text) in files {
         if base_name(path).starts_with('_') {
             continue;
         }
-        let text = text.to_str_lossy();
-        for document in split(&text) {
+        let text = text.as_str().map_or_else(|| text.to_str_lossy(), Cow::Borrowed);
+        let documents = split(&text);
+        if let Some(known) = known.get(path).filter(|known| known.iter().map(|(text, _)| text).eq(&documents))
+        {
+            for (document, head) in known.iter() {
+                classify(path, document, head.clone(), rendered);
+            }
+            continue;
+        }
+        let mut read = Vec::with_capacity(documents.len());
+        for document in documents {
             let head = Head::read(document.as_bytes())
                 .map_err(|error| format!("YAML parse error on {path}: {error}"))?;
-            classify(path, document, head, rendered);
+            classify(path, document, head.clone(), rendered);
+            read.push((document.to_owned(), head));
         }
+        fresh.push((path.clone(), Arc::from(read)));
     }
+    heads.learn(fresh);
     sort_by_kind(&mut rendered.manifests, order, |manifest| &manifest.kind);
     sort_by_kind(&mut rendered.hooks, order, |hook| &hook.manifest.kind);
     Ok(())
@@ -276,8 +297,38 @@ fn classify(path: &str, document: &str, head: Head, rendered: &mut Rendered) {
     });
 }
 
-/// What is read of every document.
+/// The documents of earlier renders and what was read of them. The next render gives most of them again, and reading
+/// YAML is much of its work.
 #[derive(Default)]
+pub(crate) struct Heads(Mutex<Arc<KnownHeads>>);
+
+type KnownHeads = HashMap<String, Arc<[(String, Head)]>>;
+
+/// How many bytes of documents are kept.
+const MAX_KNOWN: usize = 32 * 1024 * 1024;
+
+impl Heads {
+    fn known(&self) -> Arc<KnownHeads> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn learn(&self, fresh: Vec<(String, Arc<[(String, Head)]>)>) {
+        if fresh.is_empty() {
+            return;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let heads = Arc::make_mut(&mut known);
+        heads.extend(fresh);
+        let bytes: usize =
+            heads.values().flat_map(|documents| documents.iter()).map(|(text, _)| text.len()).sum();
+        if bytes > MAX_KNOWN {
+            heads.clear();
+        }
+    }
+}
+
+/// What is read of every document.
+#[derive(Clone, Debug, Default)]
 struct Head {
     api_version: String,
     kind: String,

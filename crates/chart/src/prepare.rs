@@ -9,8 +9,9 @@ use steersman_gotemplate::{MissingKey, Set, Str};
 
 use crate::chart::Content;
 use crate::dependencies::{self, NodeId, ROOT, Tree};
-use crate::engine::{self, Host};
+use crate::engine::{self, Host, Texts};
 use crate::error::Error;
+use crate::manifest::Heads;
 use crate::metadata::{Metadata, base_name};
 use crate::values::schema::Schema;
 use crate::values::{FetchSchema, Table, Values};
@@ -43,6 +44,10 @@ pub(crate) struct Prepared {
     pub(crate) templates: Vec<Template>,
     /// What Helm would have logged.
     pub(crate) warnings: Vec<String>,
+    /// The texts that its templates give to `tpl`.
+    pub(crate) texts: Arc<Texts>,
+    /// The documents that it rendered before.
+    pub(crate) heads: Heads,
     lenient: OnceLock<Result<Set<Host>, Arc<ParseFailure>>>,
     strict: OnceLock<Result<Set<Host>, Arc<ParseFailure>>>,
     schemas: Vec<OnceLock<Arc<Schema>>>,
@@ -128,6 +133,8 @@ impl Prepared {
             metadata,
             templates,
             warnings,
+            texts: Arc::default(),
+            heads: Heads::default(),
             lenient: OnceLock::new(),
             strict: OnceLock::new(),
             schemas,
@@ -149,6 +156,12 @@ impl Prepared {
             }
         }
         Ok(set)
+    }
+
+    /// Whether any chart that takes part has a schema.
+    pub(crate) fn has_schemas(&self) -> bool {
+        let with_metadata = self.metadata.iter().enumerate().filter(|(_, metadata)| metadata.is_some());
+        with_metadata.into_iter().any(|(id, _)| self.tree.node(id).content.schema.is_some())
     }
 
     /// The schema of a chart, if it has one.

@@ -62,8 +62,6 @@ pub struct Rendered {
     pub notes: String,
     /// The custom resource definitions in `crds/` of the chart and the subcharts that take part.
     pub crds: Vec<Crd>,
-    /// The values that templates saw: those given, over those of the chart and its subcharts.
-    pub values: Values,
     /// What Helm would have logged.
     pub warnings: Vec<String>,
 }
@@ -84,7 +82,7 @@ impl Chart {
         let files = self.render_prepared(&prepared, values, options, Box::new(environment), &mut rendered)?;
         let (files, notes) = manifest::take_notes(files, self.name(), options.sub_notes);
         rendered.notes = notes;
-        manifest::sort(&files, manifest::INSTALL_ORDER, &mut rendered)
+        manifest::sort(&files, manifest::INSTALL_ORDER, &prepared.heads, &mut rendered)
             .map_err(|message| Error::Manifest { message, files })?;
         rendered.crds = crds(&prepared, ROOT);
         Ok(rendered)
@@ -133,11 +131,10 @@ impl Chart {
         let mut warnings = prepared.warnings.clone();
         let values = to_map(&values.0);
         coalesce::coalesce(prepared.tree.at(ROOT), &values, Nulls::Delete, &mut warnings)?;
-        let computed: Table = from_map(&values, MAX_DEPTH);
-        if !options.skip_schema_validation {
+        if !options.skip_schema_validation && prepared.has_schemas() {
+            let computed: Table = from_map(&values, MAX_DEPTH);
             schema::validate(prepared, &computed, options.fetch_schema.as_ref(), &mut warnings)?;
         }
-        rendered.values = Values(computed);
         if !options.lint {
             self.check_kube_version(&options.capabilities)?;
         }

@@ -79,13 +79,13 @@ fn check_chart(directory: &Path, report: &mut Report) {
         };
         let wanted = read(&expected);
         let outcome = match (kind.as_str(), rendered) {
-            ("yaml", Ok((output, rendered))) => {
+            ("yaml", Ok((output, rendered, computed))) => {
                 let mask = mask(&expected.with_extension("mask"));
                 let outcome = compare(&wanted, &output, &mask);
                 if outcome.is_ok() {
                     report.good += 1;
                 }
-                check_rest(directory, &case, &label, &rendered, report);
+                check_rest(directory, &case, &label, &rendered.notes, &computed, report);
                 outcome
             }
             ("error", Err(error)) => {
@@ -104,25 +104,32 @@ fn check_chart(directory: &Path, report: &mut Report) {
     }
 }
 
-fn check_rest(directory: &Path, case: &str, label: &str, rendered: &Rendered, report: &mut Report) {
+fn check_rest(
+    directory: &Path,
+    case: &str,
+    label: &str,
+    have_notes: &str,
+    have_values: &Values,
+    report: &mut Report,
+) {
     let notes = directory.join(format!("notes/{case}.txt"));
     if notes.exists() {
-        match compare(&read(&notes), &rendered.notes, &BTreeSet::new()) {
+        match compare(&read(&notes), have_notes, &BTreeSet::new()) {
             Ok(()) => report.notes += 1,
             Err(difference) => report.differences.push(format!("{label} notes: {difference}")),
         }
     }
     let computed = directory.join(format!("computed/{case}.values.yaml"));
     if computed.exists() {
-        match compare(&read(&computed), &rendered.values.to_yaml(), &BTreeSet::new()) {
+        match compare(&read(&computed), &have_values.to_yaml(), &BTreeSet::new()) {
             Ok(()) => report.computed += 1,
             Err(difference) => report.differences.push(format!("{label} computed values: {difference}")),
         }
     }
 }
 
-fn render(chart: &Chart, directory: &Path, case: &str) -> Result<(String, Rendered), String> {
-    let run = || -> Result<(String, Rendered), Error> {
+fn render(chart: &Chart, directory: &Path, case: &str) -> Result<(String, Rendered, Values), String> {
+    let run = || -> Result<(String, Rendered, Values), Error> {
         let file = directory.join(format!("values/{case}.yaml"));
         let values =
             if file.exists() { Values::from_yaml(&std::fs::read(file).unwrap())? } else { Values::new() };
@@ -137,7 +144,7 @@ fn render(chart: &Chart, directory: &Path, case: &str) -> Result<(String, Render
         chart.check_dependencies()?;
         let rendered = chart.render(&values, &options, Seeded::new(1, SystemTime::now()))?;
         let output = rendered.output(&OutputOptions::default(), None)?;
-        Ok((output, rendered))
+        Ok((output, rendered, chart.compute_values(&values)?))
     };
     run().map_err(|error| error.helm_text())
 }

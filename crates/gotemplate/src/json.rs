@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
-use serde::ser::{Error, SerializeMap, SerializeSeq};
+use serde::ser::{Error, SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::strconv;
@@ -100,7 +100,16 @@ impl Serialize for Part<'_> {
                 }
                 out.end()
             }),
-            Value::Object(object) => crate::stack::grow(|| self.inner(&object.json()).serialize(serializer)),
+            Value::Object(object) => crate::stack::grow(|| match object.json_fields() {
+                None => self.inner(&object.json()).serialize(serializer),
+                Some(fields) => {
+                    let mut out = serializer.serialize_struct("", fields.len())?;
+                    for (name, value) in &fields {
+                        out.serialize_field(name, &self.inner(value))?;
+                    }
+                    out.end()
+                }
+            }),
         }
     }
 }

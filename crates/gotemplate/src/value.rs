@@ -366,10 +366,22 @@ pub trait Object: Any {
         false
     }
 
+    /// What a template prints for it where Go can take its address: the text of a `String()` method that only a pointer
+    /// has. Functions get a copy, which has no such method. `None` by default.
+    fn addressed(&self) -> Option<String> {
+        None
+    }
+
+    /// What `encoding/json` writes for a struct, in the order of its fields. `None` by default: then
+    /// [`Object::json`] serves.
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
+        None
+    }
+
     /// What `encoding/json` sees: a value made of nil, booleans, numbers, strings, slices and maps.
-    /// By default an empty map.
+    /// By default a map of [`Object::json_fields`], empty if there are none.
     fn json(&self) -> Value {
-        Value::Map(Map::new())
+        Value::map(self.json_fields().unwrap_or_default())
     }
 
     /// Go's truth of the value: a struct is true, a pointer if it is not nil. True by default.

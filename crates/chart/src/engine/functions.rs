@@ -54,9 +54,12 @@ fn tpl(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
         // Nothing to execute; most values that charts pass through `tpl` are such.
         return Ok(Value::string(without_no_value(text.to_vec())));
     }
+    let parsed =
+        call.host.texts.get(&text, |text| call.set.compile(SET_NAME, text)).map_err(|error| {
+            CallError::new(format!("cannot parse template {}: {error}", gofmt::quote(&text)))
+        })?;
     let mut set = call.set.clone();
-    set.parse(SET_NAME, &text)
-        .map_err(|error| CallError::new(format!("cannot parse template {}: {error}", gofmt::quote(&text))))?;
+    set.add(&parsed);
     let mut out = Vec::new();
     let outcome = nested(call, |call| set.execute(call.host, SET_NAME, data, &mut out))?;
     outcome.map_err(|mut error| {

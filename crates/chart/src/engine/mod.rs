@@ -6,17 +6,17 @@ mod functions;
 mod glob;
 mod name;
 mod objects;
+mod texts;
 
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use steersman_gotemplate::{ExecError, Map, MapType, Str, Value};
 
 pub(crate) use functions::{SET_NAME, functions};
 pub use name::template_name;
+pub(crate) use texts::Texts;
 
-use crate::capabilities::Capabilities;
 use crate::dependencies::{NodeId, ROOT, table_at};
 use crate::environment::Environment;
 use crate::error::{Error, TemplateError};
@@ -34,6 +34,14 @@ pub(crate) struct Host {
     depth: usize,
     /// What Helm would have logged.
     log: Vec<String>,
+    /// The texts of `tpl` that were parsed before.
+    texts: Arc<Texts>,
+}
+
+impl Host {
+    fn new(environment: Box<dyn Environment>, lint: bool, texts: Arc<Texts>) -> Self {
+        Self { environment, lint, including: HashMap::new(), depth: 0, log: Vec::new(), texts }
+    }
 }
 
 impl crate::functions::Host for Host {
@@ -52,8 +60,7 @@ pub(crate) fn render(
 ) -> Result<RenderedFiles, Error> {
     let set = prepared.set(options.strict).map_err(|failure| diagnose::parse_error(prepared, &failure))?;
     let contexts = Contexts::new(prepared, values, options);
-    let mut host =
-        Host { environment, lint: options.lint, including: HashMap::new(), depth: 0, log: Vec::new() };
+    let mut host = Host::new(environment, options.lint, Arc::clone(&prepared.texts));
     let mut rendered = RenderedFiles::new();
     let mut failure = None;
     for template in prepared.templates.iter().filter(|template| !template.is_partial()) {
@@ -84,8 +91,7 @@ impl Contexts {
     fn new(prepared: &Prepared, values: &Map, options: &RenderOptions) -> Self {
         let mut contexts = Self { by_node: BTreeMap::new() };
         let release = Value::Map(release(&options.release, options.lint));
-        let capabilities: Rc<Capabilities> = Rc::new(options.capabilities.clone());
-        let shared = Shared { release, capabilities: objects::capabilities(capabilities) };
+        let shared = Shared { release, capabilities: objects::capabilities(&options.capabilities) };
         contexts.add(prepared, ROOT, values.converted(objects::VALUES), &shared);
         contexts
     }

@@ -1,6 +1,6 @@
 //! Names that are templates, as in `--name-template`.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use steersman_gotemplate::{Set, Value};
 
@@ -16,8 +16,7 @@ pub fn template_name(text: &str, environment: impl Environment + 'static) -> Res
     let failed = |message: String| Error::Template(Box::new(TemplateError { message, diagnostic: None }));
     let mut set = Set::new(functions()).named(NAME);
     set.parse(NAME, text.as_bytes()).map_err(|error| failed(error.to_string()))?;
-    let environment = Box::new(environment);
-    let mut host = Host { environment, lint: false, including: HashMap::new(), depth: 0, log: Vec::new() };
+    let mut host = Host::new(Box::new(environment), false, Arc::default());
     let mut out = Vec::new();
     set.execute(&mut host, NAME, Value::Nil, &mut out).map_err(|error| {
         // Nobody looks for the marks here, so nobody must see them.

@@ -1,6 +1,7 @@
 //! `.Chart`, `.Capabilities`, `.Template` and the type of `.Values`, with Go's fields and methods.
 
 use std::any::Any;
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use steersman_gotemplate::{
     CallError, Kind, List, ListType, Map, MapType, Method, Object, Signature, Str, Type, Value,
 };
 
-use crate::capabilities::{Capabilities, HelmVersion, KubeVersion};
+use crate::capabilities::{Capabilities, HelmVersion};
 use crate::dependencies::{table_at, value_at};
 use crate::gofmt;
 use crate::metadata::{Dependency, ImportValue, Maintainer, Metadata};
@@ -95,12 +96,22 @@ pub(super) fn template(path: &str, base_path: &str) -> Value {
 
 /// `.Chart` of a chart.
 pub(super) fn chart(metadata: Arc<Metadata>, is_root: bool) -> Value {
-    Value::Object(Rc::new(ChartObject { metadata, is_root }))
+    Value::Object(Rc::new(ChartObject { metadata: Rc::new(MetadataObject::new(metadata)), is_root }))
 }
 
 /// `.Capabilities`.
-pub(super) fn capabilities(capabilities: Rc<Capabilities>) -> Value {
-    Value::Object(Rc::new(CapabilitiesObject(capabilities)))
+pub(super) fn capabilities(capabilities: &Capabilities) -> Value {
+    let kube_version = KubeVersionObject {
+        version: capabilities.kube_version.version.as_str().into(),
+        major: capabilities.kube_version.major.as_str().into(),
+        minor: capabilities.kube_version.minor.as_str().into(),
+    };
+    let versions = capabilities.api_versions.iter().map(|version| Value::string(version.as_str())).collect();
+    Value::Object(Rc::new(CapabilitiesObject {
+        kube_version: Rc::new(kube_version),
+        api_versions: Value::List(List::new(VERSION_SET, versions)),
+        helm_version: Rc::new(capabilities.helm_version.clone()),
+    }))
 }
 
 /// A `[]string` field, nil where nothing was given.
@@ -124,14 +135,9 @@ fn print_struct(fields: &[Value]) -> String {
     format!("{{{}}}", fields.join(" "))
 }
 
-fn json<T: serde::Serialize>(of: &T) -> Value {
-    let json = serde_json::to_value(of).unwrap_or_default();
-    Data::from(json).to_value()
-}
-
 /// The chart's metadata with `IsRoot` beside it.
 struct ChartObject {
-    metadata: Arc<Metadata>,
+    metadata: Rc<MetadataObject>,
     is_root: bool,
 }
 
@@ -147,22 +153,19 @@ impl Object for ChartObject {
     fn field(&self, name: &str) -> Option<Value> {
         match name {
             "IsRoot" => Some(Value::Bool(self.is_root)),
-            "Metadata" => Some(Value::Object(Rc::new(MetadataObject(Arc::clone(&self.metadata))))),
-            name => MetadataObject(Arc::clone(&self.metadata)).field(name),
+            "Metadata" => Some(Value::Object(Rc::clone(&self.metadata) as Rc<dyn Object>)),
+            name => self.metadata.field(name),
         }
     }
 
     fn display(&self) -> String {
-        let metadata = MetadataObject(Arc::clone(&self.metadata)).display();
-        format!("{{{metadata} {}}}", self.is_root)
+        format!("{{{} {}}}", self.metadata.display(), self.is_root)
     }
 
-    fn json(&self) -> Value {
-        let fields = json(&*self.metadata);
-        if let Value::Map(fields) = &fields {
-            fields.insert("IsRoot", Value::Bool(self.is_root));
-        }
-        fields
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
+        let mut fields = self.metadata.json_fields()?;
+        fields.push(("IsRoot", Value::Bool(self.is_root)));
+        Some(fields)
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -170,10 +173,13 @@ impl Object for ChartObject {
     }
 }
 
-/// `chart.Metadata`.
-struct MetadataObject(Arc<Metadata>);
+/// `chart.Metadata`. Its fields are made once: every label of every object asks for some of them.
+struct MetadataObject {
+    metadata: Arc<Metadata>,
+    fields: [OnceCell<Value>; METADATA_FIELDS.len()],
+}
 
-const METADATA_FIELDS: &[&str] = &[
+const METADATA_FIELDS: [&str; 17] = [
     "Name",
     "Home",
     "Sources",
@@ -193,18 +199,14 @@ const METADATA_FIELDS: &[&str] = &[
     "Type",
 ];
 
-impl Object for MetadataObject {
-    fn type_name(&self) -> &str {
-        "chart.Metadata"
+impl MetadataObject {
+    fn new(metadata: Arc<Metadata>) -> Self {
+        Self { metadata, fields: Default::default() }
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Struct
-    }
-
-    fn field(&self, name: &str) -> Option<Value> {
-        let metadata = &self.0;
-        Some(match name {
+    fn make_field(&self, name: &str) -> Value {
+        let metadata = &self.metadata;
+        match name {
             "Name" => Value::string(metadata.name.as_str()),
             "Home" => Value::string(metadata.home.as_str()),
             "Sources" => strings(&metadata.sources),
@@ -228,9 +230,23 @@ impl Object for MetadataObject {
             "Dependencies" => {
                 objects(DEPENDENCIES, metadata.dependencies.as_deref().unwrap_or_default().iter().cloned())
             }
-            "Type" => Value::string(metadata.chart_type.as_str()),
-            _ => return None,
-        })
+            _ => Value::string(metadata.chart_type.as_str()),
+        }
+    }
+}
+
+impl Object for MetadataObject {
+    fn type_name(&self) -> &str {
+        "chart.Metadata"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Struct
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        let (_, field) = METADATA_FIELDS.iter().zip(&self.fields).find(|(known, _)| **known == name)?;
+        Some(field.get_or_init(|| self.make_field(name)).clone())
     }
 
     fn display(&self) -> String {
@@ -238,8 +254,30 @@ impl Object for MetadataObject {
         print_struct(&fields)
     }
 
-    fn json(&self) -> Value {
-        json(&*self.0)
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
+        const KEYS: [&str; METADATA_FIELDS.len()] = [
+            "name",
+            "home",
+            "sources",
+            "version",
+            "description",
+            "keywords",
+            "maintainers",
+            "icon",
+            "apiVersion",
+            "condition",
+            "tags",
+            "appVersion",
+            "deprecated",
+            "annotations",
+            "kubeVersion",
+            "dependencies",
+            "type",
+        ];
+        let fields =
+            KEYS.into_iter().zip(METADATA_FIELDS).filter_map(|(key, name)| Some((key, self.field(name)?)));
+        // Each of them is left out where it is empty.
+        Some(fields.filter(|(_, value)| value.truth()).collect())
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -269,8 +307,10 @@ impl Object for Maintainer {
         format!("{{{} {} {}}}", self.name, self.email, self.url)
     }
 
-    fn json(&self) -> Value {
-        json(self)
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
+        let keys = [("name", "Name"), ("email", "Email"), ("url", "URL")];
+        let fields = keys.into_iter().filter_map(|(key, name)| Some((key, self.field(name)?)));
+        Some(fields.filter(|(_, value)| value.truth()).collect())
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -309,8 +349,20 @@ impl Object for Dependency {
         print_struct(&fields)
     }
 
-    fn json(&self) -> Value {
-        json(self)
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
+        let keys = [
+            ("name", "Name"),
+            ("version", "Version"),
+            ("repository", "Repository"),
+            ("condition", "Condition"),
+            ("tags", "Tags"),
+            ("enabled", "Enabled"),
+            ("import-values", "ImportValues"),
+            ("alias", "Alias"),
+        ];
+        let fields = keys.into_iter().filter_map(|(key, name)| Some((key, self.field(name)?)));
+        let is_kept = |(key, value): &(&str, Value)| matches!(*key, "name" | "repository") || value.truth();
+        Some(fields.filter(is_kept).collect())
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -330,21 +382,10 @@ fn import_value(import: &ImportValue) -> Value {
 }
 
 /// `*chartutil.Capabilities`.
-struct CapabilitiesObject(Rc<Capabilities>);
-
-impl CapabilitiesObject {
-    fn api_versions(&self) -> Value {
-        let versions = self.0.api_versions.iter().map(|version| Value::string(version.as_str())).collect();
-        Value::List(List::new(VERSION_SET, versions))
-    }
-
-    fn kube_version(&self) -> Value {
-        Value::Object(Rc::new(self.0.kube_version.clone()))
-    }
-
-    fn helm_version(&self) -> Value {
-        Value::Object(Rc::new(self.0.helm_version.clone()))
-    }
+struct CapabilitiesObject {
+    kube_version: Rc<KubeVersionObject>,
+    api_versions: Value,
+    helm_version: Rc<HelmVersion>,
 }
 
 impl Object for CapabilitiesObject {
@@ -358,9 +399,9 @@ impl Object for CapabilitiesObject {
 
     fn field(&self, name: &str) -> Option<Value> {
         match name {
-            "KubeVersion" => Some(self.kube_version()),
-            "APIVersions" => Some(self.api_versions()),
-            "HelmVersion" => Some(self.helm_version()),
+            "KubeVersion" => Some(Value::Object(Rc::clone(&self.kube_version) as Rc<dyn Object>)),
+            "APIVersions" => Some(self.api_versions.clone()),
+            "HelmVersion" => Some(Value::Object(Rc::clone(&self.helm_version) as Rc<dyn Object>)),
             _ => None,
         }
     }
@@ -370,21 +411,23 @@ impl Object for CapabilitiesObject {
     }
 
     fn call(&self, _: &str, _: &[Value]) -> Result<Value, CallError> {
-        Ok(capabilities(Rc::clone(&self.0)))
+        Ok(Value::Object(Rc::new(Self {
+            kube_version: Rc::clone(&self.kube_version),
+            api_versions: self.api_versions.clone(),
+            helm_version: Rc::clone(&self.helm_version),
+        })))
     }
 
     fn display(&self) -> String {
-        let kube = struct_text(&self.0.kube_version);
-        let versions = gofmt::plain(&self.api_versions());
-        format!("{{{kube} {versions} {}}}", self.0.helm_version.display())
+        let versions = gofmt::plain(&self.api_versions);
+        format!("{{{} {versions} {}}}", self.kube_version.display(), self.helm_version.display())
     }
 
-    fn json(&self) -> Value {
-        Value::map([
-            ("KubeVersion", self.0.kube_version.json()),
-            ("APIVersions", self.api_versions()),
-            ("HelmVersion", self.0.helm_version.json()),
-        ])
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
+        ["KubeVersion", "APIVersions", "HelmVersion"]
+            .map(|name| Some((name, self.field(name)?)))
+            .into_iter()
+            .collect()
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -392,11 +435,14 @@ impl Object for CapabilitiesObject {
     }
 }
 
-fn struct_text(version: &KubeVersion) -> String {
-    format!("{{{} {} {}}}", version.version, version.major, version.minor)
+/// `chartutil.KubeVersion`.
+struct KubeVersionObject {
+    version: Str,
+    major: Str,
+    minor: Str,
 }
 
-impl Object for KubeVersion {
+impl Object for KubeVersionObject {
     fn type_name(&self) -> &str {
         "chartutil.KubeVersion"
     }
@@ -406,10 +452,10 @@ impl Object for KubeVersion {
     }
 
     fn field(&self, name: &str) -> Option<Value> {
-        Some(Value::string(match name {
-            "Version" => self.version.as_str(),
-            "Major" => &self.major,
-            "Minor" => &self.minor,
+        Some(Value::String(match name {
+            "Version" => self.version.clone(),
+            "Major" => self.major.clone(),
+            "Minor" => self.minor.clone(),
             _ => return None,
         }))
     }
@@ -419,20 +465,20 @@ impl Object for KubeVersion {
     }
 
     fn call(&self, _: &str, _: &[Value]) -> Result<Value, CallError> {
-        Ok(Value::string(self.version.as_str()))
+        Ok(Value::String(self.version.clone()))
     }
 
     fn display(&self) -> String {
-        self.version.clone()
+        format!("{{{} {} {}}}", self.version, self.major, self.minor)
     }
 
-    fn is_stringer(&self) -> bool {
-        true
+    fn addressed(&self) -> Option<String> {
+        Some(self.version.to_string())
     }
 
-    fn json(&self) -> Value {
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
         let entries = [("Version", &self.version), ("Major", &self.major), ("Minor", &self.minor)];
-        Value::map(entries.map(|(key, text)| (key, Value::string(text.as_str()))))
+        Some(entries.map(|(key, text)| (key, Value::String(text.clone()))).into())
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -463,7 +509,7 @@ impl Object for HelmVersion {
         format!("{{{} {} {} {}}}", self.version, self.git_commit, self.git_tree_state, self.go_version)
     }
 
-    fn json(&self) -> Value {
+    fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
         let entries = [
             ("version", &self.version),
             ("git_commit", &self.git_commit),
@@ -471,7 +517,7 @@ impl Object for HelmVersion {
             ("go_version", &self.go_version),
         ];
         let entries = entries.into_iter().filter(|(_, text)| !text.is_empty());
-        Value::map(entries.map(|(key, text)| (key, Value::string(text.as_str()))))
+        Some(entries.map(|(key, text)| (key, Value::string(text.as_str()))).collect())
     }
 
     fn as_any(&self) -> &dyn Any {

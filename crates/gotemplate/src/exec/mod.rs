@@ -294,6 +294,9 @@ impl<'a, H> State<'a, H> {
                     self.fail(format_args!("can't print {{{{{node}}}}} of type {}", object.type_name()))
                 );
             }
+            Value::Object(object) if object.addressed().is_some() => {
+                self.out.extend_from_slice(object.addressed().unwrap_or_default().as_bytes());
+            }
             other => {
                 fmt::append_indirect(self.run.output(), self.out, other).map_err(|error| self.fail(error))?;
             }
