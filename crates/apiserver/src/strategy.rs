@@ -1,6 +1,6 @@
 //! The seam between the generic pipeline and what is particular to a kind.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 use steersman_patch::{
@@ -103,7 +103,7 @@ pub(crate) trait Strategy: Send + Sync {
     fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> Option<i64>;
 
     /// The fields besides name and namespace that field selectors can use, with their values.
-    fn selectable(&self, object: &Value) -> Vec<(String, String)>;
+    fn selectable(&self, object: &Value) -> Vec<(Cow<'static, str>, String)>;
 
     /// The names of those fields.
     fn selectable_names(&self, version: &str) -> Vec<String>;

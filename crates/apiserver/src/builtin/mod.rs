@@ -11,6 +11,7 @@ mod service;
 mod workload;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, LazyLock, OnceLock},
 };
@@ -274,11 +275,9 @@ impl Strategy for Builtin {
         (self.key() == ("", "pods")).then(|| pod::grace_seconds(object, asked))
     }
 
-    fn selectable(&self, object: &Value) -> Vec<(String, String)> {
-        facts::selectable(self.key())
-            .iter()
-            .map(|(name, path)| ((*name).to_owned(), facts::value(object, path)))
-            .collect()
+    fn selectable(&self, object: &Value) -> Vec<(Cow<'static, str>, String)> {
+        let fields = facts::selectable(self.key());
+        fields.iter().map(|(name, path)| (Cow::Borrowed(*name), facts::value(object, path))).collect()
     }
 
     fn selectable_names(&self, _: &str) -> Vec<String> {

@@ -1,6 +1,9 @@
 //! How objects of a custom resource behave.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 use serde_json::{Map, Value};
 use steersman_patch::{
@@ -276,7 +279,7 @@ impl Strategy for Custom {
         None
     }
 
-    fn selectable(&self, object: &Value) -> Vec<(String, String)> {
+    fn selectable(&self, object: &Value) -> Vec<(Cow<'static, str>, String)> {
         let Some(version) = self.stored() else { return Vec::new() };
         version
             .selectable
@@ -287,7 +290,7 @@ impl Strategy for Custom {
                     Some(Value::String(s)) => s.clone(),
                     Some(other) => other.to_string(),
                 };
-                (name.clone(), text)
+                (Cow::Owned(name.clone()), text)
             })
             .collect()
     }

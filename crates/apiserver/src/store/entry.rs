@@ -1,12 +1,18 @@
 //! Objects at rest: JSON bytes without a resourceVersion, and what selectors need to know of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// A string pair, such as a label or a selectable field.
+/// A label.
 pub(crate) type Pair = (Box<str>, Box<str>);
+
+/// A selectable field and its value.
+pub(crate) type SelectableField = (Cow<'static, str>, Box<str>);
 
 /// An object ready to be stored.
 ///
@@ -18,12 +24,15 @@ pub(crate) struct Draft {
     lead: usize,
     gap: usize,
     labels: Box<[Pair]>,
-    fields: Box<[Pair]>,
+    fields: Box<[SelectableField]>,
 }
 
 impl Draft {
     /// Encodes `object`, whose metadata must not be empty; `fields` are the kind's own selectable fields.
-    pub(crate) fn new(object: &Value, fields: Vec<(String, String)>) -> Result<Self, serde_json::Error> {
+    pub(crate) fn new(
+        object: &Value,
+        fields: Vec<(Cow<'static, str>, String)>,
+    ) -> Result<Self, serde_json::Error> {
         let empty = Map::new();
         let root = object.as_object().unwrap_or(&empty);
         let metadata = root.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -58,7 +67,8 @@ impl Draft {
             .flatten()
             .filter_map(|(k, v)| Some((k.as_str().into(), v.as_str()?.into())))
             .collect();
-        let fields = fields.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        // An absent field is an empty one.
+        let fields = fields.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k, v.into())).collect();
         Ok(Self { bytes: out.into(), lead, gap, labels, fields })
     }
 
@@ -87,7 +97,7 @@ pub struct Entry {
     lead: usize,
     gap: usize,
     labels: Box<[Pair]>,
-    fields: Box<[Pair]>,
+    fields: Box<[SelectableField]>,
 }
 
 impl Entry {
@@ -146,7 +156,7 @@ impl Entry {
 
     /// The value of a selectable field of the object's kind.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(key, _)| &**key == name).map(|(_, value)| &**value)
+        self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
     /// Appends the object's JSON with its resourceVersion.
