@@ -302,7 +302,9 @@ fn classify(path: &str, document: &str, head: Head, rendered: &mut Rendered) {
 #[derive(Default)]
 pub(crate) struct Heads(Mutex<Arc<KnownHeads>>);
 
-type KnownHeads = HashMap<String, Arc<[(String, Head)]>>;
+type KnownHeads = HashMap<String, Documents>;
+/// A file's documents in order.
+type Documents = Arc<[(String, Head)]>;
 
 /// How many bytes of documents are kept.
 const MAX_KNOWN: usize = 32 * 1024 * 1024;
@@ -312,7 +314,7 @@ impl Heads {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn learn(&self, fresh: Vec<(String, Arc<[(String, Head)]>)>) {
+    fn learn(&self, fresh: Vec<(String, Documents)>) {
         if fresh.is_empty() {
             return;
         }

@@ -13,8 +13,13 @@ pub(crate) fn parse(text: &[u8]) -> Result<Node<'_>, String> {
 
 /// The table in a values file; nothing gives an empty one.
 pub(crate) fn values(text: &[u8]) -> Result<Table, String> {
+    values_as(text, "map[string]interface {}")
+}
+
+/// As [`values`], for a Go type of that name.
+pub(crate) fn values_as(text: &[u8], go_type: &str) -> Result<Table, String> {
     let document = parse(text)?;
-    decode::check_mapping(&document)?;
+    decode::check_mapping(&document, go_type)?;
     Ok(match data(&document) {
         Data::Table(table) => table,
         _ => Table::new(),

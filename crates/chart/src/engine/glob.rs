@@ -37,11 +37,42 @@ impl Glob {
 
     /// Whether the whole name matches.
     pub(super) fn matches(&self, name: &str) -> bool {
+        if let Some(row) = self.row() {
+            return matches_row(&row, name);
+        }
         let chars: Vec<char> = name.chars().collect();
         let tokens: Vec<&Token> = self.0.iter().collect();
         let mut budget = 1_000_000;
         matches(&tokens, &chars, &mut budget)
     }
+}
+
+impl Glob {
+    /// The tokens with how many characters each takes, if there are several and all take a fixed number.
+    fn row(&self) -> Option<Vec<(&Token, usize)>> {
+        let length = |token: &Token| match token {
+            Token::Text(text) => Some(text.chars().count()),
+            Token::Single | Token::List { .. } | Token::Range { .. } => Some(1),
+            Token::Any | Token::Super | Token::AnyOf(_) => None,
+        };
+        let row: Option<Vec<_>> = self.0.iter().map(|token| Some((token, length(token)?))).collect();
+        row.filter(|row| row.len() > 1 && row.iter().all(|(_, length)| *length > 0))
+    }
+}
+
+/// Matches token by token. gobwas takes the last character of each for one byte long, so that one of several bytes
+/// never matches there.
+fn matches_row(row: &[(&Token, usize)], name: &str) -> bool {
+    if row.iter().map(|(_, length)| length).sum::<usize>() != name.chars().count() {
+        return false;
+    }
+    let mut rest = name;
+    row.iter().all(|(token, length)| {
+        let end = rest.char_indices().nth(length - 1).map(|(last, _)| last + 1);
+        let Some((part, after)) = end.and_then(|end| rest.split_at_checked(end)) else { return false };
+        rest = after;
+        matches(&[*token], &part.chars().collect::<Vec<_>>(), &mut 1000)
+    })
 }
 
 /// How deep braces may stand in each other.
@@ -197,6 +228,8 @@ mod tests {
             ("a\\*c", "a*c", true),
             ("a,b", "a,b", true),
             ("a}b", "a}b", true),
+            ("[!a].txt", "b.txt", true),
+            ("[!a].txt", "é.txt", false),
         ];
         for (pattern, name, expected) in cases {
             let glob = Glob::parse(pattern).unwrap();

@@ -66,7 +66,8 @@ pub(crate) fn render(
     for template in prepared.templates.iter().filter(|template| !template.is_partial()) {
         let Some(context) = contexts.by_node.get(&template.node) else { continue };
         context.insert("Template", objects::template(&template.path, &template.base_path));
-        let mut out = Vec::new();
+        // Most templates give about as much as they are.
+        let mut out = Vec::with_capacity(template.text.len());
         let data = Value::Map(context.converted(objects::VALUES));
         if let Err(error) = set.execute(&mut host, &template.path, data, &mut out) {
             failure = Some(exec_error(prepared, &template.path, error, context));

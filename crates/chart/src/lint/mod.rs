@@ -175,7 +175,8 @@ fn lint_values(linter: &mut Linter, overrides: &Values) {
 
 fn check_values(source: &Source, overrides: &Values) -> Result<(), String> {
     let text = source.read("values.yaml").map_err(|error| format!("unable to parse YAML: {error}"))?;
-    let values = yaml::values(&text).map_err(|error| format!("unable to parse YAML: {error}"))?;
+    let values = yaml::values_as(&text, "chartutil.Values")
+        .map_err(|error| format!("unable to parse YAML: {error}"))?;
     let coalesced = to_map(&overrides.0);
     coalesce_tables(&coalesced, &to_map(&values), Nulls::Delete, &mut Vec::new());
     match source.read("values.schema.json") {

@@ -164,10 +164,10 @@ impl Decoder {
     }
 }
 
-/// Fails unless it is a mapping or nothing, as decoding into a `map[string]interface {}` does.
-pub(crate) fn check_mapping(data: &Node<'_>) -> Result<(), String> {
+/// Fails unless it is a mapping or nothing, as decoding into a Go map does.
+pub(crate) fn check_mapping(data: &Node<'_>, go_type: &str) -> Result<(), String> {
     run(data, |decoder, data| match data {
         Node::Null | Node::Mapping(_) => {}
-        other => decoder.mismatch(other, "map[string]interface {}"),
+        other => decoder.mismatch(other, go_type),
     })
 }

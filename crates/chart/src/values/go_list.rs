@@ -146,10 +146,14 @@ fn check_index(index: usize) -> Result<()> {
     Ok(())
 }
 
-/// The index between brackets.
-pub(super) fn index(text: &str) -> Result<usize> {
-    let number = strconv::atoi(text.as_bytes()).map_err(|error| format!("error parsing index: {error}"))?;
-    usize::try_from(number).map_err(|_| format!("negative {number} index not allowed").into())
+/// The number between brackets.
+pub(super) fn index(text: &str) -> Result<i64> {
+    strconv::atoi(text.as_bytes()).map_err(|error| format!("error parsing index: {error}").into())
+}
+
+/// The number as a place in a list. Helm looks at that only once it has found the list.
+pub(super) fn place(index: i64) -> Result<usize> {
+    usize::try_from(index).map_err(|_| format!("negative {index} index not allowed").into())
 }
 
 fn no_value_in(key: &str) -> Stop {

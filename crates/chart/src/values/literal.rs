@@ -2,7 +2,9 @@
 
 use steersman_gotemplate::Str;
 
-use super::go_list::{Result, Stop, in_item_list, in_item_table, in_list, in_table, index, set, set_index};
+use super::go_list::{
+    Result, Stop, in_item_list, in_item_table, in_list, in_table, index, place, set, set_index,
+};
 use super::{Data, Table};
 use crate::gofmt;
 
@@ -41,7 +43,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn item(&mut self, list: &mut Vec<Data>, i: usize, level: usize, lists: usize) -> Result<()> {
+    fn item(&mut self, list: &mut Vec<Data>, i: i64, level: usize, lists: usize) -> Result<()> {
+        let i = place(i)?;
         let (text, stop) = self.until(&['[', '.', '=']);
         if !text.is_empty() {
             let runes: Vec<String> = text.chars().map(gofmt::quote_rune).collect();
@@ -65,7 +68,7 @@ impl<'a> Parser<'a> {
         Data::from(std::mem::take(&mut self.rest))
     }
 
-    fn index(&mut self) -> Result<usize> {
+    fn index(&mut self) -> Result<i64> {
         let (text, stop) = self.until(&[']']);
         if stop.is_none() {
             return Err("error parsing index: EOF".into());

@@ -88,10 +88,11 @@ fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String>
         Err(error) => {
             // What could not be loaded says more than the reference that led there.
             return Err(take(&fetched.failures).pop().unwrap_or_else(|| {
+                let metaschema = metaschema(&schema);
                 let place = error.instance_path();
                 format!(
-                    "{} is not valid against metaschema: jsonschema validation failed with \
-                     'https://json-schema.org/draft/2020-12/schema#'\n- at '{place}': {error}",
+                    "{} is not valid against metaschema: jsonschema validation failed with '{metaschema}'\n- at \
+                     '{place}': {error}",
                     gofmt::quote(&format!("{ADDRESS}#").into())
                 )
             }));
@@ -100,6 +101,17 @@ fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String>
     let others = fetched.documents.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let warnings = take(&fetched.warnings);
     Ok(Compiled { validator, documents: Documents::new(schema, others), warnings })
+}
+
+/// The schema that this schema itself must meet.
+fn metaschema(schema: &Json) -> &'static str {
+    match schema.get("$schema").and_then(Json::as_str) {
+        Some(url) if url.contains("draft-04") => "http://json-schema.org/draft-04/schema#",
+        Some(url) if url.contains("draft-06") => "http://json-schema.org/draft-06/schema#",
+        Some(url) if url.contains("draft-07") => "http://json-schema.org/draft-07/schema#",
+        Some(url) if url.contains("2019-09") => "https://json-schema.org/draft/2019-09/schema#",
+        _ => "https://json-schema.org/draft/2020-12/schema#",
+    }
 }
 
 /// What references led to while a schema was compiled.

@@ -2,7 +2,9 @@
 
 use steersman_gotemplate::Str;
 
-use super::go_list::{Result, Stop, in_item_list, in_item_table, in_list, in_table, index, set, set_index};
+use super::go_list::{
+    Result, Stop, in_item_list, in_item_table, in_list, in_table, index, place, set, set_index,
+};
 use super::options::ReadFile;
 use super::{Data, Table};
 use crate::gofmt;
@@ -76,7 +78,8 @@ impl Parser<'_, '_> {
     }
 
     /// What follows the `]` of an index.
-    fn item(&mut self, list: &mut Vec<Data>, i: usize, level: usize, lists: usize) -> Result<()> {
+    fn item(&mut self, list: &mut Vec<Data>, i: i64, level: usize, lists: usize) -> Result<()> {
+        let i = place(i)?;
         let (text, stop) = self.until(&['[', '.', '=']);
         if !text.is_empty() {
             let runes: Vec<String> = text.chars().map(gofmt::quote_rune).collect();
@@ -143,7 +146,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn index(&mut self) -> Result<usize> {
+    fn index(&mut self) -> Result<i64> {
         let (text, stop) = self.until(&[']']);
         if stop.is_none() {
             return Err("error parsing index: EOF".into());
