@@ -8,6 +8,7 @@ mod literal;
 mod options;
 pub(crate) mod schema;
 mod strvals;
+mod words;
 
 pub use data::{Data, Table};
 pub(crate) use data::{MAX_DEPTH, from_map, table_to_json, to_map};

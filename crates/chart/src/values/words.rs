@@ -1,0 +1,57 @@
+//! How the validator that Helm uses prints values and numbers.
+
+use serde_json::Value as Json;
+
+use crate::gofmt;
+
+/// A value as Go prints it, strings quoted.
+pub(super) fn display(value: &Json) -> String {
+    match value {
+        Json::Null => "<nil>".into(),
+        Json::String(text) => quote(text),
+        Json::Array(_) | Json::Object(_) => "value".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Go's quoting, with single quotes outside.
+pub(super) fn quote(text: impl AsRef<str>) -> String {
+    let quoted = gofmt::quote(&text.as_ref().into());
+    let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    format!("'{}'", inner.replace("\\\"", "\"").replace('\'', "\\'"))
+}
+
+/// A whole number in English: with commas between thousands.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number in English: large and small ones as powers of ten.
+pub(super) fn float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if number != 0.0 && !(-4..6).contains(&exponent) {
+        const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+        let sign = if exponent < 0 { "⁻" } else { "" };
+        let digits = format!("{:02}", exponent.unsigned_abs());
+        let raised: String = digits
+            .bytes()
+            .filter_map(|digit| SUPERSCRIPT.get(usize::from(digit.wrapping_sub(b'0'))))
+            .collect();
+        return format!("{mantissa}×10{sign}{raised}");
+    }
+    let plain = format!("{}", number.abs());
+    let (whole, fraction) = plain.split_once('.').map_or((plain.as_str(), None), |(w, f)| (w, Some(f)));
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), grouped);
+    let sign = if number < 0.0 { "-" } else { "" };
+    fraction.map_or_else(|| format!("{sign}{whole}"), |fraction| format!("{sign}{whole}.{fraction}"))
+}
