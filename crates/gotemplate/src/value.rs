@@ -372,6 +372,11 @@ pub trait Object: Any {
         None
     }
 
+    /// What `%#v` prints, if it has a `GoString` method. `None` by default.
+    fn go_string(&self) -> Option<String> {
+        None
+    }
+
     /// What `encoding/json` writes for a struct, in the order of its fields. `None` by default: then
     /// [`Object::json`] serves.
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {

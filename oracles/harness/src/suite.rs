@@ -229,11 +229,31 @@ fn forgive(client: &Client, area: &Area, differences: &mut Vec<Difference<'_>>) 
         let requests: Vec<Json> = differences.iter().map(|case| case.request.clone()).collect();
         let mut answers = client.ask(&requests)?.into_iter();
         differences.retain(|case| {
-            let again = answers.next().map(|theirs| normal(area, case.request, theirs));
-            !again.is_some_and(|theirs| theirs.agrees(&case.ours))
+            let Some(again) = answers.next().map(|theirs| normal(area, case.request, theirs)) else {
+                return true;
+            };
+            // An answer that is never the same twice shows addresses, in whatever base.
+            let varies = again != case.theirs && masked(&again) == masked(&case.theirs);
+            !(again.agrees(&case.ours) || varies && masked(&again) == masked(&case.ours))
         });
     }
     Ok(())
+}
+
+/// An answer's text without runs of digits long enough to be an address.
+fn masked(answer: &Answer) -> String {
+    const SHORTEST: usize = 9;
+    let text = match answer {
+        Answer::Ok(result) => String::from_utf8_lossy(&wire::flat(result)).into_owned(),
+        Answer::Err { text, .. } => String::from_utf8_lossy(&wire::bytes(text)).into_owned(),
+        Answer::Panic(_) | Answer::Died => return answer.to_string(),
+    };
+    let mut out = String::new();
+    for word in text.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
+        let digits = word.trim_end_matches(|c: char| !c.is_ascii_hexdigit());
+        out += if digits.len() >= SHORTEST { &word[digits.len()..] } else { word };
+    }
+    out
 }
 
 fn generate(area: &Area, seed: u64, case: usize) -> Json {

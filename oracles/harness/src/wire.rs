@@ -26,6 +26,16 @@ pub fn bytes(text: &Json) -> Vec<u8> {
     }
 }
 
+/// All texts in an answer, one after the other.
+pub fn flat(json: &Json) -> Vec<u8> {
+    match json {
+        Json::Object(fields) if !fields.contains_key("$b64") => fields.values().flat_map(flat).collect(),
+        Json::Array(items) => items.iter().flat_map(flat).collect(),
+        Json::String(_) | Json::Object(_) => bytes(json),
+        other => other.to_string().into_bytes(),
+    }
+}
+
 /// A tagged value whose Go type JSON cannot tell.
 pub fn tagged(ty: &str, value: impl Into<Json>) -> Json {
     json!({ "$t": ty, "v": value.into() })

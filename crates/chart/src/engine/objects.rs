@@ -130,9 +130,15 @@ fn objects<T: Object>(ty: &'static ListType, items: impl ExactSizeIterator<Item 
 }
 
 /// What Go prints for a struct.
-fn print_struct(fields: &[Value]) -> String {
-    let fields: Vec<String> = fields.iter().map(gofmt::plain).collect();
+fn print_struct(object: &dyn Object) -> String {
+    let fields = object.fields().unwrap_or_default();
+    let fields: Vec<String> = fields.iter().map(|(_, value)| gofmt::plain(value)).collect();
     format!("{{{}}}", fields.join(" "))
+}
+
+/// The fields of a struct in their order.
+fn named<'a>(object: &dyn Object, names: &[&'a str]) -> Option<Vec<(&'a str, Value)>> {
+    Some(names.iter().filter_map(|name| Some((*name, object.field(name)?))).collect())
 }
 
 /// The chart's metadata with `IsRoot` beside it.
@@ -158,8 +164,12 @@ impl Object for ChartObject {
         }
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        named(self, &["Metadata", "IsRoot"])
+    }
+
     fn display(&self) -> String {
-        format!("{{{} {}}}", self.metadata.display(), self.is_root)
+        print_struct(self)
     }
 
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
@@ -249,9 +259,12 @@ impl Object for MetadataObject {
         Some(field.get_or_init(|| self.make_field(name)).clone())
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        named(self, &METADATA_FIELDS)
+    }
+
     fn display(&self) -> String {
-        let fields: Vec<Value> = METADATA_FIELDS.iter().filter_map(|name| self.field(name)).collect();
-        print_struct(&fields)
+        print_struct(self)
     }
 
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
@@ -303,8 +316,12 @@ impl Object for Maintainer {
         }))
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        named(self, &["Name", "Email", "URL"])
+    }
+
     fn display(&self) -> String {
-        format!("{{{} {} {}}}", self.name, self.email, self.url)
+        print_struct(self)
     }
 
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
@@ -342,11 +359,15 @@ impl Object for Dependency {
         })
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        named(
+            self,
+            &["Name", "Version", "Repository", "Condition", "Tags", "Enabled", "ImportValues", "Alias"],
+        )
+    }
+
     fn display(&self) -> String {
-        let names =
-            ["Name", "Version", "Repository", "Condition", "Tags", "Enabled", "ImportValues", "Alias"];
-        let fields: Vec<Value> = names.iter().filter_map(|name| self.field(name)).collect();
-        print_struct(&fields)
+        print_struct(self)
     }
 
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
@@ -418,9 +439,12 @@ impl Object for CapabilitiesObject {
         })))
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        named(self, &["KubeVersion", "APIVersions", "HelmVersion"])
+    }
+
     fn display(&self) -> String {
-        let versions = gofmt::plain(&self.api_versions);
-        format!("{{{} {versions} {}}}", self.kube_version.display(), self.helm_version.display())
+        print_struct(self)
     }
 
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
@@ -468,8 +492,12 @@ impl Object for KubeVersionObject {
         Ok(Value::String(self.version.clone()))
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        named(self, &["Version", "Major", "Minor"])
+    }
+
     fn display(&self) -> String {
-        format!("{{{} {} {}}}", self.version, self.major, self.minor)
+        print_struct(self)
     }
 
     fn addressed(&self) -> Option<String> {
@@ -505,8 +533,12 @@ impl Object for HelmVersion {
         }))
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        named(self, &["Version", "GitCommit", "GitTreeState", "GoVersion"])
+    }
+
     fn display(&self) -> String {
-        format!("{{{} {} {} {}}}", self.version, self.git_commit, self.git_tree_state, self.go_version)
+        print_struct(self)
     }
 
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {

@@ -10,6 +10,7 @@ use steersman_gotemplate::{CallError, IntType, Kind, Object, Signature, Type, Va
 
 use super::duration::{Duration, SECOND};
 use super::layout;
+use crate::gofmt;
 
 const NAME: &str = "time.Time";
 const DAY: i64 = 24 * 60 * 60;
@@ -347,6 +348,24 @@ impl Object for Time {
 
     fn is_stringer(&self) -> bool {
         true
+    }
+
+    fn go_string(&self) -> Option<String> {
+        let at = self.civil().0;
+        let zone = match self.zone {
+            Zone::Utc => "time.UTC".to_owned(),
+            _ => format!("time.Location({})", gofmt::quote(&self.zone_name().into())),
+        };
+        Some(format!(
+            "time.Date({}, time.{}, {}, {}, {}, {}, {}, {zone})",
+            at.year,
+            layout::month_name(at.month),
+            at.day,
+            at.hour,
+            at.minute,
+            at.second,
+            self.nanos
+        ))
     }
 
     fn json(&self) -> Value {

@@ -112,6 +112,20 @@ impl Object for VersionObject {
         }
     }
 
+    fn fields(&self) -> Option<Vec<(&str, Value)>> {
+        let Version { major, minor, patch, pre, metadata, original } = &self.version;
+        let number = |n: &u64| Value::Uint(*n, UintType::Uint64);
+        let text = |text: &String| Value::string(text.as_str());
+        Some(vec![
+            ("major", number(major)),
+            ("minor", number(minor)),
+            ("patch", number(patch)),
+            ("pre", text(pre)),
+            ("metadata", text(metadata)),
+            ("original", text(original)),
+        ])
+    }
+
     fn display(&self) -> String {
         self.version.to_string()
     }

@@ -18,6 +18,11 @@ pub(super) struct Documents {
 }
 
 impl Documents {
+    /// The draft of the schema: 4, 6, 7, 2019 or 2020.
+    pub(super) fn draft(&self) -> u16 {
+        self.draft
+    }
+
     pub(super) fn new(root: Json, others: HashMap<String, Json>) -> Self {
         let draft = match root.get("$schema").and_then(Json::as_str) {
             Some(url) if url.contains("draft-04") => 4,
@@ -183,7 +188,7 @@ impl<'a> Checker<'a> {
         if self.documents.draft >= 2019 {
             for keyword in ["$recursiveRef", "$dynamicRef"] {
                 if let Some(reference) = schema.get(keyword).and_then(Json::as_str) {
-                    failures.extend(self.reference(reference, value, at));
+                    failures.extend(self.dynamic_reference(keyword, reference, value, at));
                 }
             }
         }
@@ -252,6 +257,20 @@ impl<'a> Checker<'a> {
 
     fn reference(self, reference: &str, value: &Json, at: &str) -> Option<Failure> {
         let (document, schema) = self.documents.resolve(self.document, reference)?;
+        self.referred(document, schema, value, at)
+    }
+
+    /// A reference that the outermost schema may have taken over.
+    fn dynamic_reference(self, keyword: &str, reference: &str, value: &Json, at: &str) -> Option<Failure> {
+        let root = &self.documents.root;
+        let taken_over = match keyword {
+            "$recursiveRef" => root.get("$recursiveAnchor") == Some(&Json::Bool(true)),
+            _ => root.get("$dynamicAnchor").and_then(Json::as_str) == reference.strip_prefix('#'),
+        };
+        if taken_over { self.referred(root, root, value, at) } else { self.reference(reference, value, at) }
+    }
+
+    fn referred(self, document: &'a Json, schema: &'a Json, value: &Json, at: &str) -> Option<Failure> {
         let failure = Self { document, ..self }.check(schema, value, at)?;
         let causes = failure.into_causes();
         Some(Failure {

@@ -5,6 +5,7 @@ mod data;
 mod explain;
 mod go_list;
 mod literal;
+mod metaschema;
 mod options;
 pub(crate) mod schema;
 mod strvals;

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jsonschema::{Retrieve, Uri, Validator};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value as Json;
 
 use super::explain::{Documents, explain};
-use super::{Data, Table, table_to_json};
+use super::{Data, Table, metaschema, table_to_json};
 use crate::dependencies::NodeId;
 use crate::error::Error;
 use crate::gofmt;
@@ -87,15 +88,7 @@ fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String>
         Ok(validator) => validator,
         Err(error) => {
             // What could not be loaded says more than the reference that led there.
-            return Err(take(&fetched.failures).pop().unwrap_or_else(|| {
-                let metaschema = metaschema(&schema);
-                let place = error.instance_path();
-                format!(
-                    "{} is not valid against metaschema: jsonschema validation failed with '{metaschema}'\n- at \
-                     '{place}': {error}",
-                    gofmt::quote(&format!("{ADDRESS}#").into())
-                )
-            }));
+            return Err(take(&fetched.failures).pop().unwrap_or_else(|| refused(&schema, &error)));
         }
     };
     let others = fetched.documents.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -103,14 +96,17 @@ fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String>
     Ok(Compiled { validator, documents: Documents::new(schema, others), warnings })
 }
 
-/// The schema that this schema itself must meet.
-fn metaschema(schema: &Json) -> &'static str {
-    match schema.get("$schema").and_then(Json::as_str) {
-        Some(url) if url.contains("draft-04") => "http://json-schema.org/draft-04/schema#",
-        Some(url) if url.contains("draft-06") => "http://json-schema.org/draft-06/schema#",
-        Some(url) if url.contains("draft-07") => "http://json-schema.org/draft-07/schema#",
-        Some(url) if url.contains("2019-09") => "https://json-schema.org/draft/2019-09/schema#",
-        _ => "https://json-schema.org/draft/2020-12/schema#",
+/// Helm's words for a schema that is none.
+fn refused(schema: &Json, error: &ValidationError<'_>) -> String {
+    if let Some(problem) = metaschema::problem(schema) {
+        let address = gofmt::quote(&format!("{ADDRESS}#").into());
+        return format!("{address} is not valid against metaschema: {problem}");
+    }
+    match error.kind() {
+        ValidationErrorKind::Referencing(referencing::Error::PointerToNowhere { pointer }) => {
+            format!("json-pointer in {} not found", gofmt::quote(&format!("{ADDRESS}#{pointer}").into()))
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -16,9 +16,9 @@ pub(super) fn display(value: &Json) -> String {
 
 /// Go's quoting, with single quotes outside.
 pub(super) fn quote(text: impl AsRef<str>) -> String {
-    let quoted = gofmt::quote(&text.as_ref().into());
-    let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
-    format!("'{}'", inner.replace("\\\"", "\"").replace('\'', "\\'"))
+    // In this order, with the closing quote still there: a backslash at the end loses its own.
+    let quoted = gofmt::quote(&text.as_ref().into()).replace("\\\"", "\"").replace('\'', "\\'");
+    format!("'{}'", quoted.get(1..quoted.len() - 1).unwrap_or_default())
 }
 
 /// A whole number in English: with commas between thousands.

@@ -41,6 +41,12 @@ impl Printer<'_> {
             self.bad_verb(value, verb)?;
             return Ok(true);
         }
+        if self.sharp_v
+            && let Some(text) = object.go_string()
+        {
+            self.layout.string(self.out, text.as_bytes());
+            return Ok(true);
+        }
         if self.sharp_v || !object.is_stringer() || !matches!(verb, 'v' | 's' | 'x' | 'X' | 'q') {
             return Ok(false);
         }

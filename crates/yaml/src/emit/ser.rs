@@ -10,7 +10,13 @@ use crate::{Error, go, json};
 
 pub(crate) fn to_string<T: Serialize + ?Sized>(value: &T, dialect: Dialect) -> Result<String, Error> {
     let mut emitter = Emitter::new(dialect);
-    value.serialize(&mut emitter)?;
+    value.serialize(&mut emitter).map_err(|error| match error {
+        // A value that encoding/json refuses says so itself; sigs.k8s.io/yaml says on what way.
+        Error::Type(problem) if dialect == Dialect::Sigs && problem.starts_with("json: ") => {
+            Error::NotJson(format!("error marshaling into JSON: {problem}"))
+        }
+        other => other,
+    })?;
     if dialect == Dialect::Sigs && emitter.changed_by_json() {
         return through_json(value);
     }
