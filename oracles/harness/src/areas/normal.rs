@@ -78,8 +78,18 @@ pub(super) fn schema(_: &Json, answer: Answer) -> Answer {
 fn sort_told(text: &mut Json) {
     let told = text.as_str().filter(|told| told.contains("- at '"));
     if let Some(told) = told {
-        *text = Json::from(sort_violations(told));
+        let named: Vec<String> = told.lines().map(sort_names).collect();
+        *text = Json::from(sort_violations(&named.join("\n")));
     }
+}
+
+/// Sorts the names in `additional properties 'b', 'a' not allowed`.
+fn sort_names(line: &str) -> String {
+    let Some((before, names)) = line.split_once(": additional properties ") else { return line.to_owned() };
+    let Some(names) = names.strip_suffix(" not allowed") else { return line.to_owned() };
+    let mut names: Vec<&str> = names.split(", ").collect();
+    names.sort_unstable();
+    format!("{before}: additional properties {} not allowed", names.join(", "))
 }
 
 /// Sorts `- ` items at every depth; what is indented below an item belongs to it.
