@@ -25,6 +25,7 @@ fn every_command_explains_itself() {
         ("chart_show", &["chart", "show"]),
         ("chart_dependency", &["chart", "dependency"]),
         ("chart_dependency_update", &["chart", "dependency", "update"]),
+        ("cluster", &["cluster"]),
         ("completion", &["completion"]),
         ("man", &["man"]),
         ("version", &["version"]),

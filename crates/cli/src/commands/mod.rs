@@ -1,6 +1,7 @@
 //! The commands, and how `steer --help` groups them.
 
 mod chart;
+mod cluster;
 mod completion;
 mod lint;
 mod man;
@@ -25,7 +26,7 @@ const STYLES: Styles = Styles::styled()
 /// What people do with the program, and the commands for it in the order of the help. A command that does not exist
 /// yet is not listed.
 const GROUPS: &[(&str, &[&str])] =
-    &[("Charts", &["template", "lint", "chart"]), ("Help", &["completion", "man", "version"])];
+    &[("Charts", &["template", "lint", "chart"]), ("Help", &["cluster", "completion", "man", "version"])];
 
 /// Build, run, test and drive Kubernetes operators
 #[derive(Debug, Parser)]
@@ -46,6 +47,7 @@ enum Command {
     Template(template::Template),
     Lint(lint::Lint),
     Chart(chart::Chart),
+    Cluster(cluster::Cluster),
     Completion(completion::Completion),
     Man(man::Man),
     Version(version::Version),
@@ -58,6 +60,7 @@ impl Steer {
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
             Command::Chart(chart) => chart.run(globals, output),
+            Command::Cluster(cluster) => cluster.run(globals),
             Command::Completion(completion) => completion.run(output),
             Command::Man(man) => man.run(output),
             Command::Version(version) => version.run(output),
