@@ -174,13 +174,17 @@ fn draft(call: &Call, object: &Value) -> ApiResult<Draft> {
 
 /// Waits for durability, and lets the server learn from what was stored.
 async fn settle(call: &Call, written: &Written) -> ApiResult<()> {
-    if let Written::Stored(entry) = written {
-        call.core.store.durable(entry.revision()).await.map_err(ApiError::internal)?;
+    if call.dry_run {
+        return Ok(());
     }
-    if !call.dry_run {
-        crate::crd::after_write(&call.core, &call.resource, &call.name);
-    }
-    Ok(())
+    // What the server does about it, such as conditions of a definition, is part of the write.
+    crate::crd::after_write(&call.core, &call.resource, &call.name);
+    let revision = match written {
+        Written::Stored(entry) => entry.revision(),
+        // The object is gone with its last finalizer, which has a revision of its own.
+        Written::Value(_) => call.core.store.revision(),
+    };
+    call.core.store.durable(revision).await.map_err(ApiError::internal)
 }
 
 async fn mutate(

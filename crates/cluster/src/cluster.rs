@@ -1,6 +1,12 @@
 //! The cluster and how it is described.
 
-use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -12,6 +18,7 @@ use tokio::{
 
 use crate::{
     client::As,
+    disk::{Disk, Identity},
     error::Error,
     kubeconfig,
     listener::{Credentials, Listener},
@@ -147,6 +154,7 @@ pub struct Builder {
     pod_run_time: Duration,
     pod_stop_delay: Duration,
     listen: Option<SocketAddr>,
+    data_directory: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -160,6 +168,7 @@ impl Default for Builder {
             pod_run_time: Duration::from_millis(100),
             pod_stop_delay: Duration::ZERO,
             listen: None,
+            data_directory: None,
         }
     }
 }
@@ -233,13 +242,37 @@ impl Builder {
         self
     }
 
+    /// Keeps everything in a directory, which is made if it is not there, and starts from what it holds: a write that was
+    /// answered is there again even if the process was killed. One cluster at a time can hold a directory.
+    /// Default: nothing is kept.
+    #[must_use]
+    pub fn data_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data_directory = Some(path.into());
+        self
+    }
+
     /// Starts the cluster.
     ///
     /// # Errors
-    /// Fails outside a tokio runtime, or if a certificate can't be made or the port can't be opened.
+    /// Fails outside a tokio runtime, or if a certificate can't be made, the port can't be opened or the data directory
+    /// can't be used.
     pub async fn start(self) -> Result<Cluster, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
-        let authority = Authority::generate()?;
+        let mut builder = Server::builder();
+        let (authority, token) = match &self.data_directory {
+            None => (Authority::generate()?, draw_token()?),
+            Some(path) => {
+                let disk = Disk::open(path).await?;
+                let (records, identity) = disk.load()?;
+                let identity = match identity {
+                    Some(identity) => identity,
+                    None => first_identity(&disk)?,
+                };
+                let revision = records.iter().map(|r| r.revision).max().unwrap_or_default();
+                builder = builder.restore(records).journal(disk.journal(revision)?);
+                (Authority::restore(identity.certificate, &identity.key)?, identity.token)
+            }
+        };
         let environment: Arc<dyn Environment> = match (self.seed, self.virtual_time) {
             (None, None) => Arc::new(SystemEnvironment),
             (seed, start) => {
@@ -247,8 +280,7 @@ impl Builder {
                 Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
             }
         };
-        let token = draw_token()?;
-        let server = Server::builder()
+        let server = builder
             .environment(Shared(Arc::clone(&environment)))
             .authenticator(Credentials { token: token.clone() })
             .connector(Simulated)
@@ -282,6 +314,15 @@ impl Builder {
 
 /// 2000-01-01T00:00:00Z.
 const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
+
+/// Makes the certificates and the token of a directory that has none yet.
+fn first_identity(disk: &Disk) -> Result<Identity, Error> {
+    let authority = Authority::generate()?;
+    let certificate = authority.certificate().to_owned();
+    let identity = Identity { certificate, key: authority.key(), token: draw_token()? };
+    disk.keep(&identity)?;
+    Ok(identity)
+}
 
 /// A token that nobody guesses.
 fn draw_token() -> Result<String, Error> {

@@ -19,6 +19,9 @@ pub enum Error {
     /// The kubeconfig could not be written.
     #[error("cannot write {0}: {1}")]
     Kubeconfig(std::path::PathBuf, #[source] std::io::Error),
+    /// The data directory can't be used: another cluster holds it, or the disk fails.
+    #[error("cannot keep data in {0}: {1}")]
+    DataDirectory(std::path::PathBuf, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// The cluster does not listen anywhere, so there is nothing to write into a kubeconfig.
     #[error("the cluster has no listener")]
     NoListener,

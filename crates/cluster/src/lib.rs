@@ -37,6 +37,7 @@
 
 mod client;
 mod cluster;
+mod disk;
 mod error;
 mod kubeconfig;
 mod listener;

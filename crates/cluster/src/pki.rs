@@ -19,13 +19,19 @@ impl Authority {
     /// Makes a new authority.
     pub(crate) fn generate() -> Result<Self, Error> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "kubernetes");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        let params = params();
         let certificate = params.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// The authority that made this certificate, from it and its key in PEM.
+    pub(crate) fn restore(certificate: String, key: &str) -> Result<Self, Error> {
+        Ok(Self { issuer: Issuer::new(params(), KeyPair::from_pem(key)?), certificate })
+    }
+
+    /// The authority's key in PEM.
+    pub(crate) fn key(&self) -> String {
+        self.issuer.key().serialize_pem()
     }
 
     /// A certificate for a server with these names and addresses, and its key in PKCS #8.
@@ -43,4 +49,14 @@ impl Authority {
     pub(crate) fn certificate(&self) -> &str {
         &self.certificate
     }
+}
+
+/// What every authority says of itself.
+fn params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "kubernetes");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params
 }

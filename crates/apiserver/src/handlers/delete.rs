@@ -151,12 +151,11 @@ async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outco
         let served = call.to_served(stored.clone())?;
         pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
         if let Some(outcome) = attempt(call, options, &entry, stored)? {
-            if let Outcome::Gone(Written::Stored(entry)) | Outcome::Waiting(Written::Stored(entry)) = &outcome
-            {
-                call.core.store.durable(entry.revision()).await.map_err(ApiError::internal)?;
-            }
             if !call.dry_run {
                 crate::crd::after_write(&call.core, &call.resource, &call.name);
+                // A removal has a revision of its own, which its last state does not show.
+                let store = &call.core.store;
+                store.durable(store.revision()).await.map_err(ApiError::internal)?;
             }
             return Ok(outcome);
         }

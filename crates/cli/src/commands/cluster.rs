@@ -19,13 +19,14 @@ Run an embedded Kubernetes cluster until it is interrupted
 It is the Kubernetes API with everything that clients see of it, in one process, without Docker or a download.
 It is not a place to run programs: deployments, pods and nodes go through their states, but no container starts.
 Pods fail on request, by annotations such as cluster.steersman.dev/fail: crash-loop.
-Everything is kept in memory and gone when the command ends; only this machine can reach it.
+Everything is in memory and gone when the command ends, unless --data-dir keeps it; only this machine can reach it.
 The kubeconfig file holds the administrator's token and is removed at the end.";
 
 const EXAMPLES: &str = "\
 Examples:
   steer cluster
   steer cluster --port 6443 --nodes 3 --kubeconfig ./kubeconfig
+  steer cluster --data-dir ./cluster
   steer cluster --no-workloads";
 
 /// Run an embedded Kubernetes cluster until it is interrupted
@@ -43,6 +44,10 @@ pub(crate) struct Cluster {
     /// Simulate nothing: only the API
     #[arg(long)]
     no_workloads: bool,
+
+    /// Directory to keep everything in, and to start from [default: nothing is kept]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -57,13 +62,12 @@ impl Cluster {
     async fn serve(self, globals: &GlobalArgs) -> Result {
         let begun = Instant::now();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
-        let cluster = Embedded::builder()
-            .workloads(!self.no_workloads)
-            .nodes(self.nodes.into())
-            .listen(address)
-            .start()
-            .await
-            .map_err(|error| Failure::new(error.to_string()))?;
+        let mut builder =
+            Embedded::builder().workloads(!self.no_workloads).nodes(self.nodes.into()).listen(address);
+        if let Some(directory) = self.data_dir {
+            builder = builder.data_directory(directory);
+        }
+        let cluster = builder.start().await.map_err(|error| Failure::new(error.to_string()))?;
         let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
         let file = Kubeconfig::write(&cluster, path)?;
         let spent = begun.elapsed().as_millis();

@@ -25,8 +25,11 @@ const STYLES: Styles = Styles::styled()
 
 /// What people do with the program, and the commands for it in the order of the help. A command that does not exist
 /// yet is not listed.
-const GROUPS: &[(&str, &[&str])] =
-    &[("Charts", &["template", "lint", "chart"]), ("Help", &["cluster", "completion", "man", "version"])];
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Charts", &["template", "lint", "chart"]),
+    ("Clusters", &["cluster"]),
+    ("Help", &["completion", "man", "version"]),
+];
 
 /// Build, run, test and drive Kubernetes operators
 #[derive(Debug, Parser)]

@@ -30,6 +30,7 @@ pub(crate) fn start(world: &mut World) {
     if world.has(Part::Nodes) {
         for index in 0..world.options.nodes {
             world.push(Duty::Node, "", &node::name(index));
+            world.push(Duty::Lease, "", &node::name(index));
         }
     }
 }

@@ -60,9 +60,7 @@ pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
         };
         let mut made = made;
         made.status = Some(status(world, name));
-        let made = world.update_status(&made).await?;
-        hold_lease(world, &made).await?;
-        world.push_after(Duty::Lease, "", name, RENEWAL);
+        world.update_status(&made).await?;
         return Ok(());
     };
     let (wanted, reason, message) = if is_lost(&node) {
@@ -125,8 +123,8 @@ async fn taint(world: &mut World, mut node: Node, lost: bool, now: &Time) -> kub
 
 /// Says once more that the node lives.
 pub(super) async fn renew(world: &mut World, name: &str) -> kube::Result<()> {
-    let Some(node) = world.caches.nodes.get("", name) else { return Ok(()) };
     world.push_after(Duty::Lease, "", name, RENEWAL);
+    let Some(node) = world.caches.nodes.get("", name) else { return Ok(()) };
     if is_lost(&node) {
         return Ok(());
     }
