@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::load::{self, LoadOptions};
 use crate::metadata::{Lock, Metadata};
 use crate::prepare::Cache;
-use crate::values::{Data, Table};
+use crate::values::{Data, Table, Values};
 
 /// A file of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +115,23 @@ impl Chart {
         Data::Table(self.0.content.values.clone())
     }
 
+    /// The same chart with other values of its own, as `helm upgrade --reuse-values` renders it.
+    pub fn with_values(&self, values: Values) -> Self {
+        let Content { metadata, lock, values: _, schema, templates, files, raw, dependencies, warnings } =
+            &*self.0.content;
+        Self::new(Content {
+            metadata: metadata.clone(),
+            lock: lock.clone(),
+            values: values.0,
+            schema: schema.clone(),
+            templates: templates.clone(),
+            files: files.clone(),
+            raw: raw.clone(),
+            dependencies: dependencies.clone(),
+            warnings: warnings.clone(),
+        })
+    }
+
     /// values.schema.json, as written.
     pub fn schema(&self) -> Option<&[u8]> {
         self.0.content.schema.as_deref()
@@ -123,6 +140,11 @@ impl Chart {
     /// The files in `templates/`.
     pub fn templates(&self) -> &[File] {
         &self.0.content.templates
+    }
+
+    /// The files beside templates, values, metadata and subcharts: what `.Files` gives.
+    pub fn files(&self) -> &[File] {
+        &self.0.content.files
     }
 
     /// All files, as loaded, those of subcharts included.

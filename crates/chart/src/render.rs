@@ -7,8 +7,9 @@ use crate::engine;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::manifest::{self, Hook, Manifest, RenderedFiles};
+use crate::metadata::Metadata;
 use crate::prepare::Prepared;
-use crate::values::coalesce::{self, Nulls};
+use crate::values::coalesce::{self, ChartValues, Nulls};
 use crate::values::{Data, FetchSchema, MAX_DEPTH, Table, Values, from_map, schema, to_map};
 use crate::version;
 
@@ -118,6 +119,20 @@ impl Chart {
         let computed = to_map(&values.0);
         coalesce::coalesce(prepared.tree.at(ROOT), &computed, Nulls::Delete, &mut Vec::new())?;
         Ok(Values(from_map(&computed, MAX_DEPTH)))
+    }
+
+    /// The chart as Helm records it in a release: its metadata and values after dependencies were switched on and off and
+    /// values imported from them.
+    pub fn processed(&self, values: &Values) -> Result<(Metadata, Values), Error> {
+        let prepared = self.cache().prepare(self.content(), values)?;
+        let own = prepared.tree.at(ROOT).values().clone();
+        Ok((prepared.tree.metadata(ROOT), Values(own)))
+    }
+
+    /// The custom resource definitions in `crds/` of the chart and the subcharts that take part with these values.
+    pub fn crds(&self, values: &Values) -> Result<Vec<Crd>, Error> {
+        let prepared = self.cache().prepare(self.content(), values)?;
+        Ok(crds(&prepared, ROOT))
     }
 
     fn render_prepared(

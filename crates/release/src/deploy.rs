@@ -1,0 +1,308 @@
+//! What install, upgrade and rollback have in common: writing objects, pruning, hooks, waiting, and what to do when it
+//! fails.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use kube::api::{DynamicObject, PropagationPolicy};
+use serde_json::{Value, json};
+use steersman_chart::{Capabilities, HookEvent, Values};
+
+use crate::error::{Error, Result};
+use crate::object::{self, HELM, MANAGED_BY, Object, ObjectId, RELEASE_NAME, RELEASE_NAMESPACE, metadata};
+use crate::progress::Progress;
+use crate::record::{Release, Status};
+use crate::releases::{CrdPolicy, Options, Releases};
+use crate::render::{self, Request};
+use crate::storage::Revision;
+use crate::wait;
+use crate::write::{Outcome, WriteMode, Writer};
+
+/// How many objects of one kind are written at once.
+const WRITES: usize = 8;
+/// How long definitions may take to be served.
+const ESTABLISH: Duration = Duration::from_secs(60);
+
+/// What is about to be done to the cluster.
+pub(crate) struct Plan {
+    /// The objects that there should be, in the order of their installation.
+    pub(crate) targets: Vec<Object>,
+    /// How those are now.
+    pub(crate) live: Vec<Option<DynamicObject>>,
+    /// What earlier revisions wanted, the latest last.
+    pub(crate) originals: Vec<Object>,
+}
+
+/// The moments around a deployment.
+pub(crate) struct Moments {
+    pub(crate) before: HookEvent,
+    pub(crate) after: HookEvent,
+    /// How Helm names a failure of those.
+    pub(crate) hook_failed: fn(HookEvent, &Error) -> String,
+}
+
+impl Releases {
+    /// Renders a chart for this cluster.
+    pub(crate) async fn render(
+        &self,
+        chart: &steersman_chart::Chart,
+        values: &Values,
+        release: steersman_chart::Release,
+        capabilities: Capabilities,
+        options: &Options,
+    ) -> Result<render::Drawn> {
+        let lookup = !matches!(options.dry_run, Some(crate::DryRun::Client));
+        let request = Request {
+            chart,
+            values,
+            options: render::options(release, capabilities, options),
+            lookup,
+            enable_dns: options.enable_dns,
+        };
+        render::render(&request, &self.client, &self.kinds).await
+    }
+
+    /// The objects that a release wants, marked as its own.
+    pub(crate) async fn targets(&self, release: &Release) -> Result<Vec<Object>> {
+        let mut targets = object::parse(&release.manifest, &release.namespace, &self.kinds).await?;
+        for target in &mut targets {
+            target.claim(&release.name, &release.namespace);
+            self.decorate(target);
+        }
+        Ok(targets)
+    }
+
+    /// What earlier revisions may have left in the cluster: the deployed one's objects, and those of all that failed
+    /// after it.
+    pub(crate) async fn originals(&self, releases: &[Release]) -> Result<Vec<Object>> {
+        let mut originals = Vec::new();
+        for release in releases {
+            originals.extend(object::parse_known(&release.manifest, &release.namespace, &self.kinds).await?);
+        }
+        Ok(originals)
+    }
+
+    /// Makes sure that objects which are there may be taken.
+    pub(crate) fn check_ownership(
+        &self,
+        operation: &'static str,
+        release: &Release,
+        plan: &Plan,
+    ) -> Result<()> {
+        let known: std::collections::HashSet<&ObjectId> =
+            plan.originals.iter().map(|object| &object.id).collect();
+        for (target, live) in plan.targets.iter().zip(&plan.live) {
+            let Some(live) = live else { continue };
+            if known.contains(&target.id) {
+                continue;
+            }
+            let reasons = foreign(&json!(live), &release.name, &release.namespace);
+            if !reasons.is_empty() {
+                let reason = format!("invalid ownership metadata; {}", reasons.join("; "));
+                return Err(Error::Foreign { operation, object: target.title(), reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the hooks before, writes and prunes, waits, and runs the hooks after. What was created is added to
+    /// `created` even if this fails.
+    pub(crate) async fn carry_out(
+        &self,
+        release: &mut Release,
+        plan: Plan,
+        moments: &Moments,
+        options: &Options,
+        created: &mut Vec<Object>,
+    ) -> Result<()> {
+        let timeout = options.timeout.0;
+        let failed = |event: HookEvent| move |error: Error| Error::Hook((moments.hook_failed)(event, &error));
+        if !options.disable_hooks {
+            self.run_hooks(release, moments.before, timeout, |_| true)
+                .await
+                .map_err(failed(moments.before))?;
+        }
+        let Plan { targets, live, originals } = plan;
+        self.write_all(&targets, live, &originals, created).await?;
+        self.prune(&originals, &targets).await;
+        if options.wait || options.atomic {
+            let writer = self.writer();
+            wait::until_ready(&writer, &targets, options.wait_for_jobs, timeout, &self.reporter).await?;
+        }
+        if !options.disable_hooks {
+            self.run_hooks(release, moments.after, timeout, |_| true).await.map_err(failed(moments.after))?;
+        }
+        Ok(())
+    }
+
+    /// Writes objects kind by kind; those of one kind at once.
+    async fn write_all(
+        &self,
+        targets: &[Object],
+        live: Vec<Option<DynamicObject>>,
+        originals: &[Object],
+        created: &mut Vec<Object>,
+    ) -> Result<()> {
+        let writer = &self.writer();
+        let before: HashMap<&ObjectId, &Value> =
+            originals.iter().map(|object| (&object.id, &object.content)).collect();
+        let before = &before;
+        let mut live = live.into_iter();
+        for batch in targets.chunk_by(|a, b| a.id.kind == b.id.kind) {
+            let writes = batch.iter().map(|target| (target, live.next().flatten()));
+            let mut results = stream::iter(writes)
+                .map(|(target, live)| async move {
+                    (target, writer.write(target, before.get(&target.id).copied(), live).await)
+                })
+                .buffered(WRITES);
+            let mut failures = Vec::new();
+            while let Some((target, result)) = results.next().await {
+                match result {
+                    Ok((outcome, _)) => {
+                        if outcome == Outcome::Created {
+                            created.push(target.clone());
+                        }
+                        self.reporter.say(&Progress::Written { id: target.id.clone(), outcome });
+                    }
+                    Err(error) => failures.push(error),
+                }
+            }
+            drop(results);
+            if let Some(error) = failures.into_iter().next() {
+                return Err(error);
+            }
+            if batch.iter().any(|target| target.id.kind == "CustomResourceDefinition") {
+                self.kinds.forget().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what earlier revisions wanted and this one does not. What cannot be deleted stays: the release is right
+    /// without it, and the next one tries again.
+    async fn prune(&self, originals: &[Object], targets: &[Object]) {
+        let wanted: std::collections::HashSet<&ObjectId> = targets.iter().map(|object| &object.id).collect();
+        let mut seen = std::collections::HashSet::new();
+        let writer = self.writer();
+        for object in originals {
+            if wanted.contains(&object.id) || !seen.insert(&object.id) {
+                continue;
+            }
+            match self.prune_one(&writer, object).await {
+                Ok(true) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot delete an object that is no longer part of the release")
+                }
+            }
+        }
+    }
+
+    async fn prune_one(&self, writer: &Writer, object: &Object) -> Result<bool> {
+        let Some(live) = writer.live(object).await? else { return Ok(false) };
+        let content = json!(live);
+        let keeps = Object { content, ..object.clone() }.is_kept();
+        if keeps { Ok(false) } else { writer.delete_seen(object, &live).await }
+    }
+
+    /// Deletes objects, as after a failed upgrade.
+    pub(crate) async fn remove(&self, objects: &[Object]) -> Result<()> {
+        let writer = self.writer();
+        for object in objects.iter().rev() {
+            writer.delete(object, PropagationPolicy::Background).await?;
+            self.reporter.say(&Progress::Deleted { id: object.id.clone() });
+        }
+        Ok(())
+    }
+
+    /// Deals with the definitions in a chart's `crds/` and waits until they are served.
+    pub(crate) async fn definitions(&self, crds: &[steersman_chart::Crd], policy: CrdPolicy) -> Result<()> {
+        if policy == CrdPolicy::Skip {
+            return Ok(());
+        }
+        let writer = Writer { mode: WriteMode::ServerSide, ..self.writer() };
+        let mut touched = Vec::new();
+        for crd in crds {
+            let text = crd.data.to_str_lossy();
+            let failed =
+                |error: Error| Error::Manifest(format!("failed to install CRD {}: {error}", crd.path));
+            for definition in object::parse(&text, &self.namespace, &self.kinds).await.map_err(failed)? {
+                let live = writer.live(&definition).await.map_err(failed)?;
+                let outcome = match (live, policy) {
+                    (Some(_), CrdPolicy::Create | CrdPolicy::Skip) => Outcome::Unchanged,
+                    (live, _) => writer.write(&definition, None, live).await.map_err(failed)?.0,
+                };
+                self.reporter.say(&Progress::Definition { name: definition.id.name.clone(), outcome });
+                touched.push(definition);
+            }
+        }
+        if touched.is_empty() {
+            return Ok(());
+        }
+        wait::until_ready(&writer, &touched, false, ESTABLISH, &self.reporter).await?;
+        self.kinds.forget().await;
+        Ok(())
+    }
+
+    /// The records of revisions that may have left objects behind: the last deployed one, and all after it that are
+    /// neither deployed nor uninstalled. Oldest first.
+    pub(crate) async fn leavings(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
+        let since = revisions.iter().rposition(|revision| revision.status == Status::Deployed);
+        let since = since.or_else(|| {
+            // Nothing is deployed: what came after the last uninstall counts.
+            let gone = revisions.iter().rposition(|revision| revision.status == Status::Uninstalled);
+            gone.map(|index| index + 1)
+        });
+        let chosen: Vec<Revision> = revisions.iter().skip(since.unwrap_or(0)).cloned().collect();
+        self.storage.get_all(&chosen).await
+    }
+
+    /// Forgets the oldest revisions, so that with one more there are at most `max`; the deployed one stays.
+    pub(crate) async fn forget_oldest(&self, revisions: &[Revision], max: usize) -> Result<()> {
+        if max == 0 || revisions.len() < max {
+            return Ok(());
+        }
+        let deployed = revisions.iter().rfind(|revision| revision.status == Status::Deployed);
+        let old = revisions.iter().filter(|revision| Some(*revision) != deployed);
+        for revision in old.take(revisions.len() + 1 - max) {
+            self.storage.delete(&revision.name, revision.version).await?;
+        }
+        Ok(())
+    }
+
+    /// Marks revisions that were deployed before this one.
+    pub(crate) async fn supersede(&self, revisions: &[Revision], but: i64) -> Result<()> {
+        let deployed = revisions
+            .iter()
+            .filter(|revision| revision.status == Status::Deployed && revision.version != but);
+        for revision in deployed {
+            let mut release = match self.storage.get(&revision.name, revision.version).await {
+                Ok(release) => release,
+                // Forgotten meanwhile, as too old.
+                Err(Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            release.info.status = Status::Superseded;
+            self.storage.update(&release).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What about an object says that it is not the release's.
+fn foreign(live: &Value, release: &str, namespace: &str) -> Vec<String> {
+    let wanted = [
+        ("label", "labels", MANAGED_BY, HELM),
+        ("annotation", "annotations", RELEASE_NAME, release),
+        ("annotation", "annotations", RELEASE_NAMESPACE, namespace),
+    ];
+    let check = |(what, map, key, value): (&str, &str, &str, &str)| match metadata(live, map, key) {
+        None => Some(format!("{what} validation error: missing key {key:?}: must be set to {value:?}")),
+        Some(actual) if actual != value => Some(format!(
+            "{what} validation error: key {key:?} must equal {value:?}: current value is {actual:?}"
+        )),
+        Some(_) => None,
+    };
+    wanted.into_iter().filter_map(check).collect()
+}

@@ -1,0 +1,163 @@
+//! Why something could not be done with a release.
+
+use crate::record::Release;
+
+/// Why something could not be done with a release. The texts are Helm's where Helm has them.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no release of that name, or no such revision of it.
+    #[error("release: not found")]
+    NotFound {
+        /// The release's name.
+        name: String,
+    },
+    /// There is no revision of that name that is deployed.
+    #[error("{name:?} has no deployed releases")]
+    NotDeployed {
+        /// The release's name.
+        name: String,
+    },
+    /// The name is taken by a release that is still there.
+    #[error("cannot re-use a name that is still in use")]
+    NameInUse,
+    /// Another process works on the release, or did until a moment ago.
+    #[error("another operation (install/upgrade/rollback) is in progress")]
+    InProgress {
+        /// How long until the other process counts as gone.
+        remaining: std::time::Duration,
+    },
+    /// The name is no name for a release.
+    #[error(
+        "release name {0:?}: invalid release name, must match regex \
+         ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
+    )]
+    InvalidName(String),
+    /// A revision below zero was asked for.
+    #[error("invalid release revision")]
+    InvalidRevision,
+    /// The revision to go back to is not in the history.
+    #[error("release has no {0} version")]
+    NoSuchRevision(i64),
+    /// Labels were given that Helm keeps for itself.
+    #[error(
+        "user supplied labels contains system reserved label name. System labels: [name owner status version createdAt \
+         modifiedAt]"
+    )]
+    SystemLabels,
+    /// Loading, values or rendering failed.
+    #[error(transparent)]
+    Chart(#[from] steersman_chart::Error),
+    /// A rendered document is no Kubernetes object.
+    #[error("{0}")]
+    Manifest(String),
+    /// The cluster does not know a kind.
+    #[error("no matches for kind {kind:?} in version {api_version:?}")]
+    UnknownKind {
+        /// The kind.
+        kind: String,
+        /// Its version.
+        api_version: String,
+    },
+    /// An object is there already and belongs to somebody else.
+    #[error(
+        "Unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}"
+    )]
+    Foreign {
+        /// `install` or `update`.
+        operation: &'static str,
+        /// The object.
+        object: String,
+        /// What about it says so.
+        reason: String,
+    },
+    /// The cluster refused something about an object.
+    #[error("{object}: {source}")]
+    Object {
+        /// The object.
+        object: String,
+        /// What the cluster said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The cluster could not be asked.
+    #[error("{context}: {source}")]
+    Kube {
+        /// What was being done.
+        context: &'static str,
+        /// What the cluster said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// A stored record is no release.
+    #[error("cannot read release record {key}: {reason}")]
+    Record {
+        /// The name of the Secret or ConfigMap.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A hook failed.
+    #[error("{0}")]
+    Hook(String),
+    /// Something did not become ready, or go away, in time.
+    #[error("timed out waiting for {}: {}", if .what.is_empty() { "the condition" } else { "objects" }, .what.join("; "))]
+    Timeout {
+        /// The objects that were still waited for, with what they lack.
+        what: Vec<String>,
+    },
+    /// A workload failed for good while it was waited for.
+    #[error("{0}")]
+    Workload(String),
+    /// The operation failed; the revision is recorded as failed, and with `atomic` undone.
+    #[error("{message}")]
+    Failed {
+        /// What went wrong, and what was done about it.
+        message: String,
+        /// The failed revision.
+        release: Box<Release>,
+        /// What went wrong.
+        #[source]
+        source: Box<Error>,
+    },
+    /// The release is uninstalled already, and its history kept.
+    #[error("the release named {0:?} is already deleted")]
+    AlreadyDeleted(String),
+    /// An uninstall went through with errors.
+    #[error("uninstallation completed with {} error(s): {}", .0.len(), .0.join("; "))]
+    Uninstall(Vec<String>),
+    /// A post-renderer failed.
+    #[error("error while running post render on files: {0}")]
+    PostRender(String),
+}
+
+impl Error {
+    /// Wraps what the cluster said.
+    pub(crate) fn kube(context: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Kube { context, source: Box::new(source) }
+    }
+
+    /// Wraps what the cluster said of an object.
+    pub(crate) fn object(object: impl ToString) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Object { object: object.to_string(), source: Box::new(source) }
+    }
+
+    /// What the cluster answered, if it did.
+    pub fn status_code(&self) -> Option<u16> {
+        match self {
+            Self::Object { source, .. } | Self::Kube { source, .. } => code(source),
+            Self::Failed { source, .. } => source.status_code(),
+            _ => None,
+        }
+    }
+}
+
+/// The HTTP status of an answer.
+pub(crate) fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The result of something done with a release.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,164 @@
+//! What kinds the cluster has: which resource an object goes to, and what `.Capabilities` says.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use kube::Client;
+use kube::api::ApiResource;
+use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
+use steersman_chart::{Capabilities, KubeVersion};
+use tokio::sync::{Mutex, RwLock};
+
+use crate::error::{Error, Result};
+
+/// A kind that the cluster serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The resource that its objects are under.
+    pub resource: ApiResource,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+}
+
+/// What the cluster serves, asked once and again when something is missing. Cheap to clone; clones share what is known.
+#[derive(Clone)]
+pub struct Kinds {
+    client: Client,
+    known: Arc<RwLock<Option<Arc<Known>>>>,
+    asking: Arc<Mutex<()>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    kinds: HashMap<(String, String), Kind>,
+    capabilities: Capabilities,
+}
+
+impl Kinds {
+    /// Nothing is asked yet.
+    pub fn new(client: Client) -> Self {
+        Self { client, known: Arc::default(), asking: Arc::default() }
+    }
+
+    /// What `.Capabilities` says of this cluster.
+    ///
+    /// # Errors
+    /// Fails if the cluster cannot be asked.
+    pub async fn capabilities(&self) -> Result<Capabilities> {
+        Ok(self.known().await?.capabilities.clone())
+    }
+
+    /// The kind of that name and version. What is not known is asked for once more: a definition may be new.
+    ///
+    /// # Errors
+    /// Fails if the cluster does not serve it, or cannot be asked.
+    pub async fn find(&self, api_version: &str, kind: &str) -> Result<Kind> {
+        match self.find_opt(api_version, kind).await? {
+            Some(found) => Ok(found),
+            None => Err(Error::UnknownKind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
+        }
+    }
+
+    /// As [`Kinds::find`], with nothing for a kind that the cluster does not serve.
+    ///
+    /// # Errors
+    /// Fails if the cluster cannot be asked.
+    pub async fn find_opt(&self, api_version: &str, kind: &str) -> Result<Option<Kind>> {
+        let wanted = (api_version.to_owned(), kind.to_owned());
+        let known = self.known().await?;
+        if let Some(found) = known.kinds.get(&wanted) {
+            return Ok(Some(found.clone()));
+        }
+        let known = self.ask_again(&known).await?;
+        Ok(known.kinds.get(&wanted).cloned())
+    }
+
+    /// Forgets what is known, so that the next question goes to the cluster.
+    pub async fn forget(&self) {
+        *self.known.write().await = None;
+    }
+
+    async fn known(&self) -> Result<Arc<Known>> {
+        if let Some(known) = self.known.read().await.as_ref() {
+            return Ok(Arc::clone(known));
+        }
+        self.ask(None).await
+    }
+
+    async fn ask_again(&self, seen: &Arc<Known>) -> Result<Arc<Known>> {
+        self.ask(Some(seen)).await
+    }
+
+    /// Asks the cluster, unless somebody else just did.
+    async fn ask(&self, seen: Option<&Arc<Known>>) -> Result<Arc<Known>> {
+        let _asking = self.asking.lock().await;
+        if let Some(known) = self.known.read().await.as_ref()
+            && seen.is_none_or(|seen| !Arc::ptr_eq(seen, known))
+        {
+            return Ok(Arc::clone(known));
+        }
+        let known = Arc::new(discover(&self.client).await?);
+        *self.known.write().await = Some(Arc::clone(&known));
+        Ok(known)
+    }
+}
+
+async fn discover(client: &Client) -> Result<Known> {
+    let failed = Error::kube("Kubernetes cluster unreachable");
+    let version = client.apiserver_version().await.map_err(failed)?;
+    let failed = Error::kube("could not get apiVersions from Kubernetes");
+    let (core, named) =
+        tokio::try_join!(client.list_core_api_versions_aggregated(), client.list_api_groups_aggregated())
+            .map_err(failed)?;
+    let mut kinds = HashMap::new();
+    let mut versions = BTreeSet::new();
+    for group in core.items.iter().chain(&named.items) {
+        read_group(group, &mut kinds, &mut versions);
+    }
+    let kube_version =
+        KubeVersion { version: version.git_version, major: version.major, minor: version.minor };
+    let api_versions = versions.into_iter().collect();
+    let capabilities = Capabilities { kube_version, api_versions, ..Capabilities::default() };
+    Ok(Known { kinds, capabilities })
+}
+
+fn read_group(
+    group: &APIGroupDiscovery,
+    kinds: &mut HashMap<(String, String), Kind>,
+    versions: &mut BTreeSet<String>,
+) {
+    let name = group.metadata.as_ref().and_then(|metadata| metadata.name.as_deref()).unwrap_or_default();
+    for version in &group.versions {
+        let number = version.version.as_deref().unwrap_or_default();
+        let api_version = if name.is_empty() { number.to_owned() } else { format!("{name}/{number}") };
+        for resource in &version.resources {
+            let subresources = resource.subresources.iter().filter_map(|sub| sub.response_kind.as_ref());
+            for kind in resource.response_kind.iter().chain(subresources) {
+                versions.insert(format!("{api_version}/{}", kind.kind.as_deref().unwrap_or_default()));
+            }
+            if let Some((kind, found)) = read_resource(name, number, &api_version, resource) {
+                kinds.entry((api_version.clone(), kind)).or_insert(found);
+            }
+        }
+        versions.insert(api_version);
+    }
+}
+
+fn read_resource(
+    group: &str,
+    version: &str,
+    api_version: &str,
+    resource: &APIResourceDiscovery,
+) -> Option<(String, Kind)> {
+    let kind = resource.response_kind.as_ref()?.kind.clone()?;
+    let resource_name = resource.resource.clone()?;
+    let found = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: api_version.to_owned(),
+        kind: kind.clone(),
+        plural: resource_name,
+    };
+    let namespaced = resource.scope.as_deref() == Some("Namespaced");
+    Some((kind, Kind { resource: found, namespaced }))
+}

@@ -1,0 +1,64 @@
+//! Helm releases: install, upgrade, roll back, uninstall, test and compare, on Helm's own storage, so that the real `helm`
+//! and this can take turns on one release.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use steersman_chart::{Chart, File, Values};
+//! use steersman_release::{Options, Releases, Status};
+//!
+//! let chart = Chart::from_files([
+//!     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+//!     File::new(
+//!         "templates/config.yaml",
+//!         "{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}, data: {text: {{ .Values.text }}}}",
+//!     ),
+//! ])?;
+//! let cluster = steersman_cluster::Cluster::start().await?;
+//! let releases = Releases::new(cluster.client(), "default");
+//! let mut values = Values::new();
+//! values.set("text=ahoy")?;
+//! let release = releases.install("greeting", &chart, &values, &Options::default()).await?;
+//! assert_eq!(release.info.status, Status::Deployed);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Invariant:** a revision is recorded before anything of it is written, and a run that breaks off at any write is taken
+//! up by the next one: no release stays pending.
+
+mod deploy;
+mod error;
+mod hooks;
+mod install;
+mod kinds;
+mod merge;
+mod object;
+mod progress;
+mod random;
+mod ready;
+mod record;
+mod releases;
+mod render;
+mod rollback;
+mod storage;
+mod test;
+mod uninstall;
+mod upgrade;
+mod wait;
+mod write;
+
+pub use error::{Error, Result};
+pub use kinds::{Kind, Kinds};
+pub use object::{Object, ObjectId, documents, parse, parse_known, resolve, set_metadata};
+pub use progress::Progress;
+pub use ready::{Readiness, pod_trouble, readiness};
+pub use record::{ChartRecord, Hook, HookExecution, Info, Release, Status};
+pub use releases::{
+    CrdPolicy, DryRun, HistoryMax, Options, PostRender, Recover, Releases, Timeout, ValuesPolicy,
+};
+pub use rollback::RollbackOptions;
+pub use storage::{Revision, StorageKind};
+pub use test::TestOptions;
+pub use uninstall::{Cascade, UninstallOptions, Uninstalled};
+pub use write::{Outcome, WriteMode};

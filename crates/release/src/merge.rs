@@ -1,0 +1,253 @@
+//! Merges of objects as Helm 3 makes them.
+//!
+//! Helm computes patches and lets the server apply them. What becomes of the object is computed here directly; the same
+//! keys decide which items of two lists are the same one.
+
+use serde_json::{Map, Value};
+
+/// The deepest nesting that is followed. The API server refuses objects long before.
+const MAX_DEPTH: usize = 256;
+
+/// Lists whose items are matched by a field, as the built-in kinds declare them.
+const MERGE_KEYS: &[(&str, &[&str])] = &[
+    ("allocatedResourcesStatus", &["name"]),
+    ("conditions", &["type"]),
+    ("containers", &["name"]),
+    ("env", &["name"]),
+    ("ephemeralContainers", &["name"]),
+    ("hostAliases", &["ip"]),
+    ("imagePullSecrets", &["name"]),
+    ("initContainers", &["name"]),
+    ("matchConditions", &["name"]),
+    ("ownerReferences", &["uid"]),
+    ("ports", &["containerPort", "port"]),
+    ("resourceClaims", &["name"]),
+    ("schedulingGates", &["name"]),
+    ("secrets", &["name"]),
+    ("topologySpreadConstraints", &["topologyKey"]),
+    ("variables", &["name"]),
+    ("volumeDevices", &["devicePath"]),
+    ("volumeMounts", &["mountPath"]),
+    ("volumes", &["name"]),
+    ("webhooks", &["name"]),
+];
+/// Lists of plain values that are merged as sets.
+const SETS: &[&str] = &["finalizers", "podCIDRs"];
+/// Tables, or items of lists, that keep no field which is no longer wanted: their fields exclude each other.
+const RETAIN_KEYS: &[&str] = &["strategy", "volumes", "resourceClaims"];
+
+/// The groups whose kinds Helm knows the merge keys of.
+const BUILT_IN: &[&str] = &[
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+];
+
+/// Whether the kinds of a group are Kubernetes' own.
+pub(crate) fn is_built_in(group: &str) -> bool {
+    BUILT_IN.contains(&group)
+}
+
+/// Drops fields that are null: they say the same as no field.
+pub(crate) fn strip_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(strip_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip_nulls),
+        _ => {}
+    }
+}
+
+/// The merge patch that makes `modified` of `original`.
+pub(crate) fn two_way(original: &Value, modified: &Value) -> Value {
+    let (Value::Object(original), Value::Object(modified)) = (original, modified) else {
+        return modified.clone();
+    };
+    let mut patch = Map::new();
+    for key in original.keys().filter(|key| !modified.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, wanted) in modified {
+        match original.get(key) {
+            Some(before) if before == wanted => {}
+            Some(before @ Value::Object(_)) if wanted.is_object() => {
+                patch.insert(key.clone(), two_way(before, wanted));
+            }
+            _ => {
+                patch.insert(key.clone(), wanted.clone());
+            }
+        }
+    }
+    Value::Object(patch)
+}
+
+/// `current` with all that `modified` says, and without what only `original` said.
+pub(crate) fn three_way(original: &Value, modified: &Value, current: &Value) -> Value {
+    merge("", original, modified, current, MAX_DEPTH)
+}
+
+fn merge(field: &str, original: &Value, modified: &Value, current: &Value, depth: usize) -> Value {
+    let Some(depth) = depth.checked_sub(1) else { return modified.clone() };
+    match (modified, current) {
+        (Value::Object(modified), Value::Object(current)) => {
+            let original = original.as_object();
+            let mut merged = current.clone();
+            let retain = RETAIN_KEYS.contains(&field);
+            let dropped = |key: &String| {
+                !modified.contains_key(key) && (retain || original.is_some_and(|map| map.contains_key(key)))
+            };
+            merged.retain(|key, _| !dropped(key));
+            for (key, wanted) in modified {
+                let before = original.and_then(|map| map.get(key)).unwrap_or(&Value::Null);
+                let now = match current.get(key) {
+                    Some(now) => merge(key, before, wanted, now, depth),
+                    None => wanted.clone(),
+                };
+                merged.insert(key.clone(), now);
+            }
+            Value::Object(merged)
+        }
+        (Value::Array(modified), Value::Array(current)) => {
+            let none = Vec::new();
+            let original = original.as_array().unwrap_or(&none);
+            if SETS.contains(&field) {
+                return Value::Array(merge_sets(original, modified, current));
+            }
+            match merge_key(field, [original, modified, current]) {
+                Some(key) => Value::Array(merge_lists(field, key, original, modified, current, depth)),
+                None => Value::Array(modified.clone()),
+            }
+        }
+        _ => modified.clone(),
+    }
+}
+
+/// The field that tells the items of a list apart, if there is one and it does.
+fn merge_key(field: &str, lists: [&Vec<Value>; 3]) -> Option<&'static str> {
+    let (_, keys) = MERGE_KEYS.iter().find(|(name, _)| *name == field)?;
+    keys.iter().copied().find(|key| {
+        lists.iter().all(|items| {
+            let values: Option<Vec<&Value>> = items.iter().map(|item| item.get(key)).collect();
+            values.is_some_and(|values| {
+                values
+                    .iter()
+                    .enumerate()
+                    .all(|(index, value)| !values.iter().skip(index + 1).any(|other| other == value))
+            })
+        })
+    })
+}
+
+fn merge_sets(original: &[Value], modified: &[Value], current: &[Value]) -> Vec<Value> {
+    let stays = |item: &&Value| modified.contains(item) || !original.contains(item);
+    let mut merged: Vec<Value> = current.iter().filter(stays).cloned().collect();
+    for item in modified {
+        if !merged.contains(item) {
+            merged.push(item.clone());
+        }
+    }
+    merged
+}
+
+/// Wanted items in their order; those that somebody else added stay behind the one that they stood behind.
+fn merge_lists(
+    field: &str,
+    key: &str,
+    original: &[Value],
+    modified: &[Value],
+    current: &[Value],
+    depth: usize,
+) -> Vec<Value> {
+    let find =
+        |items: &[Value], wanted: &Value| items.iter().position(|item| item.get(key) == wanted.get(key));
+    let mut merged: Vec<Value> = modified
+        .iter()
+        .map(|wanted| {
+            let before = find(original, wanted).and_then(|index| original.get(index)).unwrap_or(&Value::Null);
+            match find(current, wanted).and_then(|index| current.get(index)) {
+                Some(now) => merge(field, before, wanted, now, depth),
+                None => wanted.clone(),
+            }
+        })
+        .collect();
+    for (index, item) in current.iter().enumerate() {
+        if find(modified, item).is_some() || find(original, item).is_some() {
+            continue;
+        }
+        let before = index.checked_sub(1).and_then(|index| current.get(index));
+        let place = before.and_then(|before| find(&merged, before)).map_or(0, |index| index + 1);
+        merged.insert(place, item.clone());
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_others_stay_and_dropped_ones_go() {
+        let original = json!({ "spec": { "replicas": 2, "paused": true, "template": { "a": 1 } } });
+        let modified = json!({ "spec": { "template": { "a": 2 } } });
+        let current = json!({ "spec": { "replicas": 7, "paused": true, "template": { "a": 1, "b": 3 } }, "status": {} });
+        assert_eq!(
+            three_way(&original, &modified, &current),
+            json!({ "spec": { "template": { "a": 2, "b": 3 } }, "status": {} })
+        );
+    }
+
+    #[test]
+    fn items_are_matched_by_their_keys() {
+        let original =
+            json!({ "containers": [{ "name": "a", "image": "1" }, { "name": "gone", "image": "1" }] });
+        let modified =
+            json!({ "containers": [{ "name": "new", "image": "1" }, { "name": "a", "image": "2" }] });
+        let current = json!({ "containers": [
+            { "name": "a", "image": "1", "tty": true }, { "name": "sidecar" }, { "name": "gone", "image": "1" },
+        ] });
+        assert_eq!(
+            three_way(&original, &modified, &current),
+            json!({ "containers": [
+                { "name": "new", "image": "1" }, { "name": "a", "image": "2", "tty": true }, { "name": "sidecar" },
+            ] })
+        );
+    }
+
+    #[test]
+    fn a_volume_changes_its_source() {
+        let original = json!({ "volumes": [{ "name": "v", "emptyDir": {} }] });
+        let modified = json!({ "volumes": [{ "name": "v", "configMap": { "name": "c" } }] });
+        let merged = three_way(&original, &modified, &original);
+        assert_eq!(merged, modified);
+    }
+
+    #[test]
+    fn a_two_way_patch_says_what_changed() {
+        let patch = two_way(
+            &json!({ "a": 1, "b": { "c": 1, "d": 2 } }),
+            &json!({ "b": { "c": 1, "d": 3 }, "e": [1] }),
+        );
+        assert_eq!(patch, json!({ "a": null, "b": { "d": 3 }, "e": [1] }));
+    }
+}

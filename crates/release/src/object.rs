@@ -1,0 +1,211 @@
+//! The objects of a manifest.
+
+use std::fmt;
+
+use kube::Client;
+use kube::api::{Api, DynamicObject};
+use serde_json::{Map, Value, json};
+use steersman_chart::split;
+
+use crate::error::{Error, Result};
+use crate::kinds::{Kind, Kinds};
+
+pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+pub(crate) const HELM: &str = "Helm";
+pub(crate) const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+pub(crate) const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
+
+/// What tells one object of a cluster from another: apart from its version, which may change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// The API group; empty for the core.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace; empty for objects of the whole cluster.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for ObjectId {
+    /// As in `Deployment/shop`, with the namespace where it has one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)?;
+        if self.namespace.is_empty() { Ok(()) } else { write!(f, " in namespace {}", self.namespace) }
+    }
+}
+
+/// An object that a manifest wants, and where it goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// Its kind in the cluster.
+    pub kind: Kind,
+    /// What tells it from others.
+    pub id: ObjectId,
+    /// All of it.
+    pub content: Value,
+}
+
+impl Object {
+    /// The client for its kind in its namespace.
+    pub fn api(&self, client: &Client) -> Api<DynamicObject> {
+        if self.kind.namespaced {
+            Api::namespaced_with(client.clone(), &self.id.namespace, &self.kind.resource)
+        } else {
+            Api::all_with(client.clone(), &self.kind.resource)
+        }
+    }
+
+    /// Whether it stays when the release goes.
+    pub fn is_kept(&self) -> bool {
+        let policy = annotation(&self.content, RESOURCE_POLICY);
+        policy.is_some_and(|policy| policy.trim().eq_ignore_ascii_case("keep"))
+    }
+
+    /// As Helm names it in messages.
+    pub(crate) fn title(&self) -> String {
+        format!("{} {:?} in namespace {:?}", self.id.kind, self.id.name, self.id.namespace)
+    }
+
+    /// Says to which release it belongs, as Helm does.
+    pub(crate) fn claim(&mut self, release: &str, namespace: &str) {
+        set_metadata(&mut self.content, "labels", &[(MANAGED_BY, HELM)]);
+        let annotations = [(RELEASE_NAME, release), (RELEASE_NAMESPACE, namespace)];
+        set_metadata(&mut self.content, "annotations", &annotations);
+    }
+}
+
+/// A label or annotation of an object.
+pub(crate) fn metadata<'a>(content: &'a Value, map: &str, key: &str) -> Option<&'a str> {
+    content.get("metadata")?.get(map)?.get(key)?.as_str()
+}
+
+pub(crate) fn annotation<'a>(content: &'a Value, key: &str) -> Option<&'a str> {
+    metadata(content, "annotations", key)
+}
+
+/// Sets labels or annotations of an object.
+pub fn set_metadata(content: &mut Value, map: &str, entries: &[(&str, &str)]) {
+    let Some(content) = content.as_object_mut() else { return };
+    let metadata = object_at(content, "metadata");
+    let map = object_at(metadata, map);
+    for (key, value) in entries {
+        map.insert((*key).to_owned(), (*value).into());
+    }
+}
+
+fn object_at<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let slot = parent.entry(key).or_insert_with(|| json!({}));
+    if !slot.is_object() {
+        *slot = json!({});
+    }
+    match slot {
+        Value::Object(map) => map,
+        // It was made one just above.
+        _ => unreachable!("an object"),
+    }
+}
+
+/// The documents of a manifest, lists unfolded, without asking what kinds there are.
+pub fn documents(manifest: &str) -> Result<Vec<Value>> {
+    let mut found = Vec::new();
+    for text in split(manifest) {
+        let document = steersman_yaml::from_str(text).map_err(|error| {
+            Error::Manifest(format!("unable to build kubernetes objects from release manifest: {error}"))
+        })?;
+        unfold(document, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Lists may hold lists; nobody nests them deeply.
+const MAX_LISTS: usize = 8;
+
+fn unfold(document: Value, found: &mut Vec<Value>) -> Result<()> {
+    fn inner(document: Value, depth: usize, found: &mut Vec<Value>) -> Result<()> {
+        if document.is_null() {
+            return Ok(());
+        }
+        let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let is_list = kind.ends_with("List") && document.get("items").is_some_and(Value::is_array);
+        if !is_list {
+            found.push(document);
+            return Ok(());
+        }
+        if depth == 0 {
+            return Err(Error::Manifest("lists are nested too deeply".into()));
+        }
+        if let Value::Object(mut list) = document
+            && let Some(Value::Array(items)) = list.remove("items")
+        {
+            for item in items {
+                inner(item, depth - 1, found)?;
+            }
+        }
+        Ok(())
+    }
+    inner(document, MAX_LISTS, found)
+}
+
+/// The objects of a manifest, with where they go. Those without a namespace go to the release's.
+pub async fn parse(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec<Object>> {
+    let mut objects = Vec::new();
+    for document in documents(manifest)? {
+        objects.push(resolve(document, namespace, kinds).await?);
+    }
+    Ok(objects)
+}
+
+/// As [`parse`], leaving out objects of kinds that the cluster no longer has: there can be none of them.
+pub async fn parse_known(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec<Object>> {
+    let mut objects = Vec::new();
+    for document in documents(manifest)? {
+        match resolve(document, namespace, kinds).await {
+            Ok(object) => objects.push(object),
+            Err(Error::UnknownKind { kind, api_version }) => {
+                tracing::debug!(kind, api_version, "the cluster no longer has this kind");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(objects)
+}
+
+/// An object with where it goes.
+pub async fn resolve(mut content: Value, namespace: &str, kinds: &Kinds) -> Result<Object> {
+    let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind_name) = (text("apiVersion"), text("kind"));
+    let unset = |what: &str| {
+        Error::Manifest(format!(
+            "unable to build kubernetes objects from release manifest: Object '{what}' is missing"
+        ))
+    };
+    if kind_name.is_empty() {
+        return Err(unset("Kind"));
+    }
+    if api_version.is_empty() {
+        return Err(unset("apiVersion"));
+    }
+    let kind = kinds.find(&api_version, &kind_name).await?;
+    let field = |key: &str| {
+        let metadata = content.get("metadata");
+        metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let name = field("name");
+    let place = match (kind.namespaced, field("namespace")) {
+        (false, _) => String::new(),
+        (true, own) if own.is_empty() => namespace.to_owned(),
+        (true, own) => own,
+    };
+    if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
+        if place.is_empty() {
+            metadata.remove("namespace");
+        } else {
+            metadata.insert("namespace".into(), place.clone().into());
+        }
+    }
+    let group = kind.resource.group.clone();
+    Ok(Object { kind, id: ObjectId { group, kind: kind_name, namespace: place, name }, content })
+}

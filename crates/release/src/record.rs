@@ -1,0 +1,301 @@
+//! A release as Helm records it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use steersman_chart::{Chart, Error as ChartError, File, Values};
+
+/// One revision of a release, with the fields and names of Helm's own record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Release {
+    /// The release's name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// When it was deployed and how it stands.
+    pub info: Info,
+    /// The chart that was released, without its subcharts, as Helm keeps it.
+    #[serde(deserialize_with = "nullable")]
+    pub chart: ChartRecord,
+    /// The values that were given, without those of the chart.
+    #[serde(skip_serializing_if = "Map::is_empty", deserialize_with = "nullable")]
+    pub config: Map<String, Value>,
+    /// The rendered objects in one text, hooks left out.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub manifest: String,
+    /// The hooks.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub hooks: Vec<Hook>,
+    /// The revision, from 1.
+    pub version: i64,
+    /// Where the release is kept and its objects go unless they say otherwise.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Labels that the user gave the record. Kept as labels of the stored object, not in its text.
+    #[serde(skip)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// When a release was deployed and how it stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Info {
+    /// When its first revision was deployed.
+    #[serde(with = "moment")]
+    pub first_deployed: Option<Timestamp>,
+    /// When this revision was deployed.
+    #[serde(with = "moment")]
+    pub last_deployed: Option<Timestamp>,
+    /// When it was uninstalled.
+    #[serde(with = "moment")]
+    pub deleted: Option<Timestamp>,
+    /// What happened last, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// How it stands.
+    pub status: Status,
+    /// The rendered NOTES.txt.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+}
+
+/// How a revision stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "named as Helm does")]
+pub enum Status {
+    Deployed,
+    Uninstalled,
+    Superseded,
+    Failed,
+    Uninstalling,
+    PendingInstall,
+    PendingUpgrade,
+    PendingRollback,
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl Status {
+    /// Whether an operation is, or was when it broke off, under way.
+    pub fn is_pending(self) -> bool {
+        matches!(self, Self::PendingInstall | Self::PendingUpgrade | Self::PendingRollback)
+    }
+
+    /// The name that Helm stores.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Deployed => "deployed",
+            Self::Uninstalled => "uninstalled",
+            Self::Superseded => "superseded",
+            Self::Failed => "failed",
+            Self::Uninstalling => "uninstalling",
+            Self::PendingInstall => "pending-install",
+            Self::PendingUpgrade => "pending-upgrade",
+            Self::PendingRollback => "pending-rollback",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A hook and how its last run went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hook {
+    /// The name of its object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The kind of its object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The template it comes from.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// The object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub manifest: String,
+    /// When it runs, by the names of Helm's events.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub events: Vec<String>,
+    /// Its last run.
+    pub last_run: HookExecution,
+    /// Its place among hooks of the same event, lower first.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub weight: i64,
+    /// When it is deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub delete_policies: Vec<String>,
+    /// When its logs are shown.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub output_log_policies: Vec<String>,
+}
+
+/// One run of a hook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HookExecution {
+    /// When it began.
+    #[serde(with = "moment")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(with = "moment")]
+    pub completed_at: Option<Timestamp>,
+    /// `Unknown`, `Running`, `Succeeded` or `Failed`; empty if it never ran.
+    pub phase: String,
+}
+
+/// A chart as Helm records it. Only what is asked for is read; the rest is carried along as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChartRecord {
+    /// What Chart.yaml says.
+    #[serde(deserialize_with = "nullable")]
+    pub metadata: Map<String, Value>,
+    /// Chart.lock.
+    pub lock: Value,
+    /// The templates, their texts in base64.
+    pub templates: Value,
+    /// The chart's own values.
+    #[serde(deserialize_with = "nullable")]
+    pub values: Map<String, Value>,
+    /// values.schema.json in base64.
+    pub schema: Value,
+    /// The other files, their contents in base64.
+    pub files: Value,
+}
+
+impl ChartRecord {
+    /// A chart as it is recorded when released with these values.
+    ///
+    /// # Errors
+    /// Fails if its dependencies cannot be processed.
+    pub fn new(chart: &Chart, values: &Values) -> Result<Self, ChartError> {
+        let (metadata, own) = chart.processed(values)?;
+        let object = |value| if let Value::Object(map) = value { map } else { Map::new() };
+        let lock = chart.lock().map_or(Value::Null, |lock| serde_json::to_value(lock).unwrap_or_default());
+        Ok(Self {
+            metadata: object(serde_json::to_value(metadata).unwrap_or_default()),
+            lock,
+            templates: files(chart.templates()),
+            values: object(own.to_json()),
+            schema: chart.schema().map_or(Value::Null, |schema| BASE64.encode(schema).into()),
+            files: files(chart.files()),
+        })
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.metadata.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The chart's name.
+    pub fn name(&self) -> &str {
+        self.text("name")
+    }
+
+    /// The chart's version.
+    pub fn version(&self) -> &str {
+        self.text("version")
+    }
+
+    /// The version of what the chart installs.
+    pub fn app_version(&self) -> &str {
+        self.text("appVersion")
+    }
+
+    /// The chart with its version, as Helm lists it.
+    pub fn title(&self) -> String {
+        if self.metadata.is_empty() {
+            "MISSING".into()
+        } else {
+            format!("{}-{}", self.name(), self.version())
+        }
+    }
+}
+
+fn files(files: &[File]) -> Value {
+    let file = |file: &File| serde_json::json!({ "name": file.name, "data": BASE64.encode(&*file.data) });
+    files.iter().map(file).collect()
+}
+
+impl Release {
+    /// The values that templates saw, as far as the record tells: those given, over those of the chart.
+    pub fn computed_values(&self) -> Map<String, Value> {
+        let mut values = self.config.clone();
+        coalesce(&mut values, &self.chart.values);
+        values
+    }
+
+    /// Whether the release came from a chart of that name.
+    pub fn is_of(&self, chart: &str) -> bool {
+        self.chart.name() == chart
+    }
+}
+
+/// Puts a chart's values under those given, as Helm does: tables merge, null deletes the key.
+pub(crate) fn coalesce(values: &mut Map<String, Value>, under: &Map<String, Value>) {
+    for (key, default) in under {
+        match (values.get_mut(key), default) {
+            (None, default) => {
+                if !default.is_null() {
+                    values.insert(key.clone(), default.clone());
+                }
+            }
+            (Some(Value::Null), _) => {
+                values.remove(key);
+            }
+            (Some(Value::Object(table)), Value::Object(default)) => coalesce(table, default),
+            (Some(_), _) => {}
+        }
+    }
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// Go writes nothing as null, and reads null as nothing.
+fn nullable<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Helm writes no time as an empty string.
+mod moment {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(
+        moment: &Option<Timestamp>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match moment {
+            Some(moment) => serializer.collect_str(moment),
+            None => serializer.serialize_str(""),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        match Option::<String>::deserialize(deserializer)?.as_deref() {
+            // Go's zero time, which some writers spell out.
+            None | Some("" | "0001-01-01T00:00:00Z") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(D::Error::custom),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Rendering a chart for a cluster: with its capabilities, and with what `lookup` finds there.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use kube::api::{Api, DynamicObject, ListParams};
+use serde_json::{Value, json};
+use steersman_chart::{
+    Capabilities, Chart, Environment, Error as ChartError, RenderOptions, Rendered, System, Values,
+};
+
+use crate::error::{Error, Result, code};
+use crate::kinds::Kinds;
+
+/// How often a render may ask for objects that it did not ask for before.
+const MAX_ROUNDS: usize = 16;
+
+/// What `lookup` asks for: version, kind, namespace and name.
+type Question = (String, String, String, String);
+type Answers = HashMap<Question, Result<Option<Value>, String>>;
+
+/// A chart to be rendered.
+pub(crate) struct Request<'a> {
+    pub(crate) chart: &'a Chart,
+    pub(crate) values: &'a Values,
+    pub(crate) options: RenderOptions,
+    /// Whether `lookup` asks the cluster.
+    pub(crate) lookup: bool,
+    /// Whether `getHostByName` asks the network.
+    pub(crate) enable_dns: bool,
+}
+
+/// A render, and whether anything in it was drawn at random or taken from the clock.
+pub(crate) struct Drawn {
+    pub(crate) rendered: Rendered,
+    pub(crate) random: bool,
+}
+
+/// Renders a chart. Templates cannot wait for a cluster: what a render asks for in vain is fetched, and it begins again.
+pub(crate) async fn render(request: &Request<'_>, client: &kube::Client, kinds: &Kinds) -> Result<Drawn> {
+    let mut answers = Answers::new();
+    for _ in 0..MAX_ROUNDS {
+        let Attempt { result, unknown, random, back } = attempt(request, answers);
+        answers = back;
+        if unknown.is_empty() {
+            return Ok(Drawn { rendered: result?, random });
+        }
+        for question in unknown {
+            let answer = fetch(&question, client, kinds).await?;
+            answers.insert(question, answer);
+        }
+    }
+    Err(Error::Manifest(format!("templates look up new objects after {MAX_ROUNDS} rounds")))
+}
+
+struct Attempt {
+    result: Result<Rendered, ChartError>,
+    unknown: Vec<Question>,
+    random: bool,
+    back: Answers,
+}
+
+fn attempt(request: &Request<'_>, answers: Answers) -> Attempt {
+    let shared = Rc::new(Shared { answers, unknown: RefCell::default(), random: Cell::new(false) });
+    let environment = Looking {
+        system: System { enable_dns: request.enable_dns },
+        lookup: request.lookup,
+        shared: Rc::clone(&shared),
+    };
+    let result = request.chart.render(request.values, &request.options, environment);
+    // The environment went with the render.
+    let shared = Rc::try_unwrap(shared).unwrap_or_else(|shared| Shared {
+        answers: shared.answers.clone(),
+        unknown: RefCell::new(shared.unknown.borrow().clone()),
+        random: Cell::new(shared.random.get()),
+    });
+    Attempt {
+        result,
+        unknown: shared.unknown.into_inner(),
+        random: shared.random.get(),
+        back: shared.answers,
+    }
+}
+
+struct Shared {
+    answers: Answers,
+    unknown: RefCell<Vec<Question>>,
+    random: Cell<bool>,
+}
+
+/// The machine's clock and random source, and objects that were fetched before.
+struct Looking {
+    system: System,
+    lookup: bool,
+    shared: Rc<Shared>,
+}
+
+impl Environment for Looking {
+    fn now(&mut self) -> SystemTime {
+        self.shared.random.set(true);
+        self.system.now()
+    }
+
+    fn fill_random(&mut self, bytes: &mut [u8]) {
+        self.shared.random.set(true);
+        self.system.fill_random(bytes);
+    }
+
+    fn resolve_host(&mut self, name: &str) -> Vec<String> {
+        self.system.resolve_host(name)
+    }
+
+    fn lookup(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        if !self.lookup {
+            return Ok(None);
+        }
+        let question = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
+        match self.shared.answers.get(&question) {
+            Some(answer) => answer.clone(),
+            None => {
+                self.shared.unknown.borrow_mut().push(question);
+                Ok(None)
+            }
+        }
+    }
+}
+
+async fn fetch(
+    question: &Question,
+    client: &kube::Client,
+    kinds: &Kinds,
+) -> Result<Result<Option<Value>, String>> {
+    let (api_version, kind, namespace, name) = question;
+    let Some(found) = kinds.find_opt(api_version, kind).await? else {
+        return Ok(Err(format!("no matches for kind {kind:?} in version {api_version:?}")));
+    };
+    let api: Api<DynamicObject> = if found.namespaced && !namespace.is_empty() {
+        Api::namespaced_with(client.clone(), namespace, &found.resource)
+    } else {
+        Api::all_with(client.clone(), &found.resource)
+    };
+    let answer = if name.is_empty() {
+        api.list(&ListParams::default()).await.map(|list| Some(listed(list.items, api_version, kind)))
+    } else {
+        api.get_opt(name).await.map(|object| object.map(|object| json!(object)))
+    };
+    Ok(match answer {
+        Ok(answer) => Ok(answer),
+        Err(error) if code(&error) == Some(404) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    })
+}
+
+/// The items of a list say their kind, which they leave out on the wire.
+fn listed(items: Vec<DynamicObject>, api_version: &str, kind: &str) -> Value {
+    let items: Vec<Value> = items
+        .into_iter()
+        .map(|item| {
+            let mut item = json!(item);
+            item["apiVersion"] = json!(api_version);
+            item["kind"] = json!(kind);
+            item
+        })
+        .collect();
+    json!({ "apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items })
+}
+
+/// How to render for a release.
+pub(crate) fn options(
+    release: steersman_chart::Release,
+    capabilities: Capabilities,
+    settings: &crate::Options,
+) -> RenderOptions {
+    RenderOptions {
+        release,
+        capabilities,
+        skip_schema_validation: settings.skip_schema_validation,
+        fetch_schema: settings.fetch_schema.clone(),
+        sub_notes: settings.sub_notes,
+        ..RenderOptions::default()
+    }
+}

@@ -1,0 +1,261 @@
+//! Upgrading a release.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use steersman_chart::{Chart, HookEvent, Values};
+
+use crate::deploy::{Moments, Plan};
+use crate::error::{Error, Result};
+use crate::hooks;
+use crate::install::table;
+use crate::object::Object;
+use crate::random;
+use crate::record::{ChartRecord, Info, Release, Status, coalesce};
+use crate::releases::{CrdPolicy, Options, Releases, ValuesPolicy, check_name};
+use crate::rollback::RollbackOptions;
+use crate::storage::{self, Revision};
+
+const MOMENTS: Moments = Moments {
+    before: HookEvent::PreUpgrade,
+    after: HookEvent::PostUpgrade,
+    hook_failed: |event, error| format!("{} hooks failed: {error}", event.as_str()),
+};
+
+/// An upgrade that is ready to be made.
+pub(crate) struct Prepared {
+    pub(crate) release: Release,
+    pub(crate) plan: Plan,
+    pub(crate) revisions: Vec<Revision>,
+}
+
+impl Releases {
+    /// Upgrades a release to a chart and values. An operation on it that broke off is taken up.
+    ///
+    /// # Errors
+    /// Fails if there is no such release, the chart does not render, or the cluster refuses an object. Once a revision is
+    /// recorded, a failure is [`Error::Failed`] and the record says so.
+    pub async fn upgrade(
+        &self,
+        name: &str,
+        chart: &Chart,
+        values: &Values,
+        options: &Options,
+    ) -> Result<Release> {
+        let mut revisions = self.upgradable(name).await?;
+        let this =
+            if options.dry_run.is_none() { self.recovered(&mut revisions).await? } else { self.clone() };
+        if options.dry_run.is_none() {
+            let crds = options.crds.unwrap_or(CrdPolicy::Skip);
+            if crds != CrdPolicy::Skip {
+                this.definitions(&chart.crds(values)?, crds).await?;
+            }
+        }
+        let prepared = this.prepare_upgrade(name, chart, values, options, revisions).await?;
+        this.make_upgrade(prepared, options).await
+    }
+
+    pub(crate) async fn upgradable(&self, name: &str) -> Result<Vec<Revision>> {
+        check_name(name)?;
+        let revisions = self.storage.revisions(name).await?;
+        if revisions.is_empty() {
+            return Err(Error::NotDeployed { name: name.to_owned() });
+        }
+        Ok(revisions)
+    }
+
+    /// Renders the new revision and looks at what is there.
+    pub(crate) async fn prepare_upgrade(
+        &self,
+        name: &str,
+        chart: &Chart,
+        values: &Values,
+        options: &Options,
+        revisions: Vec<Revision>,
+    ) -> Result<Prepared> {
+        if storage::has_system_labels(&options.labels) {
+            return Err(Error::SystemLabels);
+        }
+        let missing = || Error::NotDeployed { name: name.to_owned() };
+        let last = revisions.last().ok_or_else(missing)?;
+        let deployed = revisions.iter().rfind(|revision| revision.status == Status::Deployed);
+        let current = match (deployed, last.status) {
+            (Some(deployed), _) => deployed,
+            (None, Status::Failed | Status::Superseded) => last,
+            // Only a dry run comes here with one.
+            (None, status) if status.is_pending() => last,
+            (None, _) => return Err(missing()),
+        };
+        let current = self.storage.get(name, current.version).await?;
+        let (chart, values) = self.chosen_values(chart, values, &current, options.values)?;
+        let capabilities = self.kinds.capabilities().await?;
+        let described = steersman_chart::Release {
+            name: name.to_owned(),
+            namespace: current.namespace.clone(),
+            revision: last.version + 1,
+            is_upgrade: true,
+        };
+        let drawn = self.render(&chart, &values, described.clone(), capabilities.clone(), options).await?;
+        let mut rendered = drawn.rendered;
+        if options.keep_random && drawn.random {
+            let again = self.render(&chart, &values, described, capabilities, options).await?;
+            random::keep(&mut rendered, &again.rendered, &current)?;
+        }
+        rendered.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let mut manifest = rendered.manifest(false);
+        if let Some(post_render) = &options.post_render {
+            manifest = post_render(&manifest).map_err(Error::PostRender)?;
+        }
+        let release = Release {
+            name: name.to_owned(),
+            namespace: current.namespace.clone(),
+            info: Info {
+                first_deployed: current.info.first_deployed,
+                last_deployed: Some(Timestamp::now()),
+                status: Status::PendingUpgrade,
+                description: "Preparing upgrade".into(),
+                notes: rendered.notes.clone(),
+                ..Info::default()
+            },
+            chart: ChartRecord::new(&chart, &values)?,
+            config: table(&values),
+            manifest,
+            hooks: rendered.hooks.iter().map(hooks::record).collect(),
+            version: last.version + 1,
+            labels: merged_labels(&self.storage.get(name, last.version).await?, options),
+        };
+        let targets = self.targets(&release).await?;
+        let live = self.live(&targets).await?;
+        let originals = self.originals(&self.leavings(&revisions).await?).await?;
+        Ok(Prepared { release, plan: Plan { targets, live, originals }, revisions })
+    }
+
+    async fn make_upgrade(&self, prepared: Prepared, options: &Options) -> Result<Release> {
+        let Prepared { mut release, plan, revisions } = prepared;
+        if !options.take_ownership {
+            self.check_ownership("update", &release, &plan)?;
+        }
+        if options.dry_run.is_some() {
+            release.info.description =
+                options.description.clone().unwrap_or_else(|| "Dry run complete".into());
+            return Ok(release);
+        }
+        self.forget_oldest(&revisions, options.history_max.0).await?;
+        self.storage.create(&release).await?;
+
+        let vouched = release.clone();
+        let mut created = Vec::new();
+        let work = self.carry_out(&mut release, plan, &MOMENTS, options, &mut created);
+        let done = self.storage.while_alive(&vouched, Box::pin(work)).await;
+        match done {
+            Ok(()) => {
+                release.info.status = Status::Deployed;
+                release.info.description =
+                    options.description.clone().unwrap_or_else(|| "Upgrade complete".into());
+                self.storage.update(&release).await?;
+                self.supersede(&revisions, release.version).await?;
+                Ok(release)
+            }
+            Err(error) => Err(self.upgrade_failed(release, error, &created, &revisions, options).await),
+        }
+    }
+
+    async fn upgrade_failed(
+        &self,
+        mut release: Release,
+        error: Error,
+        created: &[Object],
+        revisions: &[Revision],
+        options: &Options,
+    ) -> Error {
+        release.info.status = Status::Failed;
+        release.info.description = format!("Upgrade {:?} failed: {error}", release.name);
+        // What went wrong first is what counts; a record that stays pending is taken up by the next run.
+        if let Err(error) = self.storage.update(&release).await {
+            tracing::warn!(%error, "cannot record that the release failed");
+        }
+        let mut message = error.to_string();
+        if options.cleanup_on_fail
+            && let Err(second) = self.remove(created).await
+        {
+            message = format!(
+                "an error occurred while cleaning up resources. original upgrade error: {error}: unable to cleanup \
+                 resources: {second}"
+            );
+        }
+        if options.atomic {
+            message = self.undo(&release, &error, revisions, options).await;
+        }
+        Error::Failed { message, release: Box::new(release), source: Box::new(error) }
+    }
+
+    /// Rolls back to the last revision that was good, and says what came of it.
+    async fn undo(
+        &self,
+        release: &Release,
+        error: &Error,
+        revisions: &[Revision],
+        options: &Options,
+    ) -> String {
+        let good = |revision: &&Revision| matches!(revision.status, Status::Deployed | Status::Superseded);
+        let Some(good) = revisions.iter().rfind(good) else {
+            return format!(
+                "unable to find a previously successful release when attempting to rollback. original upgrade error: \
+                 {error}"
+            );
+        };
+        let rollback = RollbackOptions {
+            revision: Some(good.version),
+            wait: true,
+            wait_for_jobs: options.wait_for_jobs,
+            disable_hooks: options.disable_hooks,
+            timeout: options.timeout,
+            history_max: options.history_max,
+            ..RollbackOptions::default()
+        };
+        match Box::pin(self.rollback(&release.name, &rollback)).await {
+            Ok(_) => {
+                format!(
+                    "release {} failed, and has been rolled back due to atomic being set: {error}",
+                    release.name
+                )
+            }
+            Err(second) => format!(
+                "an error occurred while rolling back the release. original upgrade error: {error}: {second}"
+            ),
+        }
+    }
+
+    /// The chart and values to render with, as the policy wants them.
+    fn chosen_values(
+        &self,
+        chart: &Chart,
+        values: &Values,
+        current: &Release,
+        policy: ValuesPolicy,
+    ) -> Result<(Chart, Values)> {
+        let over_last = || {
+            let mut merged = table(values);
+            coalesce(&mut merged, &current.config);
+            Values::from_json(Value::Object(merged))
+        };
+        Ok(match policy {
+            ValuesPolicy::Reset => (chart.clone(), values.clone()),
+            ValuesPolicy::Reuse => {
+                let defaults = Values::from_json(Value::Object(current.computed_values()));
+                (chart.with_values(defaults), over_last())
+            }
+            ValuesPolicy::ResetThenReuse => (chart.clone(), over_last()),
+            ValuesPolicy::Given if values.0.is_empty() && !current.config.is_empty() => {
+                (chart.clone(), Values::from_json(Value::Object(current.config.clone())))
+            }
+            ValuesPolicy::Given => (chart.clone(), values.clone()),
+        })
+    }
+}
+
+fn merged_labels(last: &Release, options: &Options) -> std::collections::BTreeMap<String, String> {
+    let mut labels = last.labels.clone();
+    labels.extend(options.labels.clone());
+    labels.retain(|_, value| value != "null");
+    labels
+}

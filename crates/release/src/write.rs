@@ -1,0 +1,274 @@
+//! Writing one object: server-side apply as Helm 4 does, or a three-way merge as Helm 3 does.
+
+use kube::Client;
+use kube::api::{
+    DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+};
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result, code};
+use crate::merge;
+use crate::object::Object;
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Server-side apply, as Helm 4 does: what the chart sets is the release's, all else is left alone. The default.
+    #[default]
+    ServerSide,
+    /// A three-way merge of the last manifest, the new one and what is there, as Helm 3 does.
+    ThreeWay,
+    /// The object is replaced as a whole, as with `--force`.
+    Replace,
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was not there before.
+    Created,
+    /// It is another than before.
+    Changed,
+    /// It was as it should be.
+    Unchanged,
+}
+
+/// Managers that wrote the objects of releases by plain updates. What they own is the release's.
+const FORERUNNERS: [&str; 3] = ["helm", "helm-operator", "steer"];
+
+/// How often a write is tried again when somebody else was faster.
+const ATTEMPTS: usize = 5;
+
+/// Writes objects in the name of one field manager.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    pub(crate) client: Client,
+    pub(crate) manager: String,
+    pub(crate) mode: WriteMode,
+}
+
+impl Writer {
+    /// The object as it is, if it is there.
+    pub(crate) async fn live(&self, object: &Object) -> Result<Option<DynamicObject>> {
+        object.api(&self.client).get_opt(&object.id.name).await.map_err(Error::object(&object.id))
+    }
+
+    /// Creates an object; fails if it is there.
+    pub(crate) async fn create(&self, object: &Object) -> Result<DynamicObject> {
+        let params = PostParams { field_manager: Some(self.manager.clone()), ..PostParams::default() };
+        let content = dynamic(&object.content, object)?;
+        object.api(&self.client).create(&params, &content).await.map_err(Error::object(&object.id))
+    }
+
+    /// Makes an object what it should be. `live` is how it is, if it is there; `original` is what the last manifest said
+    /// of it.
+    pub(crate) async fn write(
+        &self,
+        object: &Object,
+        original: Option<&Value>,
+        live: Option<DynamicObject>,
+    ) -> Result<(Outcome, DynamicObject)> {
+        let mut live = live;
+        for _ in 0..ATTEMPTS {
+            let before = live.as_ref().and_then(|live| live.metadata.resource_version.clone());
+            match self.attempt(object, original, live.as_ref()).await {
+                Ok(now) => {
+                    let outcome = match before {
+                        None => Outcome::Created,
+                        Some(before) if Some(&before) == now.metadata.resource_version.as_ref() => {
+                            Outcome::Unchanged
+                        }
+                        Some(_) => Outcome::Changed,
+                    };
+                    return Ok((outcome, now));
+                }
+                Err(Error::Object { source, .. }) if code(&source) == Some(409) => {
+                    live = self.live(object).await?
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // The last attempt says why.
+        let now = self.attempt(object, original, live.as_ref()).await?;
+        Ok((Outcome::Changed, now))
+    }
+
+    async fn attempt(
+        &self,
+        object: &Object,
+        original: Option<&Value>,
+        live: Option<&DynamicObject>,
+    ) -> Result<DynamicObject> {
+        match (self.mode, live) {
+            (WriteMode::ServerSide, live) => match self.apply(object, live).await {
+                // Lists with repeated keys (the same variable twice) cannot be applied, though they can be created.
+                Err(error) if error.to_string().contains("duplicate entries for key") => {
+                    self.three_way(object, original, live).await
+                }
+                other => other,
+            },
+            (WriteMode::ThreeWay, live) => self.three_way(object, original, live).await,
+            (WriteMode::Replace, None) => self.create(object).await,
+            (WriteMode::Replace, Some(live)) => {
+                let mut content = object.content.clone();
+                merge::strip_nulls(&mut content);
+                content["metadata"]["resourceVersion"] = json!(live.metadata.resource_version);
+                self.replace(object, &content).await
+            }
+        }
+    }
+
+    async fn replace(&self, object: &Object, content: &Value) -> Result<DynamicObject> {
+        let params = PostParams { field_manager: Some(self.manager.clone()), ..PostParams::default() };
+        let content = dynamic(content, object)?;
+        let replaced = object.api(&self.client).replace(&object.id.name, &params, &content).await;
+        replaced.map_err(Error::object(&object.id))
+    }
+
+    async fn apply(&self, object: &Object, live: Option<&DynamicObject>) -> Result<DynamicObject> {
+        if let Some(live) = live {
+            self.take_over(object, live).await?;
+        }
+        let mut content = object.content.clone();
+        if merge::is_built_in(&object.id.group) {
+            merge::strip_nulls(&mut content);
+        }
+        let params = PatchParams::apply(&self.manager).force();
+        let applied = object.api(&self.client).patch(&object.id.name, &params, &Patch::Apply(&content)).await;
+        applied.map_err(Error::object(&object.id))
+    }
+
+    /// Makes what a forerunner set by updates ours, so that what the chart no longer sets goes away.
+    async fn take_over(&self, object: &Object, live: &DynamicObject) -> Result<()> {
+        let Some(fields) = live.metadata.managed_fields.as_ref() else { return Ok(()) };
+        let Some(fields) = merged_managers(&json!(fields), &self.manager) else { return Ok(()) };
+        let patch = json!({
+            "metadata": { "managedFields": fields, "resourceVersion": live.metadata.resource_version },
+        });
+        let api = object.api(&self.client);
+        let taken = api.patch_metadata(&object.id.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        taken.map(|_| ()).map_err(Error::object(&object.id))
+    }
+
+    async fn three_way(
+        &self,
+        object: &Object,
+        original: Option<&Value>,
+        live: Option<&DynamicObject>,
+    ) -> Result<DynamicObject> {
+        let Some(live) = live else { return self.create(object).await };
+        let current = serde_json::to_value(live).unwrap_or_default();
+        let original = original.unwrap_or(&current);
+        if !merge::is_built_in(&object.id.group) {
+            let patch = merge::two_way(original, &object.content);
+            if patch.as_object().is_none_or(Map::is_empty) {
+                return Ok(live.clone());
+            }
+            let params = PatchParams { field_manager: Some(self.manager.clone()), ..PatchParams::default() };
+            let patched =
+                object.api(&self.client).patch(&object.id.name, &params, &Patch::Merge(patch)).await;
+            return patched.map_err(Error::object(&object.id));
+        }
+        let mut wanted = object.content.clone();
+        merge::strip_nulls(&mut wanted);
+        let merged = merge::three_way(original, &wanted, &current);
+        if merged == current { Ok(live.clone()) } else { self.replace(object, &merged).await }
+    }
+
+    /// Deletes an object; `Ok(false)` if it was not there.
+    pub(crate) async fn delete(&self, object: &Object, policy: PropagationPolicy) -> Result<bool> {
+        let params = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+        self.delete_with(object, &params).await
+    }
+
+    /// Deletes an object if it still is the one that was seen.
+    pub(crate) async fn delete_seen(&self, object: &Object, live: &DynamicObject) -> Result<bool> {
+        let seen = Preconditions { uid: live.metadata.uid.clone(), resource_version: None };
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(seen),
+            ..DeleteParams::default()
+        };
+        self.delete_with(object, &params).await
+    }
+
+    async fn delete_with(&self, object: &Object, params: &DeleteParams) -> Result<bool> {
+        match object.api(&self.client).delete(&object.id.name, params).await {
+            Ok(_) => Ok(true),
+            Err(error) if code(&error) == Some(404) => Ok(false),
+            Err(error) => Err(Error::object(&object.id)(error)),
+        }
+    }
+}
+
+fn dynamic(content: &Value, object: &Object) -> Result<DynamicObject> {
+    serde_json::from_value(content.clone())
+        .map_err(|error| Error::Manifest(format!("{}: {error}", object.id)))
+}
+
+/// The managed fields with what forerunners own given to `manager`; nothing if they own nothing.
+fn merged_managers(fields: &Value, manager: &str) -> Option<Value> {
+    let text =
+        |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_forerunner = |entry: &Value| {
+        let name = text(entry, "manager");
+        text(entry, "operation") == "Update"
+            && text(entry, "subresource").is_empty()
+            && (name == manager || FORERUNNERS.contains(&name.as_str()))
+    };
+    let entries = fields.as_array()?;
+    if !entries.iter().any(is_forerunner) {
+        return None;
+    }
+    let is_ours = |entry: &Value| {
+        text(entry, "operation") == "Apply"
+            && text(entry, "manager") == manager
+            && text(entry, "subresource").is_empty()
+    };
+    let (taken, mut kept): (Vec<Value>, Vec<Value>) =
+        entries.iter().cloned().partition(|entry| is_forerunner(entry) || is_ours(entry));
+    let mut owned = json!({});
+    let mut entry = taken.last()?.clone();
+    for one in &taken {
+        union(&mut owned, one.get("fieldsV1").unwrap_or(&Value::Null));
+    }
+    entry["manager"] = json!(manager);
+    entry["operation"] = json!("Apply");
+    entry["fieldsV1"] = owned;
+    kept.push(entry);
+    Some(Value::Array(kept))
+}
+
+/// Sets of fields are trees; their union is the tree of both.
+fn union(into: &mut Value, other: &Value) {
+    let (Value::Object(into), Value::Object(other)) = (into, other) else { return };
+    for (key, value) in other {
+        match into.get_mut(key) {
+            Some(there) => union(there, value),
+            None => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_forerunner_set_becomes_ours() {
+        let fields = json!([
+            { "manager": "helm", "operation": "Update", "apiVersion": "v1", "fieldsV1": { "f:data": { "f:a": {} } } },
+            { "manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsV1": { "f:data": { "f:b": {} } } },
+            { "manager": "helm", "operation": "Apply", "apiVersion": "v1", "fieldsV1": { "f:data": { "f:c": {} } } },
+            { "manager": "helm", "operation": "Update", "apiVersion": "v1", "subresource": "status", "fieldsV1": {} },
+        ]);
+        let merged = merged_managers(&fields, "helm").unwrap();
+        let entries = merged.as_array().unwrap();
+        assert_eq!(entries.len(), 3);
+        assert_eq!(entries[2]["operation"], "Apply");
+        assert_eq!(entries[2]["fieldsV1"], json!({ "f:data": { "f:a": {}, "f:c": {} } }));
+        assert_eq!(merged_managers(&merged, "helm"), None);
+    }
+}
