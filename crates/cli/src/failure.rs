@@ -97,6 +97,29 @@ impl From<steersman_chart::Error> for Failure {
     }
 }
 
+impl From<steersman_release::Error> for Failure {
+    fn from(error: steersman_release::Error) -> Self {
+        let help = match &error {
+            steersman_release::Error::Chart(_) => None,
+            steersman_release::Error::InProgress { remaining } => Some(format!(
+                "if nobody works on it any more, run this again in {} seconds and it is taken up",
+                remaining.as_secs() + 1
+            )),
+            steersman_release::Error::Foreign { .. } => {
+                Some("--take-ownership takes objects that belong to nobody or to another release".to_owned())
+            }
+            steersman_release::Error::UnknownKind { .. } => {
+                Some("install the custom resource definitions first".to_owned())
+            }
+            _ => None,
+        };
+        match error {
+            steersman_release::Error::Chart(error) => error.into(),
+            error => Self(Box::new(Report { message: error.to_string(), help, ..Report::default() })),
+        }
+    }
+}
+
 impl From<steersman_registry::Error> for Failure {
     fn from(error: steersman_registry::Error) -> Self {
         let report = Report { message: error.to_string(), help: error.help(), ..Report::default() };

@@ -4,6 +4,7 @@
 
 mod args;
 mod charts;
+mod cluster;
 mod commands;
 mod failure;
 mod flags;

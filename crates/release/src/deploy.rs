@@ -193,7 +193,7 @@ impl Releases {
                 Ok(true) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot delete an object that is no longer part of the release")
+                    tracing::warn!(%error, "cannot delete an object that is no longer part of the release");
                 }
             }
         }

@@ -28,6 +28,7 @@
 //! up by the next one: no release stays pending.
 
 mod deploy;
+mod diff;
 mod error;
 mod hooks;
 mod install;
@@ -48,6 +49,7 @@ mod upgrade;
 mod wait;
 mod write;
 
+pub use diff::{Change, Diff, FieldChange, ObjectChange, changes};
 pub use error::{Error, Result};
 pub use kinds::{Kind, Kinds};
 pub use object::{Object, ObjectId, documents, parse, parse_known, resolve, set_metadata};

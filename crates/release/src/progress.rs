@@ -59,9 +59,11 @@ pub enum Progress {
     },
 }
 
+type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
+
 /// Who is told.
 #[derive(Clone, Default)]
-pub(crate) struct Reporter(Option<Arc<dyn Fn(&Progress) + Send + Sync>>);
+pub(crate) struct Reporter(Option<Listener>);
 
 impl Reporter {
     pub(crate) fn new(listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {

@@ -330,7 +330,7 @@ impl Releases {
     }
 
     pub(crate) fn writer(&self) -> Writer {
-        Writer { client: self.client.clone(), manager: self.manager.clone(), mode: self.mode }
+        Writer { client: self.client.clone(), manager: self.manager.clone(), mode: self.mode, dry_run: false }
     }
 
     pub(crate) fn decorate(&self, object: &mut Object) {

@@ -45,9 +45,15 @@ pub(crate) struct Writer {
     pub(crate) client: Client,
     pub(crate) manager: String,
     pub(crate) mode: WriteMode,
+    /// Whether the cluster only says what would become of objects.
+    pub(crate) dry_run: bool,
 }
 
 impl Writer {
+    fn post(&self) -> PostParams {
+        PostParams { field_manager: Some(self.manager.clone()), dry_run: self.dry_run }
+    }
+
     /// The object as it is, if it is there.
     pub(crate) async fn live(&self, object: &Object) -> Result<Option<DynamicObject>> {
         object.api(&self.client).get_opt(&object.id.name).await.map_err(Error::object(&object.id))
@@ -55,9 +61,8 @@ impl Writer {
 
     /// Creates an object; fails if it is there.
     pub(crate) async fn create(&self, object: &Object) -> Result<DynamicObject> {
-        let params = PostParams { field_manager: Some(self.manager.clone()), ..PostParams::default() };
         let content = dynamic(&object.content, object)?;
-        object.api(&self.client).create(&params, &content).await.map_err(Error::object(&object.id))
+        object.api(&self.client).create(&self.post(), &content).await.map_err(Error::object(&object.id))
     }
 
     /// Makes an object what it should be. `live` is how it is, if it is there; `original` is what the last manifest said
@@ -83,7 +88,7 @@ impl Writer {
                     return Ok((outcome, now));
                 }
                 Err(Error::Object { source, .. }) if code(&source) == Some(409) => {
-                    live = self.live(object).await?
+                    live = self.live(object).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -119,21 +124,20 @@ impl Writer {
     }
 
     async fn replace(&self, object: &Object, content: &Value) -> Result<DynamicObject> {
-        let params = PostParams { field_manager: Some(self.manager.clone()), ..PostParams::default() };
         let content = dynamic(content, object)?;
-        let replaced = object.api(&self.client).replace(&object.id.name, &params, &content).await;
+        let replaced = object.api(&self.client).replace(&object.id.name, &self.post(), &content).await;
         replaced.map_err(Error::object(&object.id))
     }
 
     async fn apply(&self, object: &Object, live: Option<&DynamicObject>) -> Result<DynamicObject> {
-        if let Some(live) = live {
+        if let Some(live) = live.filter(|_| !self.dry_run) {
             self.take_over(object, live).await?;
         }
         let mut content = object.content.clone();
         if merge::is_built_in(&object.id.group) {
             merge::strip_nulls(&mut content);
         }
-        let params = PatchParams::apply(&self.manager).force();
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(&self.manager).force() };
         let applied = object.api(&self.client).patch(&object.id.name, &params, &Patch::Apply(&content)).await;
         applied.map_err(Error::object(&object.id))
     }
@@ -164,7 +168,11 @@ impl Writer {
             if patch.as_object().is_none_or(Map::is_empty) {
                 return Ok(live.clone());
             }
-            let params = PatchParams { field_manager: Some(self.manager.clone()), ..PatchParams::default() };
+            let params = PatchParams {
+                field_manager: Some(self.manager.clone()),
+                dry_run: self.dry_run,
+                ..PatchParams::default()
+            };
             let patched =
                 object.api(&self.client).patch(&object.id.name, &params, &Patch::Merge(patch)).await;
             return patched.map_err(Error::object(&object.id));

@@ -5,6 +5,7 @@ mod cluster;
 mod completion;
 mod lint;
 mod man;
+mod release;
 mod template;
 mod version;
 
@@ -26,7 +27,23 @@ const STYLES: Styles = Styles::styled()
 /// What people do with the program, and the commands for it in the order of the help. A command that does not exist
 /// yet is not listed.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Charts", &["template", "lint", "chart"]),
+    (
+        "Charts",
+        &[
+            "template",
+            "lint",
+            "diff",
+            "install",
+            "upgrade",
+            "rollback",
+            "uninstall",
+            "list",
+            "history",
+            "status",
+            "get",
+            "chart",
+        ],
+    ),
     ("Clusters", &["cluster"]),
     ("Help", &["completion", "man", "version"]),
 ];
@@ -45,10 +62,18 @@ pub(crate) struct Steer {
 
 /// One module per command.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 enum Command {
     Template(template::Template),
     Lint(lint::Lint),
+    Diff(release::diff::Diff),
+    Install(release::install::Install),
+    Upgrade(release::upgrade::Upgrade),
+    Rollback(release::rollback::Rollback),
+    Uninstall(release::uninstall::Uninstall),
+    List(release::list::List),
+    History(release::history::History),
+    Status(release::status::Status),
+    Get(release::get::Get),
     Chart(chart::Chart),
     Cluster(cluster::Cluster),
     Completion(completion::Completion),
@@ -62,6 +87,15 @@ impl Steer {
         match self.command {
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
+            Command::Diff(diff) => diff.run(globals, output),
+            Command::Install(install) => install.run(globals, output),
+            Command::Upgrade(upgrade) => upgrade.run(globals, output),
+            Command::Rollback(rollback) => rollback.run(globals, output),
+            Command::Uninstall(uninstall) => uninstall.run(globals, output),
+            Command::List(list) => list.run(globals, output),
+            Command::History(history) => history.run(globals, output),
+            Command::Status(status) => status.run(globals, output),
+            Command::Get(get) => get.run(globals, output),
             Command::Chart(chart) => chart.run(globals, output),
             Command::Cluster(cluster) => cluster.run(globals),
             Command::Completion(completion) => completion.run(output),

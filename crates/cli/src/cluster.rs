@@ -1,0 +1,55 @@
+//! Getting at a cluster, as kubectl and Helm do.
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use steersman_release::{Releases, StorageKind};
+
+use crate::args::GlobalArgs;
+use crate::failure::{Failure, Result};
+use crate::namespace;
+
+/// Runs something that speaks to a cluster.
+pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot use the network: {error}")))?;
+    runtime.block_on(work)
+}
+
+/// A client for the cluster that flags and environment choose.
+pub(crate) async fn client(globals: &GlobalArgs) -> Result<Client> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(format!("Kubernetes cluster unreachable: {error}"))
+            .help("--kubeconfig names the file, `steer cluster` can start a cluster on this machine")
+    };
+    let given = globals.kubeconfig.clone().filter(|path| !path.as_os_str().is_empty());
+    let context = globals.kube_context.clone().or_else(|| std::env::var("HELM_KUBECONTEXT").ok());
+    let context = context.filter(|name| !name.is_empty());
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let config = match given {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(|error| failed(&error))?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| failed(&error))?
+        }
+        None => match Config::from_kubeconfig(&options).await {
+            Ok(config) => config,
+            Err(error) => Config::incluster().map_err(|_| failed(&error))?,
+        },
+    };
+    Client::try_from(config).map_err(|error| failed(&error))
+}
+
+/// The releases of the namespace that flags and environment choose.
+pub(crate) async fn releases(globals: &GlobalArgs) -> Result<Releases> {
+    let storage = match std::env::var("HELM_DRIVER").unwrap_or_default().as_str() {
+        "" | "secret" | "secrets" => StorageKind::Secrets,
+        "configmap" | "configmaps" => StorageKind::ConfigMaps,
+        other => {
+            return Err(Failure::new(format!("HELM_DRIVER={other} is not supported"))
+                .help("steer keeps releases in secrets or configmaps"));
+        }
+    };
+    let client = client(globals).await?;
+    Ok(Releases::new(client, namespace::resolve(globals)).storage(storage))
+}

@@ -1,0 +1,112 @@
+//! `steer diff`.
+
+use clap::Args;
+use steersman_release::{Change, Diff as Differences, FieldChange};
+
+use super::upgrade::ValuesFrom;
+use super::{DeployArgs, SourceArgs};
+use crate::args::GlobalArgs;
+use crate::charts::{self, Located};
+use crate::cluster;
+use crate::failure::Result;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Objects are compared with those in the cluster, as the cluster would make them. Nothing is written.
+
+Examples:
+  steer diff shop ./chart -f prod.yaml
+  steer diff shop ./chart --reuse-values --set image.tag=1.6";
+
+/// Show what an upgrade, or an install, would change
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Diff {
+    /// Name of the release
+    name: String,
+
+    /// A directory, an archive, a URL, oci://…, or repository/chart
+    chart: String,
+
+    /// Show what is in secrets
+    #[arg(long)]
+    show_secrets: bool,
+
+    #[command(flatten)]
+    values_from: ValuesFrom,
+
+    #[command(flatten)]
+    deploy: DeployArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+impl Diff {
+    pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        let options = self.values_from.apply(self.deploy.options(globals)?);
+        let located = Located::find(&self.chart, &self.source.chart, globals)?;
+        let values = charts::values(&self.source.values, globals)?;
+        let chart = located.load_installable(self.deploy.dependency_update, &self.source.chart, globals)?;
+        let found = cluster::run(async {
+            let releases = self.deploy.releases(cluster::releases(globals).await?)?;
+            Ok(releases.diff(&self.name, &chart, &values, &options).await?)
+        })?;
+        self.show(&found, output);
+        Ok(())
+    }
+
+    fn show(&self, found: &Differences, output: &mut Output) {
+        let (mut added, mut changed, mut deleted, mut same) = (0, 0, 0, 0);
+        for object in &found.objects {
+            let title = format!("{}/{}", object.id.kind, object.id.name);
+            match &object.change {
+                Change::Added => {
+                    added += 1;
+                    output.line(format_args!("+ {title}  created"));
+                }
+                Change::Deleted => {
+                    deleted += 1;
+                    output.line(format_args!("- {title}  deleted"));
+                }
+                Change::Kept => {
+                    same += 1;
+                    output.line(format_args!("  {title}  no longer part of the release, and kept"));
+                }
+                Change::Same => same += 1,
+                Change::Changed(fields) => {
+                    changed += 1;
+                    let width =
+                        fields.iter().map(|field| field.path.chars().count()).max().unwrap_or(0).min(50);
+                    for (index, field) in fields.iter().enumerate() {
+                        let title =
+                            if index == 0 { title.clone() } else { " ".repeat(title.chars().count()) };
+                        let text = if object.id.kind == "Secret" && !self.show_secrets {
+                            hidden(field).to_owned()
+                        } else {
+                            field.to_string()
+                        };
+                        output.line(format_args!("{title}  {:<width$}  {text}", field.path));
+                    }
+                }
+            }
+        }
+        let counts = [(added, "created"), (changed, "changed"), (deleted, "deleted"), (same, "the same")];
+        let counts: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        output.line(format_args!("{}. Nothing was written.", counts.join(", ")));
+    }
+}
+
+/// A change in a secret, without the secret.
+fn hidden(field: &FieldChange) -> &'static str {
+    let inside = field.path.starts_with("data") || field.path.starts_with("stringData");
+    match (inside, &field.before, &field.after) {
+        (_, None, _) => "(added)",
+        (_, _, None) => "(removed)",
+        _ => "(changed)",
+    }
+}

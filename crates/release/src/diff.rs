@@ -1,0 +1,256 @@
+//! What an install or upgrade would change, without changing it.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::api::DynamicObject;
+use serde_json::{Map, Value, json};
+use steersman_chart::{Chart, Values};
+
+use crate::deploy::Plan;
+use crate::error::{Error, Result};
+use crate::object::{Object, ObjectId};
+use crate::record::Release;
+use crate::releases::{DryRun, Options, Releases};
+use crate::write::Writer;
+
+/// How many objects are compared at once.
+const READS: usize = 8;
+/// The deepest nesting that is told apart; what is deeper is one value.
+const MAX_DEPTH: usize = 64;
+
+/// What would change.
+#[derive(Clone, Debug)]
+pub struct Diff {
+    /// The revision that would be made.
+    pub release: Release,
+    /// Each object that is or would be there, in the order of installation; those that would go come last.
+    pub objects: Vec<ObjectChange>,
+}
+
+/// What would become of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectChange {
+    /// Which one.
+    pub id: ObjectId,
+    /// What would become of it.
+    pub change: Change,
+}
+
+/// What would become of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// It would be created.
+    Added,
+    /// It would be deleted.
+    Deleted,
+    /// It is no longer part of the release, and would stay because it says so.
+    Kept,
+    /// These fields would change.
+    Changed(Vec<FieldChange>),
+    /// Nothing.
+    Same,
+}
+
+/// A field that would change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldChange {
+    /// Where it is, with items of lists by their names where they have one.
+    pub path: String,
+    /// What it is; nothing if it is not there.
+    pub before: Option<Value>,
+    /// What it would be; nothing if it would go.
+    pub after: Option<Value>,
+}
+
+impl fmt::Display for FieldChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value: &Option<Value>| match value {
+            None => "(none)".to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        write!(f, "{} → {}", text(&self.before), text(&self.after))
+    }
+}
+
+impl Releases {
+    /// What upgrading, or installing if there is no such release, would change in the cluster.
+    ///
+    /// # Errors
+    /// Fails if the chart does not render, or the cluster would refuse an object.
+    pub async fn diff(&self, name: &str, chart: &Chart, values: &Values, options: &Options) -> Result<Diff> {
+        let dry = Options { dry_run: Some(options.dry_run.unwrap_or(DryRun::Server)), ..options.clone() };
+        let (release, plan) = match self.upgradable(name).await {
+            Ok(revisions) => {
+                let prepared = self.prepare_upgrade(name, chart, values, &dry, revisions).await?;
+                (prepared.release, prepared.plan)
+            }
+            Err(Error::NotDeployed { .. }) => {
+                let release = self.install(name, chart, values, &dry).await?;
+                let targets = self.targets(&release).await?;
+                let live = self.live(&targets).await?;
+                (release, Plan { targets, live, originals: Vec::new() })
+            }
+            Err(error) => return Err(error),
+        };
+        let objects = self.compare(&plan).await?;
+        Ok(Diff { release, objects })
+    }
+
+    async fn compare(&self, plan: &Plan) -> Result<Vec<ObjectChange>> {
+        let writer = &Writer { dry_run: true, ..self.writer() };
+        let mut compared: Vec<ObjectChange> = stream::iter(plan.targets.iter().zip(&plan.live))
+            .map(|(target, live)| {
+                let original = plan.originals.iter().rfind(|object| object.id == target.id);
+                compare_one(writer, target, original.map(|object| &object.content), live.as_ref())
+            })
+            .buffered(READS)
+            .try_collect()
+            .await?;
+        let wanted: HashSet<&ObjectId> = plan.targets.iter().map(|object| &object.id).collect();
+        let mut seen = HashSet::new();
+        for object in &plan.originals {
+            if wanted.contains(&object.id) || !seen.insert(&object.id) {
+                continue;
+            }
+            if let Some(live) = writer.live(object).await? {
+                let keeps = Object { content: json!(live), ..object.clone() }.is_kept();
+                let change = if keeps { Change::Kept } else { Change::Deleted };
+                compared.push(ObjectChange { id: object.id.clone(), change });
+            }
+        }
+        Ok(compared)
+    }
+}
+
+async fn compare_one(
+    writer: &Writer,
+    target: &Object,
+    original: Option<&Value>,
+    live: Option<&DynamicObject>,
+) -> Result<ObjectChange> {
+    let change = match live {
+        None => Change::Added,
+        Some(live) => {
+            let (_, after) = writer.write(target, original, Some(live.clone())).await?;
+            let changes = changes(&json!(live), &json!(after));
+            if changes.is_empty() { Change::Same } else { Change::Changed(changes) }
+        }
+    };
+    Ok(ObjectChange { id: target.id.clone(), change })
+}
+
+/// The fields in which two states of an object differ, apart from those that the cluster keeps for itself.
+pub fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let mut found = Vec::new();
+    compare(String::new(), &bare(before), &bare(after), MAX_DEPTH, &mut found);
+    found
+}
+
+fn bare(object: &Value) -> Value {
+    let mut bare = object.clone();
+    if let Some(map) = bare.as_object_mut() {
+        map.remove("status");
+    }
+    if let Some(metadata) = bare.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in
+            ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"]
+        {
+            metadata.remove(field);
+        }
+    }
+    bare
+}
+
+fn compare(path: String, before: &Value, after: &Value, depth: usize, found: &mut Vec<FieldChange>) {
+    if before == after {
+        return;
+    }
+    let deeper = depth.checked_sub(1);
+    match (before, after, deeper) {
+        (Value::Object(before), Value::Object(after), Some(depth)) => {
+            compare_maps(&path, before, after, depth, found);
+        }
+        (Value::Array(before), Value::Array(after), Some(depth)) => {
+            compare_lists(&path, before, after, depth, found);
+        }
+        _ => found.push(FieldChange { path, before: Some(before.clone()), after: Some(after.clone()) }),
+    }
+}
+
+fn compare_maps(
+    path: &str,
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    depth: usize,
+    found: &mut Vec<FieldChange>,
+) {
+    let place = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    for (key, old) in before {
+        match after.get(key) {
+            Some(new) => compare(place(key), old, new, depth, found),
+            None => found.push(FieldChange { path: place(key), before: Some(old.clone()), after: None }),
+        }
+    }
+    for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
+        found.push(FieldChange { path: place(key), before: None, after: Some(new.clone()) });
+    }
+}
+
+fn compare_lists(path: &str, before: &[Value], after: &[Value], depth: usize, found: &mut Vec<FieldChange>) {
+    let Some(key) = ["name", "key", "mountPath", "containerPort", "port", "type"].into_iter().find(|key| {
+        let names = |items: &[Value]| {
+            let names: HashSet<String> =
+                items.iter().filter_map(|item| item.get(key).map(Value::to_string)).collect();
+            names.len() == items.len()
+        };
+        names(before) && names(after)
+    }) else {
+        if before.len() == after.len() {
+            for (index, (old, new)) in before.iter().zip(after).enumerate() {
+                compare(format!("{path}[{index}]"), old, new, depth, found);
+            }
+        } else {
+            let (before, after) = (Some(before.to_vec().into()), Some(after.to_vec().into()));
+            found.push(FieldChange { path: path.to_owned(), before, after });
+        }
+        return;
+    };
+    let place = |item: &Value| match item.get(key) {
+        Some(Value::String(name)) => format!("{path}[{name}]"),
+        Some(other) => format!("{path}[{other}]"),
+        None => path.to_owned(),
+    };
+    for old in before {
+        match after.iter().find(|new| new.get(key) == old.get(key)) {
+            Some(new) => compare(place(old), old, new, depth, found),
+            None => found.push(FieldChange { path: place(old), before: Some(old.clone()), after: None }),
+        }
+    }
+    for new in after.iter().filter(|new| !before.iter().any(|old| old.get(key) == new.get(key))) {
+        found.push(FieldChange { path: place(new), before: None, after: Some(new.clone()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_named_by_where_they_are() {
+        let before = json!({ "spec": { "replicas": 2, "containers": [{ "name": "web", "image": "a" }] }, "status": 1 });
+        let after = json!({ "spec": { "replicas": 5, "containers": [{ "name": "web", "image": "b" }, { "name": "x" }] } });
+        let found: Vec<String> =
+            changes(&before, &after).iter().map(|change| format!("{} {change}", change.path)).collect();
+        assert_eq!(
+            found,
+            [
+                "spec.containers[web].image a → b",
+                "spec.containers[x] (none) → {\"name\":\"x\"}",
+                "spec.replicas 2 → 5",
+            ]
+        );
+    }
+}
