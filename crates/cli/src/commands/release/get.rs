@@ -106,11 +106,7 @@ fn values(args: &ValuesArgs, release: &Release, output: &mut Output) -> Result {
     let values = Value::Object(values);
     if args.format.output == Format::Table {
         output.line(if args.all { "COMPUTED VALUES:" } else { "USER-SUPPLIED VALUES:" });
-        let text = if values.as_object().is_some_and(serde_json::Map::is_empty) && !args.all {
-            "null\n".to_owned()
-        } else {
-            show::yaml(&values)?
-        };
+        let text = if args.all { show::yaml(&values)? } else { show::given(release)? };
         output.push(&text);
         return Ok(());
     }

@@ -86,7 +86,7 @@ pub(super) fn release(release: &Release, shown: Shown, output: &mut Output) -> R
     tests(release, output);
     if shown.all {
         output.line("USER-SUPPLIED VALUES:");
-        output.push(&yaml(&Value::Object(release.config.clone()))?);
+        output.push(&given(release)?);
         output.line("");
         output.line("COMPUTED VALUES:");
         output.push(&yaml(&Value::Object(release.computed_values()))?);
@@ -105,6 +105,11 @@ pub(super) fn release(release: &Release, shown: Shown, output: &mut Output) -> R
         output.line(format_args!("NOTES:\n{}", release.info.notes.trim()));
     }
     Ok(())
+}
+
+/// The values that were given; none are null, as for Helm.
+pub(super) fn given(release: &Release) -> Result<String> {
+    if release.config.is_empty() { Ok("null\n".into()) } else { yaml(&Value::Object(release.config.clone())) }
 }
 
 pub(super) fn hook_text(hook: &Hook) -> String {
