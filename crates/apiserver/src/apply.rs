@@ -84,6 +84,41 @@ pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
     }
 }
 
+/// Records in `object`, which is of a kind without a resource of its own, that the caller wrote it.
+pub(crate) fn track_detached(call: &Call, api_version: &str, type_name: &str, object: &mut Value) {
+    struct Detached<'a>(&'a Described<'a>, &'a str, &'a str);
+
+    impl apply::Resource for Detached<'_> {
+        fn api_version(&self) -> &str {
+            self.1
+        }
+
+        fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
+            crate::builtin::types(self.2)
+        }
+
+        fn convert<'v>(&self, object: &'v Value, _: &str) -> Option<Cow<'v, Value>> {
+            Some(Cow::Borrowed(object))
+        }
+
+        fn default(&self, _: &mut Value) {}
+
+        fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
+            None
+        }
+
+        fn subresource(&self) -> &str {
+            self.0.subresource()
+        }
+    }
+
+    let (manager, now) = (call.manager(), call.now());
+    let request = Request { manager: &manager, now: &now };
+    let nothing = json!({"apiVersion": api_version, "kind": object["kind"]});
+    let described = Described::new(call);
+    apply::update(&Detached(&described, api_version, type_name), &nothing, object, request);
+}
+
 /// Changes by way of a Scale carry no time and come first, since the real server makes these entries up from the Scale.
 fn forget_scale_times(object: &mut Value) {
     let Some(entries) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else {

@@ -10,6 +10,7 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 
 /// Makes what is missing.
 pub(crate) fn populate(core: &Arc<Core>) {
+    crate::auth::rbac::populate(core);
     for name in NAMESPACES {
         ensure(core, "", "v1", "namespaces", "", &json!({"metadata": {"name": name}}));
     }

@@ -40,7 +40,9 @@ mod system;
 mod table;
 
 pub use admission::{Admission, AdmissionRequest, BoxFuture, Operation};
-pub use auth::{AllowAll, Attributes, Authenticator, Authorizer, Decision, TrustExtensions, User};
+pub use auth::{
+    Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, User,
+};
 pub use catalog::{Catalog, Group, Resource, Subresource, Version};
 pub use connect::{Connection, Connector};
 pub use environment::{Environment, SeededEnvironment, SystemEnvironment};

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     admission::{self, Operation},
     apply,
+    auth::rbac,
     call::Call,
     environment::EnvironmentExt as _,
     fields::FieldError,
@@ -39,6 +40,7 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
         apply::track(call, None, &mut object);
     }
     mutate(call, Operation::Create, &mut object, None).await?;
+    rbac::check_escalation(call, &object, None)?;
     let object = finish_create(call, object)?;
     let result = async {
         crate::crd::check_not_terminating(&call.core, &call.resource, &call.name)?;
@@ -178,7 +180,7 @@ async fn settle(call: &Call, written: &Written) -> ApiResult<()> {
         return Ok(());
     }
     // What the server does about it, such as conditions of a definition, is part of the write.
-    crate::crd::after_write(&call.core, &call.resource, &call.name);
+    call.core.learn(&call.resource, &call.name, &call.key());
     let revision = match written {
         Written::Stored(entry) => entry.revision(),
         // The object is gone with its last finalizer, which has a revision of its own.
@@ -287,6 +289,7 @@ pub(crate) async fn update(
             apply::track(call, Some(&served), &mut object);
         }
         mutate(call, Operation::Update, &mut object, Some(&served)).await?;
+        rbac::check_escalation(call, &object, Some(&served))?;
         let mut object = call.to_stored(object)?;
         prepare_update(call, &mut object, &stored)?;
         validate(call, Operation::Update, &object, Some(&served)).await?;

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     admission::Admission,
-    auth::{AllowAll, Authenticator, Authorizer, TrustExtensions},
+    auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
     builtin::Allocators,
     catalog::Catalog,
@@ -21,8 +21,15 @@ use crate::{
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) authenticator: Arc<dyn Authenticator>,
+    /// In place of the server's own way.
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// Follows the stored roles, whoever authorizes.
+    pub(crate) rbac: Arc<Rbac>,
+    pub(crate) tokens: Tokens,
+    /// Who asks without credentials.
+    pub(crate) nobody: User,
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
@@ -34,6 +41,12 @@ impl Core {
     /// What is served at this moment.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Learns from what is stored at `key` now.
+    pub(crate) fn learn(self: &Arc<Self>, resource: &crate::catalog::Resource, name: &str, key: &str) {
+        crate::crd::after_write(self, resource, name);
+        self.rbac.learn(&self.store, &resource.storage, key);
     }
 
     /// Serves something else from now on.
@@ -90,8 +103,12 @@ impl Default for Server {
 #[derive(Debug)]
 pub struct Builder {
     environment: Arc<dyn Environment>,
-    authenticator: Arc<dyn Authenticator>,
-    authorizer: Arc<dyn Authorizer>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    authorizer: Option<Arc<dyn Authorizer>>,
+    tokens: Vec<(String, User)>,
+    signing_key: Option<[u8; 32]>,
+    nobody: User,
+    recorder: Option<Arc<dyn Recorder>>,
     admission: Vec<Arc<dyn Admission>>,
     connector: Option<Arc<dyn Connector>>,
     history: History,
@@ -104,8 +121,12 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             environment: Arc::new(SystemEnvironment),
-            authenticator: Arc::new(TrustExtensions),
-            authorizer: Arc::new(AllowAll),
+            authenticator: None,
+            authorizer: None,
+            tokens: Vec::new(),
+            signing_key: None,
+            nobody: User::admin(),
+            recorder: None,
             admission: Vec::new(),
             connector: None,
             history: History::default(),
@@ -124,17 +145,47 @@ impl Builder {
         self
     }
 
-    /// Who asks. Default: [`TrustExtensions`].
+    /// Who asks. Default: the [`User`] that a listener put into the request's extensions, else whose bearer token the request
+    /// carries, else [`Builder::without_credentials`].
     #[must_use]
     pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> Self {
-        self.authenticator = Arc::new(authenticator);
+        self.authenticator = Some(Arc::new(authenticator));
         self
     }
 
-    /// Who may do what. Default: [`AllowAll`].
+    /// A bearer token and who comes with it. Default: none but those of service accounts.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
+        self.tokens.push((token.into(), user));
+        self
+    }
+
+    /// The secret that tokens of service accounts are signed with. Default: drawn from the environment.
+    #[must_use]
+    pub fn signing_key(mut self, seed: [u8; 32]) -> Self {
+        self.signing_key = Some(seed);
+        self
+    }
+
+    /// Who asks without credentials. Default: the administrator, for a server inside of the process; one that others can
+    /// reach says [`User::anonymous`].
+    #[must_use]
+    pub fn without_credentials(mut self, user: User) -> Self {
+        self.nobody = user;
+        self
+    }
+
+    /// Who is told of every decision about a request, such as an [`AccessLog`](crate::AccessLog). Default: nobody.
+    #[must_use]
+    pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Self {
+        self.recorder = Some(Arc::new(recorder));
+        self
+    }
+
+    /// Who may do what. Default: the stored roles and bindings say; members of `system:masters` may do everything.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
-        self.authorizer = Arc::new(authorizer);
+        self.authorizer = Some(Arc::new(authorizer));
         self
     }
 
@@ -183,11 +234,17 @@ impl Builder {
     /// Puts the server together.
     #[must_use]
     pub fn build(self) -> Server {
+        let rbac = Arc::new(Rbac::default());
+        let seed = self.signing_key.unwrap_or_else(|| draw_seed(&*self.environment));
         let core = Arc::new(Core {
             store: Store::new(self.history, self.journal),
             environment: self.environment,
             authenticator: self.authenticator,
-            authorizer: self.authorizer,
+            authorizer: self.authorizer.unwrap_or_else(|| Arc::clone(&rbac) as Arc<dyn Authorizer>),
+            rbac,
+            tokens: Tokens::new(self.tokens, seed),
+            nobody: self.nobody,
+            recorder: self.recorder,
             admission: self.admission,
             connector: self.connector,
             allocators: Allocators::default(),
@@ -200,6 +257,14 @@ impl Builder {
         }
         Server { core }
     }
+}
+
+fn draw_seed(environment: &dyn Environment) -> [u8; 32] {
+    let mut seed = [0; 32];
+    for part in seed.chunks_exact_mut(8) {
+        part.copy_from_slice(&environment.random().to_le_bytes());
+    }
+    seed
 }
 
 /// Puts recorded objects back and derives everything else from them.
@@ -224,6 +289,7 @@ fn restore(core: &Core, records: &[Record]) {
         put_back(core, record, object);
         core.allocators.claim(&record.resource, object);
     }
+    core.rbac.learn_all(&core.store);
     core.store.restored(records.iter().map(|r| r.revision).max().unwrap_or_default());
 }
 

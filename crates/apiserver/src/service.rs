@@ -13,11 +13,13 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::
 use serde_json::Value;
 
 use crate::{
-    auth::{self, Attributes, Decision, User},
+    auth::{self, Attributes, User},
     call::Call,
     catalog::Catalog,
     connect, handlers,
     http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
+    names,
+    selector::FieldSelector,
     server::Core,
     status::{ApiError, ApiResult},
     system,
@@ -85,28 +87,33 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let user = core.authenticator.authenticate(&parts)?;
+    let user = auth::authenticate(&core, &parts)?;
     let path = parts.uri.path();
     match Route::parse(path) {
         Route::Resource(target) => resource(core, user, target, parts, body).await,
         route => {
             let verb = parts.method.as_str().to_lowercase();
-            authorize(&core, &user, &Attributes { verb: &verb, path, ..Attributes::default() })?;
+            admit(&core, user, &parts, &Attributes { verb: &verb, path, ..Attributes::default() })?;
             Ok(system::answer(&core, &route, &parts))
         }
     }
 }
 
-fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
-    match core.authorizer.authorize(user, attributes) {
-        Decision::Allow => Ok(()),
-        Decision::Deny(reason) => Err(ApiError::forbidden(
-            attributes.group,
-            attributes.resource,
-            attributes.name,
-            &auth::refusal(user, attributes, &reason),
-        )),
+/// As whom a request acts, if they may.
+fn admit(core: &Core, user: User, parts: &Parts, attributes: &Attributes<'_>) -> ApiResult<User> {
+    let user = auth::impersonate(core, user, &parts.headers, attributes)?;
+    auth::authorize(core, &user, attributes)?;
+    Ok(user)
+}
+
+/// The name that a request to a collection is about nevertheless: the one that its field selector requires.
+fn selected_name(verb: &str, options: &Options) -> Option<String> {
+    if options.field_selector.is_empty() || !matches!(verb, "list" | "watch") {
+        return None;
     }
+    let selector = FieldSelector::parse(&options.field_selector).ok()?;
+    let name = selector.exact_name()?;
+    names::check(names::NameRule::PathSegment, name, false).is_empty().then(|| name.to_owned())
 }
 
 /// What a request does to a resource.
@@ -139,9 +146,11 @@ where
 {
     let options = Options::parse(parts.uri.query().unwrap_or_default())?;
     let verb = verb(&parts.method, &target, &options);
-    authorize(
+    let selected = selected_name(verb, &options);
+    let user = admit(
         &core,
-        &user,
+        user,
+        &parts,
         &Attributes {
             verb,
             group: &target.group,
@@ -149,7 +158,7 @@ where
             resource: &target.plural,
             subresource: &target.subresource,
             namespace: &target.namespace,
-            name: &target.name,
+            name: selected.as_deref().unwrap_or(&target.name),
             path: parts.uri.path(),
         },
     )?;

@@ -286,7 +286,7 @@ impl ApiError {
             status["reason"] = self.reason.into();
         }
         // The API leaves details out for errors about nothing in particular.
-        let always = matches!(self.reason, "NotFound" | "Invalid" | "NotAcceptable" | "MethodNotAllowed")
+        let always = matches!(self.reason, "NotFound" | "Invalid" | "NotAcceptable" | "MethodNotAllowed" | "Forbidden")
             || self.message.starts_with("415: ");
         if !details.is_empty() || always {
             status["details"] = Value::Object(details);

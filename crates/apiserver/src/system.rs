@@ -4,6 +4,7 @@ use http::{HeaderValue, Response, StatusCode, header, request::Parts};
 use serde_json::json;
 
 use crate::{
+    auth::token::ISSUER,
     http::{Body, Discovery, Route, json_response, text_response, wants_discovery},
     openapi,
     server::Core,
@@ -42,6 +43,14 @@ pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body
     }
 }
 
+/// What others need to check tokens, which they may keep for an hour.
+fn key_response(document: String, media: &'static str) -> Response<Body> {
+    let mut response = json_response(StatusCode::OK, Body::whole(document));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    response
+}
+
 fn other(core: &Core, path: &str) -> Response<Body> {
     match path {
         "/healthz" | "/livez" | "/readyz" => text_response(StatusCode::OK, "ok"),
@@ -70,6 +79,19 @@ fn other(core: &Core, path: &str) -> Response<Body> {
             let paths =
                 ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
             json_response(StatusCode::OK, Body::whole(json!({"paths": paths}).to_string()))
+        }
+        "/openid/v1/jwks" => {
+            key_response(core.tokens.key.public().to_string(), "application/jwk-set+json")
+        }
+        "/.well-known/openid-configuration" => {
+            let document = json!({
+                "issuer": ISSUER,
+                "jwks_uri": format!("{ISSUER}/openid/v1/jwks"),
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["ES256"],
+            });
+            key_response(document.to_string(), "application/json")
         }
         path if path.starts_with("/openapi/v3") => {
             match openapi::document(&core.catalog(), path.trim_start_matches("/openapi/v3")) {

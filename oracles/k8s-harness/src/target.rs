@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
-use steersman_apiserver::Server;
+use steersman_apiserver::{Server, User};
 use thiserror::Error;
 
 /// Why a target can't be asked.
@@ -35,6 +36,8 @@ impl From<kube::Error> for TargetError {
 pub struct Target {
     admin: Client,
     anybody: Client,
+    /// What the administrator shows, where the client does not do so by itself.
+    token: Option<&'static str>,
 }
 
 impl Target {
@@ -47,15 +50,19 @@ impl Target {
         let admin = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let mut anybody = admin.clone();
         anybody.auth_info = AuthInfo::default();
-        Ok(Self { admin: Client::try_from(admin)?, anybody: Client::try_from(anybody)? })
+        Ok(Self { admin: Client::try_from(admin)?, anybody: Client::try_from(anybody)?, token: None })
     }
 
     /// A fresh embedded server in this process.
     #[must_use]
     pub fn in_process() -> Self {
-        let server = Server::builder().build();
+        let token = "administrator";
+        let server = Server::builder()
+            .token(token, User::named("kubernetes-admin", ["system:masters"]))
+            .without_credentials(User::anonymous())
+            .build();
         let client = Client::new(server.service(), "default");
-        Self { admin: client.clone(), anybody: client }
+        Self { admin: client.clone(), anybody: client, token: Some(token) }
     }
 
     /// Sends a request and gives the answer while its body is still under way.
@@ -64,10 +71,14 @@ impl Target {
     /// If no answer comes.
     pub async fn send(
         &self,
-        request: Request<Vec<u8>>,
+        mut request: Request<Vec<u8>>,
         as_admin: bool,
     ) -> Result<Response<Body>, TargetError> {
         let client = if as_admin { &self.admin } else { &self.anybody };
+        if let Some(token) = self.token.filter(|_| as_admin) {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            request.headers_mut().insert(AUTHORIZATION, value.map_err(|e| TargetError::Unanswered(e.to_string()))?);
+        }
         let request = request.map(Body::from);
         client.send(request).await.map_err(|error| TargetError::Unanswered(format!("{error:?}")))
     }

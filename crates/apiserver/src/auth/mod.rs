@@ -1,12 +1,30 @@
 //! Who asks, and whether they may.
 
+mod impersonate;
+pub(crate) mod rbac;
+mod record;
 pub(crate) mod review;
+pub(crate) mod token;
 
 use std::{collections::BTreeMap, fmt};
 
-use http::request::Parts;
+use http::{HeaderMap, header, request::Parts};
 
-use crate::status::ApiResult;
+use crate::{
+    names,
+    server::Core,
+    status::{ApiError, ApiResult},
+};
+
+pub(crate) use impersonate::impersonate;
+pub use record::{Access, AccessLog, Recorder};
+
+/// Everybody who is known.
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+/// Everybody who is not.
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+const ANONYMOUS: &str = "system:anonymous";
+const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// The person or program behind a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,13 +43,51 @@ impl User {
     /// The in-process administrator: may do everything.
     #[must_use]
     pub fn admin() -> Self {
-        Self {
-            name: "system:admin".into(),
-            uid: String::new(),
-            groups: vec!["system:masters".into(), "system:authenticated".into()],
-            extra: BTreeMap::new(),
-        }
+        Self::named("system:admin", ["system:masters"])
     }
+
+    /// Somebody who is known by a name and belongs to groups, `system:authenticated` among them.
+    #[must_use]
+    pub fn named<'a>(name: &str, groups: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().map(str::to_owned).collect();
+        if !groups.iter().any(|g| g == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { name: name.to_owned(), groups, ..Self::default() }
+    }
+
+    /// A service account, as its tokens name it.
+    #[must_use]
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let groups = account_groups(namespace);
+        Self::named(&account_user(namespace, name), groups.iter().map(String::as_str))
+    }
+
+    /// Who asks without saying who they are.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
+    }
+
+    pub(crate) fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+}
+
+/// The user name of a service account.
+pub(crate) fn account_user(namespace: &str, name: &str) -> String {
+    format!("{ACCOUNT_PREFIX}{namespace}:{name}")
+}
+
+/// The groups of a service account.
+fn account_groups(namespace: &str) -> [String; 2] {
+    ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+}
+
+/// Namespace and name of a service account, from its user name.
+fn split_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
+    (names::label(namespace).is_empty() && names::subdomain(name).is_empty()).then_some((namespace, name))
 }
 
 /// What a request wants to do.
@@ -55,23 +111,21 @@ pub struct Attributes<'a> {
     pub path: &'a str,
 }
 
-/// Finds out who asks.
+impl Attributes<'_> {
+    /// Whether this is about a resource, and not about another path.
+    #[must_use]
+    pub fn is_resource(&self) -> bool {
+        !self.resource.is_empty()
+    }
+}
+
+/// Finds out who asks, in place of the server itself.
 pub trait Authenticator: Send + Sync + fmt::Debug {
     /// The user behind a request, or a refusal.
     ///
     /// # Errors
     /// Credentials that are there and wrong are refused.
     fn authenticate(&self, request: &Parts) -> ApiResult<User>;
-}
-
-/// Takes the [`User`] that a listener put into the request's extensions, and the administrator otherwise. The default.
-#[derive(Debug, Default)]
-pub struct TrustExtensions;
-
-impl Authenticator for TrustExtensions {
-    fn authenticate(&self, request: &Parts) -> ApiResult<User> {
-        Ok(request.extensions.get::<User>().cloned().unwrap_or_else(User::admin))
-    }
 }
 
 /// An authorizer's answer.
@@ -87,9 +141,14 @@ pub enum Decision {
 pub trait Authorizer: Send + Sync + fmt::Debug {
     /// Whether `user` may do what `attributes` say.
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
+
+    /// Why they may, for access reviews. Default: no reason.
+    fn reason(&self, _user: &User, _attributes: &Attributes<'_>) -> String {
+        String::new()
+    }
 }
 
-/// Everybody may do everything. The default.
+/// Everybody may do everything.
 #[derive(Debug, Default)]
 pub struct AllowAll;
 
@@ -99,28 +158,75 @@ impl Authorizer for AllowAll {
     }
 }
 
-/// The text of a refusal, as the API words it.
-pub(crate) fn refusal(user: &User, a: &Attributes<'_>, reason: &str) -> String {
+/// The user behind a request: whom a listener found in a certificate, whose token it carries, or nobody in particular.
+pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
+    if let Some(authenticator) = &core.authenticator {
+        return authenticator.authenticate(request);
+    }
+    if let Some(user) = request.extensions.get::<User>() {
+        return Ok(user.clone());
+    }
+    match bearer(&request.headers) {
+        Some(token) => match token::review(core, token, &[]) {
+            Ok(reviewed) => Ok(reviewed.user),
+            Err(_) => Err(ApiError::unauthorized()),
+        },
+        None => Ok(core.nobody.clone()),
+    }
+}
+
+/// The bearer token of a request. An Authorization header of another kind counts as none, as with the real server.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let mut words = text.split(' ');
+    let scheme = words.next()?;
+    words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+}
+
+/// Refuses what `user` may not do, and tells the recorder.
+pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
+    let decision = core.authorizer.authorize(user, attributes);
+    if let Some(recorder) = &core.recorder {
+        recorder.record(user, attributes, decision == Decision::Allow);
+    }
+    match decision {
+        Decision::Allow => Ok(()),
+        Decision::Deny(reason) => Err(refuse(user, attributes, &reason)),
+    }
+}
+
+/// The refusal of what `user` may not do.
+fn refuse(user: &User, a: &Attributes<'_>, reason: &str) -> ApiError {
+    let mut text = describe(user, a);
+    if !reason.is_empty() {
+        text.push_str(": ");
+        text.push_str(reason);
+    }
+    ApiError::forbidden(a.group, a.resource, a.name, &text)
+}
+
+/// What somebody can't do, as the API words it. Markup is made harmless, since browsers may show the text.
+fn describe(user: &User, a: &Attributes<'_>) -> String {
     use crate::status::quote;
-    let mut text = format!("User {} cannot {} ", quote(&user.name), a.verb);
-    if a.resource.is_empty() {
-        text.push_str(&format!("path {}", quote(a.path)));
-    } else {
+    let name = quote(&user.name);
+    let text = if a.is_resource() {
         let resource = if a.subresource.is_empty() {
             a.resource.to_owned()
         } else {
             format!("{}/{}", a.resource, a.subresource)
         };
-        text.push_str(&format!("resource {} in API group {}", quote(&resource), quote(a.group)));
-        if a.namespace.is_empty() {
-            text.push_str(" at the cluster scope");
+        let place = if a.namespace.is_empty() {
+            "at the cluster scope".to_owned()
         } else {
-            text.push_str(&format!(" in the namespace {}", quote(a.namespace)));
-        }
-    }
-    if !reason.is_empty() {
-        text.push_str(": ");
-        text.push_str(reason);
+            format!("in the namespace {}", quote(a.namespace))
+        };
+        let (resource, group) = (quote(&resource), quote(a.group));
+        format!("User {name} cannot {} resource {resource} in API group {group} {place}", a.verb)
+    } else {
+        format!("User {name} cannot {} path {}", a.verb, quote(a.path))
+    };
+    if text.contains(['&', '<', '>']) {
+        return text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attributes, Decision, User};
+use super::{Attributes, Decision, User, rbac, token};
 use crate::{
     apply,
     call::Call,
@@ -24,18 +24,18 @@ pub(crate) fn answer(call: &Call, mut review: Value) -> ApiResult<Value> {
     }
     let status = match plural {
         "selfsubjectreviews" => {
-            object::metadata(&mut review).insert("creationTimestamp".into(), call.now().into());
+            let metadata = object::metadata(&mut review);
+            metadata.clear();
+            metadata.insert("creationTimestamp".into(), call.now().into());
             json!({"userInfo": user_info(&call.user)})
         }
-        "tokenreviews" => {
-            if object::text(&review, &["spec", "token"]).unwrap_or_default().is_empty() {
-                return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
-            }
-            json!({"user": {}, "error": "invalid bearer token"})
-        }
+        "tokenreviews" => review_token(call, &review)?,
         "selfsubjectrulesreviews" => {
-            object::ensure(&mut review).insert("spec".into(), json!({}));
-            json!({"resourceRules": [], "nonResourceRules": [], "incomplete": true})
+            let status = rules(call, &review)?;
+            let root = object::ensure(&mut review);
+            root.insert("metadata".into(), json!({}));
+            root.insert("spec".into(), json!({}));
+            status
         }
         _ => access(call, &review)?,
     };
@@ -57,40 +57,59 @@ fn user_info(user: &User) -> Value {
     info
 }
 
+/// Whose token it is.
+fn review_token(call: &Call, review: &Value) -> ApiResult<Value> {
+    let given = object::text(review, &["spec", "token"]).unwrap_or_default();
+    if given.is_empty() {
+        return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
+    }
+    Ok(match token::review(&call.core, given, &texts(&review["spec"]["audiences"])) {
+        Ok(found) => json!({
+            "authenticated": true,
+            "user": user_info(&found.user),
+            "audiences": found.audiences,
+        }),
+        Err(error) => json!({"user": {}, "error": error.to_string()}),
+    })
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
+}
+
+/// What the caller may do in a namespace.
+fn rules(call: &Call, review: &Value) -> ApiResult<Value> {
+    let namespace = object::text(review, &["spec", "namespace"]).unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let (rules, errors) = call.core.rbac.rules_of(&call.user, namespace);
+    let mut status = json!({"incomplete": false});
+    status["resourceRules"] = rules
+        .iter()
+        .filter(|rule| !rule.resources.is_empty())
+        .map(|rule| json!(rbac::Rule { paths: Vec::new(), ..rule.clone() }))
+        .collect();
+    status["nonResourceRules"] = rules
+        .iter()
+        .filter(|rule| !rule.paths.is_empty())
+        .map(|rule| json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}))
+        .collect();
+    if !errors.is_empty() {
+        status["evaluationError"] = rbac::aggregate(&errors).into();
+    }
+    Ok(status)
+}
+
+/// Whether somebody may do something.
 fn access(call: &Call, review: &Value) -> ApiResult<Value> {
-    let refuse = |error: FieldError| Err(ApiError::invalid_kind("authorization.k8s.io", "", "", vec![error]));
     let spec = review.get("spec").cloned().unwrap_or_default();
-    let (resource, path) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
-    if resource.is_some() == path.is_some() {
-        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        return refuse(FieldError::invalid("spec.resourceAttributes", Value::Null, why));
-    }
     let own = call.resource.plural.starts_with("self");
-    let texts = |key: &str| -> Vec<String> {
-        spec[key].as_array().into_iter().flatten().filter_map(|g| Some(g.as_str()?.to_owned())).collect()
-    };
-    let user = if own {
-        call.user.clone()
-    } else {
-        User {
-            name: spec["user"].as_str().unwrap_or_default().into(),
-            groups: texts("groups"),
-            ..User::default()
-        }
-    };
-    if user.name.is_empty() && user.groups.is_empty() {
-        return refuse(FieldError::invalid(
-            "spec.user",
-            "",
-            "at least one of user or group must be specified",
-        ));
-    }
-    let from = resource.or(path).cloned().unwrap_or_default();
+    check(call, review, &spec, own)?;
+    let user = if own { call.user.clone() } else { user_of(&spec) };
+    let resource = spec.get("resourceAttributes").filter(|r| r.is_object());
+    let from = resource.or(spec.get("nonResourceAttributes")).cloned().unwrap_or_default();
     let text = |key: &str| from[key].as_str().unwrap_or_default();
-    if call.resource.namespaced && text("namespace") != call.namespace {
-        let field = "spec.resourceAttributes.namespace";
-        return refuse(FieldError::invalid(field, text("namespace"), "must match metadata.namespace"));
-    }
     let attributes = Attributes {
         verb: text("verb"),
         group: text("group"),
@@ -102,8 +121,87 @@ fn access(call: &Call, review: &Value) -> ApiResult<Value> {
         path: text("path"),
     };
     Ok(match call.core.authorizer.authorize(&user, &attributes) {
-        Decision::Allow => json!({"allowed": true}),
+        Decision::Allow => match call.core.authorizer.reason(&user, &attributes) {
+            reason if reason.is_empty() => json!({"allowed": true}),
+            reason => json!({"allowed": true, "reason": reason}),
+        },
         Decision::Deny(reason) if reason.is_empty() => json!({"allowed": false}),
         Decision::Deny(reason) => json!({"allowed": false, "reason": reason}),
     })
+}
+
+fn user_of(spec: &Value) -> User {
+    User {
+        name: spec["user"].as_str().unwrap_or_default().into(),
+        uid: spec["uid"].as_str().unwrap_or_default().into(),
+        groups: texts(&spec["groups"]),
+        extra: spec["extra"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, values)| (key.clone(), texts(values)))
+            .collect(),
+    }
+}
+
+/// A question must be about one thing and about somebody.
+fn check(call: &Call, review: &Value, spec: &Value, own: bool) -> ApiResult<()> {
+    let mut errors = Vec::new();
+    let (resource, path) = (
+        spec.get("resourceAttributes").filter(|r| r.is_object()),
+        spec.get("nonResourceAttributes").filter(|r| r.is_object()),
+    );
+    // The attributes as the server's own type is printed, whose fields have no other names.
+    let internal = |path: &Value| json!({"Path": path["path"].as_str().unwrap_or_default(), "Verb": path["verb"].as_str().unwrap_or_default()});
+    match (resource, path) {
+        (Some(_), Some(path)) => {
+            let why = "cannot be specified in combination with resourceAttributes";
+            errors.push(FieldError::invalid("spec.nonResourceAttributes", internal(path), why));
+        }
+        (None, None) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            errors.push(FieldError::invalid("spec.resourceAttributes", Value::Null, why));
+        }
+        _ => {}
+    }
+    let user = user_of(spec);
+    if !own && user.name.is_empty() && user.groups.is_empty() {
+        let why = "at least one of user or group must be specified";
+        errors.push(FieldError::invalid("spec.user", "", why));
+    }
+    let local = call.resource.namespaced;
+    let metadata = review.get("metadata").cloned().unwrap_or_default();
+    let says_more = metadata.as_object().into_iter().flatten().any(|(key, value)| {
+        let allowed = key == "managedFields" || (local && key == "namespace");
+        !allowed && !value.is_null()
+    });
+    if says_more {
+        let why = if local { "must be empty except for namespace" } else { "must be empty" };
+        errors.push(FieldError::invalid("metadata", metadata, why));
+    }
+    if local {
+        let own_namespace = object::namespace(review);
+        if let Some(resource) = resource {
+            let given = resource["namespace"].as_str().unwrap_or_default();
+            if given != own_namespace {
+                let field = "spec.resourceAttributes.namespace";
+                errors.push(FieldError::invalid(field, given, "must match metadata.namespace"));
+            }
+        }
+        if let Some(path) = path {
+            let why = "disallowed on this kind of request";
+            errors.push(FieldError::invalid("spec.nonResourceAttributes", internal(path), why));
+        }
+    }
+    if !errors.is_empty() {
+        // The kind is left out, as the real server leaves it out.
+        return Err(ApiError::invalid_kind("authorization.k8s.io", "", "", errors));
+    }
+    if local && object::namespace(review) != call.namespace {
+        return Err(ApiError::bad_request(format!(
+            "spec.resourceAttributes.namespace must match namespace: {}",
+            call.namespace
+        )));
+    }
+    Ok(())
 }

@@ -153,6 +153,11 @@ fn versions(group: &str, kind: &str) -> Vec<Known> {
 /// The types by which fields are owned.
 static TYPES: LazyLock<Types> = LazyLock::new(|| Types::from_components(schema::definitions()));
 
+/// The type of a kind by its name in the OpenAPI definitions.
+pub(crate) fn types(name: &str) -> Option<(&'static Types, TypeId)> {
+    Some((&TYPES, TYPES.named(name)?))
+}
+
 impl Strategy for Builtin {
     fn schema(&self, version: &str) -> Option<Arc<Schema>> {
         Some(Arc::clone(&self.known(version)?.schema))

@@ -152,7 +152,7 @@ async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outco
         pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
         if let Some(outcome) = attempt(call, options, &entry, stored)? {
             if !call.dry_run {
-                crate::crd::after_write(&call.core, &call.resource, &call.name);
+                call.core.learn(&call.resource, &call.name, &call.key());
                 // A removal has a revision of its own, which its last state does not show.
                 let store = &call.core.store;
                 store.durable(store.revision()).await.map_err(ApiError::internal)?;

@@ -7,6 +7,7 @@ use steersman_patch::{json_patch, merge_patch};
 
 use super::{answer_value, delete};
 use crate::{
+    auth::token,
     call::Call,
     decode,
     fields::FieldError,
@@ -27,10 +28,7 @@ pub(super) async fn special(
         ("scale", _) => scale(call, verb, media, body).await?,
         ("binding", "create") => binding(call, media, body).await?,
         ("eviction", "create") => delete::evict(call, media, body).await?,
-        ("token", _) => {
-            let path = format!("{}/{}", call.resource.plural, call.subresource_name());
-            return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "", format!("{path} is not served")));
-        }
+        ("token", "create") => token::answer_request(call, media, body)?,
         _ => return Ok(None),
     };
     Ok(Some(response))

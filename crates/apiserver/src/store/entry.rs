@@ -78,6 +78,47 @@ impl Draft {
     }
 }
 
+/// An object as it rests, with gaps for what differs between its copies.
+#[derive(Debug)]
+pub(crate) struct Template {
+    bytes: Box<[u8]>,
+    lead: usize,
+    gap: usize,
+    labels: Box<[Pair]>,
+    /// Where the values go: which one, where, and how long it is.
+    places: Vec<(usize, usize, usize)>,
+}
+
+impl Template {
+    /// Takes an encoded object in which `stand_ins` stand for values of the same length. It must begin with apiVersion and
+    /// kind, and its metadata must not be empty.
+    pub(crate) fn new(text: &str, labels: Box<[Pair]>, stand_ins: &[&str]) -> Option<Self> {
+        const METADATA: &str = "\"metadata\":{";
+        let lead = text.find(METADATA)?;
+        let places = stand_ins
+            .iter()
+            .enumerate()
+            .flat_map(|(which, stand_in)| {
+                text.match_indices(stand_in).map(move |(at, found)| (which, at, found.len()))
+            })
+            .collect();
+        let bytes = text.as_bytes().into();
+        Some(Self { bytes, lead, gap: lead + METADATA.len(), labels, places })
+    }
+
+    /// A copy with these values, each as long as its stand-in.
+    pub(crate) fn fill(&self, values: &[&str]) -> Draft {
+        let mut bytes = self.bytes.clone();
+        for (which, at, length) in &self.places {
+            let value = values.get(*which).map(|v| v.as_bytes()).filter(|v| v.len() == *length);
+            if let (Some(place), Some(value)) = (bytes.get_mut(*at..at + length), value) {
+                place.copy_from_slice(value);
+            }
+        }
+        Draft { bytes, lead: self.lead, gap: self.gap, labels: self.labels.clone(), fields: Box::default() }
+    }
+}
+
 fn member(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> Result<(), serde_json::Error> {
     if !std::mem::take(first) {
         out.push(b',');

@@ -17,7 +17,7 @@ use std::{
 
 use tokio::sync::watch as signal;
 
-pub(crate) use entry::{Draft, Pair, frame};
+pub(crate) use entry::{Draft, Pair, Template, frame};
 pub use entry::{Entry, Event, EventKind};
 pub use journal::{Journal, JournalError, Record};
 pub(crate) use watch::{Batch, Cursor};

@@ -1,0 +1,129 @@
+//! Role based access control from the stored roles and bindings.
+
+mod bootstrap;
+mod escalation;
+mod index;
+mod rule;
+
+use std::sync::{PoisonError, RwLock};
+
+use serde_json::Value;
+
+pub(crate) use bootstrap::populate;
+pub(crate) use escalation::check as check_escalation;
+pub(crate) use index::Unresolved;
+pub(crate) use rule::{Rule, quote_list};
+
+use super::{Attributes, Authorizer, Decision, User};
+use crate::store::{Entry, Store};
+use index::{Index, RoleRef};
+
+/// The group of roles and bindings.
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
+const ROLES: &str = "roles.rbac.authorization.k8s.io";
+const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
+const ROLE_BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
+const CLUSTER_ROLE_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
+
+/// Members may do everything, whatever is stored.
+pub(crate) const MASTERS: &str = "system:masters";
+
+/// Decides by the stored roles and bindings, which it keeps indexed by whom they concern.
+#[derive(Debug, Default)]
+pub(crate) struct Rbac {
+    index: RwLock<Index>,
+}
+
+impl Rbac {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over what is stored at `key` now, if it is of concern.
+    pub(crate) fn learn(&self, store: &Store, storage: &str, key: &str) {
+        if !storage.ends_with(GROUP) {
+            return;
+        }
+        // Read under the index's lock: of two writers, the later one here sees the later state.
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        take(&mut index, storage, key, store.get(storage, key).as_deref());
+    }
+
+    /// Takes over everything that is stored.
+    pub(crate) fn learn_all(&self, store: &Store) {
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        for storage in [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS] {
+            for entry in store.snapshot(storage, "", None).entries {
+                take(&mut index, storage, entry.key(), Some(&entry));
+            }
+        }
+    }
+
+    /// The rules of a user in a namespace, and what could not be resolved.
+    pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Unresolved>) {
+        self.read().rules_of(user, namespace)
+    }
+
+    /// The rules of a role that a binding names.
+    fn rules(&self, role: &RoleRef, namespace: &str) -> Result<Vec<Rule>, Unresolved> {
+        self.read().rules(role, namespace).map(|rules| rules.to_vec())
+    }
+}
+
+fn take(index: &mut Index, storage: &str, key: &str, entry: Option<&Entry>) {
+    let bindings = matches!(storage, ROLE_BINDINGS | CLUSTER_ROLE_BINDINGS);
+    // Stored objects have been judged, so they can be read; one that can't would give no rights.
+    match (entry, bindings) {
+        (Some(entry), true) => match serde_json::from_slice(entry.bytes()) {
+            Ok(binding) => index.put_binding(key, binding),
+            Err(_) => index.remove_binding(key),
+        },
+        (Some(entry), false) => match serde_json::from_slice(entry.bytes()) {
+            Ok(role) => index.put_role(key, role),
+            Err(_) => index.remove_role(key),
+        },
+        (None, true) => index.remove_binding(key),
+        (None, false) => index.remove_role(key),
+    }
+}
+
+impl Authorizer for Rbac {
+    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
+        if user.is_in(MASTERS) {
+            return Decision::Allow;
+        }
+        let index = self.read();
+        if index.allowing(user, attributes).is_some() {
+            return Decision::Allow;
+        }
+        let (_, errors) = index.rules_of(user, attributes.namespace);
+        Decision::Deny(if errors.is_empty() { String::new() } else { format!("RBAC: {}", aggregate(&errors)) })
+    }
+
+    fn reason(&self, user: &User, attributes: &Attributes<'_>) -> String {
+        if user.is_in(MASTERS) {
+            return String::new();
+        }
+        self.read().reason(user, attributes).unwrap_or_default()
+    }
+}
+
+/// Several errors as Go prints them together.
+pub(crate) fn aggregate<E: std::fmt::Display>(errors: &[E]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for text in errors.iter().map(ToString::to_string) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+/// The role that a binding names.
+fn role_of(binding: &Value) -> RoleRef {
+    let text = |key: &str| binding["roleRef"][key].as_str().unwrap_or_default().to_owned();
+    RoleRef { kind: text("kind"), name: text("name") }
+}

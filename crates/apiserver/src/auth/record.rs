@@ -1,0 +1,106 @@
+//! A record of decisions, from which the least role that suffices can be told.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use super::{Attributes, User};
+
+/// Is told of every decision about a request.
+pub trait Recorder: Send + Sync + fmt::Debug {
+    /// Takes a decision down. Called on the way of the request, so it must be quick.
+    fn record(&self, user: &User, attributes: &Attributes<'_>, allowed: bool);
+}
+
+/// What somebody asked for, and whether they got it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Access {
+    /// The user's name.
+    pub user: String,
+    /// Whether it was allowed.
+    pub allowed: bool,
+    /// API verb such as `list`, or the lower case HTTP method for other paths.
+    pub verb: String,
+    /// API group.
+    pub group: String,
+    /// Plural resource name; empty for other paths.
+    pub resource: String,
+    /// Subresource, or empty.
+    pub subresource: String,
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Object name, or empty.
+    pub name: String,
+    /// The path; empty for resources.
+    pub path: String,
+}
+
+impl Access {
+    fn new(user: &User, asked: &Attributes<'_>, allowed: bool) -> Self {
+        Self {
+            user: user.name.clone(),
+            allowed,
+            verb: asked.verb.into(),
+            group: asked.group.into(),
+            resource: asked.resource.into(),
+            subresource: asked.subresource.into(),
+            namespace: asked.namespace.into(),
+            name: asked.name.into(),
+            path: if asked.is_resource() { String::new() } else { asked.path.into() },
+        }
+    }
+}
+
+/// Counts equal decisions, in memory.
+#[derive(Debug)]
+pub struct AccessLog {
+    counts: Mutex<BTreeMap<Access, u64>>,
+    limit: usize,
+}
+
+impl Default for AccessLog {
+    fn default() -> Self {
+        Self { counts: Mutex::default(), limit: 100_000 }
+    }
+}
+
+impl AccessLog {
+    /// Remembers at most so many different decisions and leaves further ones out. Default: 100,000.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The decisions so far and how often each was made, ordered by user.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(Access, u64)> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(access, count)| (access.clone(), *count)).collect()
+    }
+
+    /// Forgets everything so far.
+    pub fn clear(&self) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Recorder for AccessLog {
+    fn record(&self, user: &User, attributes: &Attributes<'_>, allowed: bool) {
+        let access = Access::new(user, attributes, allowed);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&access) {
+            *count += 1;
+        } else if counts.len() < self.limit {
+            counts.insert(access, 1);
+        }
+    }
+}
+
+impl<R: Recorder + ?Sized> Recorder for std::sync::Arc<R> {
+    fn record(&self, user: &User, attributes: &Attributes<'_>, allowed: bool) {
+        (**self).record(user, attributes, allowed);
+    }
+}

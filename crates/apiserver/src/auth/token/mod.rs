@@ -1,0 +1,240 @@
+//! Tokens: fixed ones that the server was told of, and those of service accounts, which are signed by the cluster's key.
+
+mod key;
+mod request;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(crate) use key::Key;
+pub(crate) use request::answer as answer_request;
+
+use super::{AUTHENTICATED, User, rbac::quote_list};
+use crate::{object, server::Core, status::quote};
+
+/// Who signs, and whom tokens are for unless they say otherwise.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// Clocks may differ by this much.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
+
+/// Verified tokens that are remembered: checking a signature takes far longer than everything else about a request.
+const REMEMBERED: usize = 1024;
+
+/// The tokens of a server.
+pub(crate) struct Tokens {
+    fixed: Vec<(String, User)>,
+    pub(crate) key: Key,
+    verified: Mutex<HashMap<Box<str>, Arc<Claims>>>,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    pub(crate) fn new(mut fixed: Vec<(String, User)>, seed: [u8; 32]) -> Self {
+        for (_, user) in &mut fixed {
+            if !user.is_in(AUTHENTICATED) {
+                user.groups.push(AUTHENTICATED.to_owned());
+            }
+        }
+        Self { fixed, key: Key::new(seed), verified: Mutex::default() }
+    }
+
+    /// What a token says, if this server signed it.
+    fn claims(&self, token: &str) -> Result<Arc<Claims>, Invalid> {
+        let remembered = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(claims) = remembered().get(token) {
+            return Ok(Arc::clone(claims));
+        }
+        let claims: Arc<Claims> = Arc::new(self.key.verify(token)?);
+        let mut all = remembered();
+        if all.len() >= REMEMBERED {
+            all.clear();
+        }
+        all.insert(token.into(), Arc::clone(&claims));
+        Ok(claims)
+    }
+}
+
+/// The content of a service account's token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claims {
+    aud: Vec<String>,
+    exp: i64,
+    iat: i64,
+    iss: String,
+    #[serde(default)]
+    jti: String,
+    #[serde(rename = "kubernetes.io")]
+    bound: Bound,
+    nbf: i64,
+    sub: String,
+}
+
+/// What a token is bound to: it ends with these objects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Bound {
+    namespace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<Reference>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pod: Option<Reference>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret: Option<Reference>,
+    serviceaccount: Reference,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    warnafter: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Reference {
+    name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    uid: String,
+}
+
+/// Why a token is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Invalid {
+    /// Nobody knows it.
+    #[error("invalid bearer token")]
+    Unknown,
+    /// It is a service account's, and not valid.
+    #[error("[invalid bearer token, {0}]")]
+    Because(String),
+}
+
+/// Whose token it is, and which of the audiences asked for it is meant for.
+#[derive(Debug)]
+pub(crate) struct Reviewed {
+    pub(crate) user: User,
+    pub(crate) audiences: Vec<String>,
+}
+
+/// Judges a token that is to be good for one of `audiences`, the server itself if there are none.
+pub(crate) fn review(core: &Core, token: &str, audiences: &[String]) -> Result<Reviewed, Invalid> {
+    let own = [ISSUER.to_owned()];
+    let audiences = if audiences.is_empty() { &own[..] } else { audiences };
+    // All are compared, each in a time that tells nothing about where it differs.
+    let mut fixed = None;
+    for (known, user) in &core.tokens.fixed {
+        if same(known.as_bytes(), token.as_bytes()) {
+            fixed = Some(user);
+        }
+    }
+    if let Some(user) = fixed {
+        // Fixed tokens say nothing about audiences, so they are good for the server alone.
+        return if audiences.iter().any(|a| a == ISSUER) {
+            Ok(Reviewed { user: user.clone(), audiences: own.into() })
+        } else {
+            Err(Invalid::Unknown)
+        };
+    }
+    let claims = core.tokens.claims(token)?;
+    let meant: Vec<String> = claims.aud.iter().filter(|a| audiences.contains(a)).cloned().collect();
+    if meant.is_empty() {
+        return Err(Invalid::Because(format!(
+            "token audiences {} is invalid for the target audiences {}",
+            quote_list(&claims.aud),
+            quote_list(audiences)
+        )));
+    }
+    check(core, &claims).map_err(Invalid::Because)?;
+    Ok(Reviewed { user: user(&claims), audiences: meant })
+}
+
+fn same(given: &[u8], wanted: &[u8]) -> bool {
+    given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+/// A token is good while its time lasts and everything that it is bound to is there.
+fn check(core: &Core, claims: &Claims) -> Result<(), String> {
+    let now = core.environment.now();
+    let (early, late) = (now.saturating_sub(LEEWAY), now.saturating_add(LEEWAY));
+    let (early, late) = (early.map_err(|e| e.to_string())?, late.map_err(|e| e.to_string())?);
+    let moment = |second: i64| Timestamp::from_second(second).unwrap_or(Timestamp::MIN);
+    if late < moment(claims.nbf) {
+        return Err("service account token is not valid yet".into());
+    }
+    if early > moment(claims.exp) {
+        return Err("service account token has expired".into());
+    }
+    if late < moment(claims.iat) {
+        return Err("service account token is issued in the future".into());
+    }
+    let Bound { namespace, serviceaccount, .. } = &claims.bound;
+    let name = &serviceaccount.name;
+    let Some(account) = stored(core, "serviceaccounts", &object::key(namespace, name)) else {
+        return Err(format!("serviceaccounts {} not found", quote(name)));
+    };
+    let uid = object::uid(&account);
+    if uid != serviceaccount.uid {
+        return Err(format!("service account UID ({uid}) does not match claim ({})", serviceaccount.uid));
+    }
+    if long_deleted(&account, early) {
+        return Err(format!("service account {namespace}/{name} has been deleted"));
+    }
+    let check = |what: &str, storage: &str, namespace: &str, reference: &Reference| {
+        let invalidated = "service account token has been invalidated";
+        let found = stored(core, storage, &object::key(namespace, &reference.name)).ok_or(invalidated)?;
+        let uid = object::uid(&found);
+        if uid != reference.uid {
+            let lower = what.to_lowercase();
+            return Err(format!("{what} UID ({uid}) does not match service account {lower} ref claim ({})", reference.uid));
+        }
+        if long_deleted(&found, early) { Err(invalidated.to_owned()) } else { Ok(()) }
+    };
+    if let Some(secret) = &claims.bound.secret {
+        check("secret", "secrets", namespace, secret)?;
+    }
+    if let Some(pod) = &claims.bound.pod {
+        check("pod", "pods", namespace, pod)?;
+    } else if let Some(node) = &claims.bound.node {
+        check("node", "nodes", "", node)?;
+    }
+    Ok(())
+}
+
+fn stored(core: &Core, storage: &str, key: &str) -> Option<Value> {
+    core.store.get(storage, key).map(|entry| entry.value())
+}
+
+fn long_deleted(object: &Value, before: Timestamp) -> bool {
+    let at: Option<Timestamp> = object::meta_text(object, "deletionTimestamp").parse().ok();
+    at.is_some_and(|at| at < before)
+}
+
+/// The service account that a token speaks for.
+fn user(claims: &Claims) -> User {
+    let Bound { namespace, serviceaccount, pod, node, .. } = &claims.bound;
+    let mut user = User::service_account(namespace, &serviceaccount.name);
+    user.uid.clone_from(&serviceaccount.uid);
+    let mut say = |key: &str, value: &str| {
+        if !value.is_empty() {
+            user.extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
+        }
+    };
+    if !claims.jti.is_empty() {
+        say("credential-id", &format!("JTI={}", claims.jti));
+    }
+    if let Some(pod) = pod {
+        say("pod-name", &pod.name);
+        say("pod-uid", &pod.uid);
+    }
+    if let Some(node) = node {
+        say("node-name", &node.name);
+        say("node-uid", &node.uid);
+    }
+    user
+}
