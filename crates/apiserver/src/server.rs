@@ -80,6 +80,11 @@ impl Server {
         Service::new(Arc::clone(&self.core))
     }
 
+    /// Knows a user by a bearer token from now on.
+    pub fn add_token(&self, token: impl Into<String>, user: User) {
+        self.core.tokens.add(token.into(), user);
+    }
+
     /// The objects at rest.
     #[must_use]
     pub fn store(&self) -> &Store {

@@ -286,8 +286,10 @@ impl ApiError {
             status["reason"] = self.reason.into();
         }
         // The API leaves details out for errors about nothing in particular.
-        let always = matches!(self.reason, "NotFound" | "Invalid" | "NotAcceptable" | "MethodNotAllowed" | "Forbidden")
-            || self.message.starts_with("415: ");
+        let always = matches!(
+            self.reason,
+            "NotFound" | "Invalid" | "NotAcceptable" | "MethodNotAllowed" | "Forbidden"
+        ) || self.message.starts_with("415: ");
         if !details.is_empty() || always {
             status["details"] = Value::Object(details);
         }

@@ -80,9 +80,7 @@ fn other(core: &Core, path: &str) -> Response<Body> {
                 ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
             json_response(StatusCode::OK, Body::whole(json!({"paths": paths}).to_string()))
         }
-        "/openid/v1/jwks" => {
-            key_response(core.tokens.key.public().to_string(), "application/jwk-set+json")
-        }
+        "/openid/v1/jwks" => key_response(core.tokens.key.public().to_string(), "application/jwk-set+json"),
         "/.well-known/openid-configuration" => {
             let document = json!({
                 "issuer": ISSUER,

@@ -10,18 +10,23 @@ use http::Request;
 use steersman_apiserver::{Service, User};
 use tower_service::Service as Tower;
 
-/// The server, asked by one user.
+/// The server, asked by one user, or by whoever the requests' own credentials name.
 #[derive(Clone)]
 pub(crate) struct As {
     inner: Service,
-    user: User,
+    user: Option<User>,
     /// What lives as long as the client.
     _alive: Option<Arc<dyn Send + Sync>>,
 }
 
 impl As {
     pub(crate) fn new(inner: Service, user: User, alive: Option<Arc<dyn Send + Sync>>) -> Self {
-        Self { inner, user, _alive: alive }
+        Self { inner, user: Some(user), _alive: alive }
+    }
+
+    /// Asked by a user if one is known already.
+    pub(crate) fn maybe(inner: Service, user: Option<User>) -> Self {
+        Self { inner, user, _alive: None }
     }
 }
 
@@ -44,7 +49,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        request.extensions_mut().insert(self.user.clone());
+        if let Some(user) = &self.user {
+            request.extensions_mut().insert(user.clone());
+        }
         self.inner.call(request)
     }
 }

@@ -10,7 +10,10 @@ use std::{
 
 use jiff::Timestamp;
 use kube::Client;
-use steersman_apiserver::{Environment, SeededEnvironment, Server, SystemEnvironment, User};
+use sha2::{Digest as _, Sha256};
+use steersman_apiserver::{
+    Access, AccessLog, Environment, SeededEnvironment, Server, SystemEnvironment, User,
+};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -21,7 +24,7 @@ use crate::{
     disk::{Disk, Identity},
     error::Error,
     kubeconfig,
-    listener::{Credentials, Listener},
+    listener::Listener,
     logs::Simulated,
     options::{Options, Part},
     pki::Authority,
@@ -40,6 +43,8 @@ struct Inner {
     server: Server,
     authority: Authority,
     token: String,
+    /// There when decisions are recorded.
+    accesses: Option<Arc<AccessLog>>,
     /// Where it listens.
     address: Option<SocketAddr>,
     /// There when workloads run.
@@ -84,7 +89,22 @@ impl Cluster {
         self.client_as(User::admin())
     }
 
-    /// A client of somebody, with `default` as its namespace.
+    /// A client of somebody, with `default` as its namespace. They may do what the roles bound to them allow.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::{Api, api::ListParams};
+    /// use steersman_cluster::{Cluster, User};
+    ///
+    /// let cluster = Cluster::start().await?;
+    /// let operator = cluster.client_as(User::service_account("default", "operator"));
+    /// let secrets: Api<Secret> = Api::default_namespaced(operator);
+    /// assert!(secrets.list(&ListParams::default()).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn client_as(&self, user: User) -> Client {
         Client::new(As::new(self.inner.server.service(), user, Some(self.keep_alive())), "default")
@@ -121,6 +141,31 @@ impl Cluster {
         Ok(kubeconfig::render(address, self.root_certificate(), &self.inner.token))
     }
 
+    /// A kubeconfig for somebody, with a token of their own that is good as long as this cluster runs.
+    ///
+    /// # Errors
+    /// Fails if the cluster does not listen, or the token can't be drawn.
+    pub fn kubeconfig_as(&self, user: User) -> Result<String, Error> {
+        let address = self.inner.address.ok_or(Error::NoListener)?;
+        let token = draw_token()?;
+        self.inner.server.add_token(token.as_str(), user);
+        Ok(kubeconfig::render(address, self.root_certificate(), &token))
+    }
+
+    /// A certificate by which the listener knows a user, who may be in a group, and its key, both in PEM.
+    ///
+    /// # Errors
+    /// Fails if the certificate can't be made.
+    pub fn client_certificate(&self, user: &str, group: Option<&str>) -> Result<(String, String), Error> {
+        self.inner.authority.client(user, group)
+    }
+
+    /// Who asked for what, whether they got it, and how often. Empty unless [`Builder::record_access`] was said.
+    #[must_use]
+    pub fn accesses(&self) -> Vec<(Access, u64)> {
+        self.inner.accesses.as_ref().map(|log| log.entries()).unwrap_or_default()
+    }
+
     /// Writes a kubeconfig for the administrator, readable by its owner alone.
     ///
     /// # Errors
@@ -155,6 +200,7 @@ pub struct Builder {
     pod_stop_delay: Duration,
     listen: Option<SocketAddr>,
     data_directory: Option<PathBuf>,
+    record_access: bool,
 }
 
 impl Default for Builder {
@@ -169,6 +215,7 @@ impl Default for Builder {
             pod_stop_delay: Duration::ZERO,
             listen: None,
             data_directory: None,
+            record_access: false,
         }
     }
 }
@@ -251,6 +298,13 @@ impl Builder {
         self
     }
 
+    /// Whether decisions about requests are recorded, for [`Cluster::accesses`]. Default: no.
+    #[must_use]
+    pub fn record_access(mut self, yes: bool) -> Self {
+        self.record_access = yes;
+        self
+    }
+
     /// Starts the cluster.
     ///
     /// # Errors
@@ -280,9 +334,17 @@ impl Builder {
                 Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
             }
         };
+        if self.seed.is_none() {
+            builder = builder.signing_key(signing_key(&authority));
+        }
+        let accesses = self.record_access.then(|| Arc::new(AccessLog::default()));
+        if let Some(log) = &accesses {
+            builder = builder.recorder(Arc::clone(log));
+        }
         let server = builder
             .environment(Shared(Arc::clone(&environment)))
-            .authenticator(Credentials { token: token.clone() })
+            .token(token.clone(), User::admin())
+            .without_credentials(User::anonymous())
             .connector(Simulated)
             .build();
         let mut tasks = Vec::new();
@@ -308,7 +370,7 @@ impl Builder {
             tasks.push(runtime.spawn(world.run(server.clone(), made.clone())));
             pulse = Some(made);
         }
-        Ok(Cluster { inner: Arc::new(Inner { server, authority, token, address, pulse, tasks }) })
+        Ok(Cluster { inner: Arc::new(Inner { server, authority, token, accesses, address, pulse, tasks }) })
     }
 }
 
@@ -322,6 +384,11 @@ fn first_identity(disk: &Disk) -> Result<Identity, Error> {
     let identity = Identity { certificate, key: authority.key(), token: draw_token()? };
     disk.keep(&identity)?;
     Ok(identity)
+}
+
+/// What tokens of service accounts are signed with: as secret and as lasting as the authority's key.
+fn signing_key(authority: &Authority) -> [u8; 32] {
+    Sha256::new().chain_update("service account tokens").chain_update(authority.key()).finalize().into()
 }
 
 /// A token that nobody guesses.

@@ -4,7 +4,7 @@ use std::{fs, io, io::Write as _, net::SocketAddr, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The text of a kubeconfig for the administrator.
+/// The text of a kubeconfig for a user with a token.
 pub(crate) fn render(address: SocketAddr, certificate: &str, token: &str) -> String {
     let authority = STANDARD.encode(certificate);
     format!(

@@ -7,15 +7,16 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
-use steersman_apiserver::{ApiError, ApiResult, Authenticator, Service, User};
+use rustls::{RootCertStore, ServerConfig, pki_types::PrivateKeyDer, server::WebPkiClientVerifier};
+use steersman_apiserver::Service;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::{error::Error, pki::Authority};
-
-/// Paths that tell nothing about the cluster's content.
-const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+use crate::{
+    client::As,
+    error::Error,
+    pki::{self, Authority},
+};
 
 /// A port that is open, not yet answered on.
 #[derive(Debug)]
@@ -41,9 +42,15 @@ impl Listener {
             "kubernetes.default.svc.cluster.local".to_owned(),
         ])?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der()?)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_single_cert(chain, PrivateKeyDer::Pkcs8(key.into()))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { socket, config: Arc::new(config), address })
@@ -62,9 +69,11 @@ impl Listener {
                         continue;
                     };
                     let _ = stream.set_nodelay(true);
-                    let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(service.clone()));
+                    let (acceptor, service) = (acceptor.clone(), service.clone());
                     connections.spawn(async move {
                         let Ok(stream) = acceptor.accept(stream).await else { return };
+                        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                        let service = TowerToHyperService::new(As::maybe(service, certificate.and_then(pki::user)));
                         let server = auto::Builder::new(TokioExecutor::new());
                         if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
                             tracing::debug!(error, "a connection ended early");
@@ -75,38 +84,4 @@ impl Listener {
             }
         }
     }
-}
-
-/// Knows the users that in-process clients name, and the administrator by a token.
-pub(crate) struct Credentials {
-    pub(crate) token: String,
-}
-
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").finish_non_exhaustive()
-    }
-}
-
-impl Authenticator for Credentials {
-    fn authenticate(&self, request: &http::request::Parts) -> ApiResult<User> {
-        if let Some(user) = request.extensions.get::<User>() {
-            return Ok(user.clone());
-        }
-        let given = request.headers.get(http::header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
-        match given.map(|value| value.strip_prefix(b"Bearer ")) {
-            Some(Some(token)) if same(token, self.token.as_bytes()) => Ok(User::admin()),
-            None if PUBLIC.contains(&request.uri.path()) => Ok(User {
-                name: "system:anonymous".into(),
-                groups: vec!["system:unauthenticated".into()],
-                ..User::default()
-            }),
-            _ => Err(ApiError::unauthorized()),
-        }
-    }
-}
-
-/// Compares in a time that does not depend on where the difference is.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
-    given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -1,10 +1,11 @@
 //! The cluster's certificates.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
 };
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use steersman_apiserver::User;
 
 use crate::error::Error;
 
@@ -45,6 +46,27 @@ impl Authority {
         Ok((vec![certificate.der().clone()], key.serialize_der()))
     }
 
+    /// A certificate by which a user is known, and its key, both in PEM.
+    pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Result<(String, String), Error> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, user);
+        if let Some(group) = group {
+            params.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
+
+    /// The authority's certificate in DER.
+    pub(crate) fn der(&self) -> Result<CertificateDer<'static>, Error> {
+        CertificateDer::from_pem_slice(self.certificate.as_bytes())
+            .map_err(|error| rustls::Error::General(error.to_string()).into())
+    }
+
     /// The authority's certificate in PEM.
     pub(crate) fn certificate(&self) -> &str {
         &self.certificate
@@ -59,4 +81,77 @@ fn params() -> CertificateParams {
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     params
+}
+
+/// The user whom a verified certificate names: the common name, and the organisations as groups.
+///
+/// Read by hand, since all that is wanted of the certificate is its subject.
+pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
+    const SEQUENCE: u8 = 0x30;
+    const VERSION: u8 = 0xa0;
+    const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+    const ORGANISATION: &[u8] = &[0x55, 0x04, 0x0a];
+    let mut outer = Der(certificate.as_ref());
+    let mut body = Der(Der(outer.next().filter(|(tag, _)| *tag == SEQUENCE)?.1).next()?.1);
+    let mut field = body.next()?;
+    if field.0 == VERSION {
+        field = body.next()?;
+    }
+    // Serial number, algorithm, issuer and validity come before the subject.
+    for _ in 0..4 {
+        field = body.next()?;
+    }
+    let (mut name, mut groups) = (None, Vec::new());
+    for (_, set) in Der(field.1) {
+        for (_, pair) in Der(set) {
+            let mut pair = Der(pair);
+            let (Some((_, kind)), Some((_, value))) = (pair.next(), pair.next()) else { continue };
+            let Ok(text) = std::str::from_utf8(value) else { continue };
+            match kind {
+                COMMON_NAME => name = Some(text),
+                ORGANISATION => groups.push(text),
+                _ => {}
+            }
+        }
+    }
+    Some(User::named(name.filter(|name| !name.is_empty())?, groups))
+}
+
+/// Reads one element of DER after the other: its tag and its content.
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Iterator for Der<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (tag, rest) = self.0.split_first()?;
+        let (first, mut rest) = rest.split_first()?;
+        let mut length = usize::from(*first);
+        if length >= 0x80 {
+            let (digits, after) = rest.split_at_checked(length - 0x80)?;
+            length = digits
+                .iter()
+                .try_fold(0_usize, |sum, digit| sum.checked_mul(256)?.checked_add(usize::from(*digit)))?;
+            rest = after;
+        }
+        let (content, after) = rest.split_at_checked(length)?;
+        self.0 = after;
+        Some((*tag, content))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_names_its_user() {
+        let authority = Authority::generate().unwrap();
+        let (certificate, _) = authority.client("jane", Some("developers")).unwrap();
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        assert_eq!(user(&certificate), Some(User::named("jane", ["developers"])));
+        for length in 0..certificate.len() {
+            let _ = user(&CertificateDer::from(&certificate[..length]));
+        }
+    }
 }

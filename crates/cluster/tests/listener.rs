@@ -4,9 +4,9 @@ use std::{net::SocketAddr, sync::Arc};
 
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
 };
-use steersman_cluster::Cluster;
+use steersman_cluster::{Cluster, User};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -14,14 +14,31 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 async fn ask(cluster: &Cluster, path: &str, token: Option<&str>) -> String {
+    ask_with(cluster, path, token, None).await
+}
+
+async fn ask_with(
+    cluster: &Cluster,
+    path: &str,
+    token: Option<&str>,
+    certificate: Option<(String, String)>,
+) -> String {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(cluster.root_certificate().as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match certificate {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => config
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+    };
     let stream = TcpStream::connect(cluster.address().unwrap()).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
@@ -44,12 +61,42 @@ async fn only_the_token_of_the_kubeconfig_opens() {
 
     let answer = ask(&cluster, "/api/v1/namespaces/default", Some(token)).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    for wrong in [None, Some("guess"), Some("")] {
-        let answer = ask(&cluster, "/api/v1/namespaces/default", wrong).await;
-        assert!(answer.starts_with("HTTP/1.1 401 Unauthorized"), "{answer}");
-        assert!(answer.contains(r#""reason":"Unauthorized""#), "{answer}");
+    let answer = ask(&cluster, "/api/v1/namespaces/default", Some("guess")).await;
+    assert!(answer.starts_with("HTTP/1.1 401 Unauthorized"), "{answer}");
+    assert!(answer.contains(r#""reason":"Unauthorized""#), "{answer}");
+    for none in [None, Some("")] {
+        let answer = ask(&cluster, "/api/v1/namespaces/default", none).await;
+        assert!(answer.starts_with("HTTP/1.1 403 Forbidden"), "{answer}");
+        assert!(
+            answer.contains(r#"User \"system:anonymous\" cannot get resource \"namespaces\""#),
+            "{answer}"
+        );
     }
     assert!(ask(&cluster, "/version", None).await.starts_with("HTTP/1.1 200 OK"));
+}
+
+#[tokio::test]
+async fn a_certificate_says_who_asks() {
+    let cluster = Cluster::builder().listen("127.0.0.1:0".parse().unwrap()).start().await.unwrap();
+    let jane = cluster.client_certificate("jane", Some("developers")).unwrap();
+    let answer = ask_with(&cluster, "/api/v1/namespaces/default", None, Some(jane)).await;
+    assert!(answer.starts_with("HTTP/1.1 403 Forbidden"), "{answer}");
+    assert!(answer.contains(r#"User \"jane\" cannot get"#), "{answer}");
+    let master = cluster.client_certificate("joe", Some("system:masters")).unwrap();
+    let answer = ask_with(&cluster, "/api/v1/namespaces/default", None, Some(master)).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    // Another cluster's authority is none here: the handshake fails.
+    let other = Cluster::start().await.unwrap().client_certificate("joe", Some("system:masters")).unwrap();
+    assert_eq!(ask_with(&cluster, "/version", None, Some(other)).await, "");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_can_be_somebody_elses() {
+    let cluster = Cluster::builder().listen("127.0.0.1:0".parse().unwrap()).start().await.unwrap();
+    let config = cluster.kubeconfig_as(User::named("jane", [])).unwrap();
+    let token = config.lines().find_map(|l| l.trim().strip_prefix("token: ")).unwrap();
+    let answer = ask(&cluster, "/api/v1/namespaces/default", Some(token)).await;
+    assert!(answer.contains(r#"User \"jane\" cannot get"#), "{answer}");
 }
 
 #[cfg(unix)]

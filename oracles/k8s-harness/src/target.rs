@@ -77,7 +77,9 @@ impl Target {
         let client = if as_admin { &self.admin } else { &self.anybody };
         if let Some(token) = self.token.filter(|_| as_admin) {
             let value = HeaderValue::from_str(&format!("Bearer {token}"));
-            request.headers_mut().insert(AUTHORIZATION, value.map_err(|e| TargetError::Unanswered(e.to_string()))?);
+            request
+                .headers_mut()
+                .insert(AUTHORIZATION, value.map_err(|e| TargetError::Unanswered(e.to_string()))?);
         }
         let request = request.map(Body::from);
         client.send(request).await.map_err(|error| TargetError::Unanswered(format!("{error:?}")))

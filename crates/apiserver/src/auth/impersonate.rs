@@ -9,8 +9,8 @@ use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
 use super::{
-    ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, rbac::MASTERS, refuse,
-    split_account,
+    ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, rbac::MASTERS,
+    refuse, split_account,
 };
 use crate::{
     names,
@@ -54,7 +54,8 @@ pub(crate) fn impersonate(
 
 /// Reads the headers as they stand.
 fn wanted(headers: &HeaderMap) -> ApiResult<Option<User>> {
-    let texts = |name: &str| headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+    let texts =
+        |name: &str| headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
     let first = |name: &str| texts(name).next().unwrap_or_default();
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in headers.keys() {
@@ -140,7 +141,8 @@ impl Mode {
     }
 
     fn check(self, core: &Core, requestor: &User, wanted: &User, asked: &Attributes<'_>) -> ApiResult<User> {
-        let verb = if self.constrained() { format!("impersonate:{}", self.name()) } else { "impersonate".into() };
+        let verb =
+            if self.constrained() { format!("impersonate:{}", self.name()) } else { "impersonate".into() };
         if self.constrained() {
             let on = format!("impersonate-on:{}:{}", self.name(), asked.verb);
             allow(core, requestor, &Attributes { verb: &on, ..asked.clone() })?;
@@ -188,7 +190,13 @@ impl Mode {
         Ok(actual)
     }
 
-    fn check_groups(self, core: &Core, requestor: &User, wanted: &User, of: &Attributes<'_>) -> ApiResult<()> {
+    fn check_groups(
+        self,
+        core: &Core,
+        requestor: &User,
+        wanted: &User,
+        of: &Attributes<'_>,
+    ) -> ApiResult<()> {
         if self.constrained() {
             if wanted.groups.iter().any(String::is_empty) {
                 return Err(refuse(requestor, of, "impersonating the empty string group is not allowed"));
@@ -202,7 +210,10 @@ impl Mode {
                 return Ok(());
             }
         }
-        wanted.groups.iter().try_for_each(|group| allow(core, requestor, &Attributes { name: group, ..of.clone() }))
+        wanted
+            .groups
+            .iter()
+            .try_for_each(|group| allow(core, requestor, &Attributes { name: group, ..of.clone() }))
     }
 
     fn check_extra(self, core: &Core, requestor: &User, wanted: &User, of: &Attributes<'_>) -> ApiResult<()> {

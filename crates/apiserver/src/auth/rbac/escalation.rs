@@ -54,10 +54,8 @@ fn role(call: &Call, object: &Value, old: Option<&Value>) -> ApiResult<()> {
     if call.core.authorizer.authorize(&call.user, &asked) == Decision::Allow {
         return Ok(());
     }
-    let rules: Vec<Rule> = object
-        .get("rules")
-        .and_then(|rules| serde_json::from_value(rules.clone()).ok())
-        .unwrap_or_default();
+    let rules: Vec<Rule> =
+        object.get("rules").and_then(|rules| serde_json::from_value(rules.clone()).ok()).unwrap_or_default();
     confirm(call, object, &rules)?;
     let aggregates = |role: &Value| {
         role.pointer("/aggregationRule/clusterRoleSelectors")

@@ -97,7 +97,11 @@ impl Authorizer for Rbac {
             return Decision::Allow;
         }
         let (_, errors) = index.rules_of(user, attributes.namespace);
-        Decision::Deny(if errors.is_empty() { String::new() } else { format!("RBAC: {}", aggregate(&errors)) })
+        Decision::Deny(if errors.is_empty() {
+            String::new()
+        } else {
+            format!("RBAC: {}", aggregate(&errors))
+        })
     }
 
     fn reason(&self, user: &User, attributes: &Attributes<'_>) -> String {

@@ -21,7 +21,11 @@ pub(crate) struct Rule {
     pub(crate) resources: Vec<String>,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub(crate) resource_names: Vec<String>,
-    #[serde(rename = "nonResourceURLs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "nonResourceURLs",
+        deserialize_with = "or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub(crate) paths: Vec<String>,
 }
 
@@ -118,9 +122,9 @@ impl Rule {
             && all_in(&self.api_groups, &other.api_groups)
             && other.resources.iter().all(|wanted| {
                 has_or_all(&self.resources, wanted)
-                    || wanted
-                        .split_once('/')
-                        .is_some_and(|(_, sub)| self.resources.iter().any(|r| r.strip_prefix("*/") == Some(sub)))
+                    || wanted.split_once('/').is_some_and(|(_, sub)| {
+                        self.resources.iter().any(|r| r.strip_prefix("*/") == Some(sub))
+                    })
             })
             && other.paths.iter().all(|wanted| self.paths.iter().any(|own| path_fits(own, wanted)))
     }
@@ -170,7 +174,7 @@ pub(super) fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<String> {
     let covered = |rule: &Rule| owned.iter().any(|own| own.covers(rule));
     let mut lines = Vec::new();
     // Verbs by what they are about keep refusals short.
-    let mut simple: BTreeMap<(Vec<String>, Vec<String>, Vec<String>), Vec<String>> = BTreeMap::new();
+    let mut simple: BTreeMap<[Vec<String>; 3], Vec<String>> = BTreeMap::new();
     for rule in wanted.iter().filter(|rule| !covered(rule)) {
         if rule.atom_count() > MANY {
             lines.push(rule.describe());
@@ -178,14 +182,14 @@ pub(super) fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<String> {
         }
         for atom in rule.atoms().into_iter().filter(|atom| !covered(atom)) {
             if atom.paths.is_empty() {
-                let about = (atom.api_groups, atom.resources, atom.resource_names);
+                let about = [atom.api_groups, atom.resources, atom.resource_names];
                 simple.entry(about).or_default().extend(atom.verbs);
             } else {
                 lines.push(atom.describe());
             }
         }
     }
-    lines.extend(simple.into_iter().map(|((api_groups, resources, resource_names), verbs)| {
+    lines.extend(simple.into_iter().map(|([api_groups, resources, resource_names], verbs)| {
         Rule { verbs, api_groups, resources, resource_names, paths: Vec::new() }.describe()
     }));
     lines.sort();
@@ -229,7 +233,8 @@ mod tests {
     fn what_is_missing_is_named_briefly() {
         let owned = [rule(&[""], &["pods", "*/status"], &[], &["get"])];
         assert!(missing(&owned, &[rule(&[""], &["pods", "nodes/status"], &["x"], &["get"])]).is_empty());
-        let wanted = [rule(&["", "apps"], &["pods"], &[], &["get", "list"]), rule(&[""], &["pods"], &[], &["*"])];
+        let wanted =
+            [rule(&["", "apps"], &["pods"], &[], &["get", "list"]), rule(&[""], &["pods"], &[], &["*"])];
         assert_eq!(
             missing(&owned, &wanted),
             [

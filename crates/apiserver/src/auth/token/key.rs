@@ -14,8 +14,8 @@ use super::{Claims, ISSUER, Invalid};
 
 /// What stands before the point in the DER form of a P-256 public key.
 const PUBLIC_KEY_HEAD: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
+    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
 /// The signing key. It is made of its seed when it is first needed, and signs without randomness, so that runs repeat.
@@ -50,7 +50,8 @@ impl Key {
             let point = signing.verifying_key().to_sec1_point(false);
             let bytes = point.as_bytes();
             let coordinate = |range| BASE64.encode(bytes.get(range).unwrap_or_default());
-            let id = BASE64.encode(Sha256::new().chain_update(PUBLIC_KEY_HEAD).chain_update(bytes).finalize());
+            let id =
+                BASE64.encode(Sha256::new().chain_update(PUBLIC_KEY_HEAD).chain_update(bytes).finalize());
             Made { id, x: coordinate(1..33), y: coordinate(33..65), signing }
         })
     }

@@ -6,7 +6,7 @@ mod request;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use jiff::{SignedDuration, Timestamp};
@@ -30,7 +30,7 @@ const REMEMBERED: usize = 1024;
 
 /// The tokens of a server.
 pub(crate) struct Tokens {
-    fixed: Vec<(String, User)>,
+    fixed: RwLock<Vec<(String, User)>>,
     pub(crate) key: Key,
     verified: Mutex<HashMap<Box<str>, Arc<Claims>>>,
 }
@@ -42,13 +42,32 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn new(mut fixed: Vec<(String, User)>, seed: [u8; 32]) -> Self {
-        for (_, user) in &mut fixed {
-            if !user.is_in(AUTHENTICATED) {
-                user.groups.push(AUTHENTICATED.to_owned());
+    pub(crate) fn new(fixed: Vec<(String, User)>, seed: [u8; 32]) -> Self {
+        let tokens = Self { fixed: RwLock::default(), key: Key::new(seed), verified: Mutex::default() };
+        for (token, user) in fixed {
+            tokens.add(token, user);
+        }
+        tokens
+    }
+
+    /// Knows a user by a token from now on.
+    pub(crate) fn add(&self, token: String, mut user: User) {
+        if !user.is_in(AUTHENTICATED) {
+            user.groups.push(AUTHENTICATED.to_owned());
+        }
+        self.fixed.write().unwrap_or_else(PoisonError::into_inner).push((token, user));
+    }
+
+    /// The user of a fixed token. All are compared, each in a time that tells nothing about where it differs.
+    fn fixed(&self, token: &str) -> Option<User> {
+        let known = self.fixed.read().unwrap_or_else(PoisonError::into_inner);
+        let mut found = None;
+        for (known, user) in known.iter() {
+            if same(known.as_bytes(), token.as_bytes()) {
+                found = Some(user);
             }
         }
-        Self { fixed, key: Key::new(seed), verified: Mutex::default() }
+        found.cloned()
     }
 
     /// What a token says, if this server signed it.
@@ -126,17 +145,10 @@ pub(crate) struct Reviewed {
 pub(crate) fn review(core: &Core, token: &str, audiences: &[String]) -> Result<Reviewed, Invalid> {
     let own = [ISSUER.to_owned()];
     let audiences = if audiences.is_empty() { &own[..] } else { audiences };
-    // All are compared, each in a time that tells nothing about where it differs.
-    let mut fixed = None;
-    for (known, user) in &core.tokens.fixed {
-        if same(known.as_bytes(), token.as_bytes()) {
-            fixed = Some(user);
-        }
-    }
-    if let Some(user) = fixed {
+    if let Some(user) = core.tokens.fixed(token) {
         // Fixed tokens say nothing about audiences, so they are good for the server alone.
         return if audiences.iter().any(|a| a == ISSUER) {
-            Ok(Reviewed { user: user.clone(), audiences: own.into() })
+            Ok(Reviewed { user, audiences: own.into() })
         } else {
             Err(Invalid::Unknown)
         };
@@ -191,7 +203,10 @@ fn check(core: &Core, claims: &Claims) -> Result<(), String> {
         let uid = object::uid(&found);
         if uid != reference.uid {
             let lower = what.to_lowercase();
-            return Err(format!("{what} UID ({uid}) does not match service account {lower} ref claim ({})", reference.uid));
+            return Err(format!(
+                "{what} UID ({uid}) does not match service account {lower} ref claim ({})",
+                reference.uid
+            ));
         }
         if long_deleted(&found, early) { Err(invalidated.to_owned()) } else { Ok(()) }
     };

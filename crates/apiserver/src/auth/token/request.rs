@@ -63,7 +63,9 @@ pub(crate) fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Re
             GROUP,
             KIND,
             &call.name,
-            &format!("the UID in the token request ({given}) does not match the UID of the service account ({uid})"),
+            &format!(
+                "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+            ),
         ));
     }
     let now = call.core.environment.now();
@@ -148,7 +150,8 @@ fn bind(call: &Call, reference: &Value, bound: &mut Bound) -> ApiResult<()> {
         let message = format!("{plural} {} not found", crate::status::quote(name));
         return Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).about("", plural, name));
     };
-    let refer = |object: &Value| Reference { name: object::name(object).into(), uid: object::uid(object).into() };
+    let refer =
+        |object: &Value| Reference { name: object::name(object).into(), uid: object::uid(object).into() };
     match kind {
         "Pod" => {
             if object::text(&found, &["spec", "serviceAccountName"]).unwrap_or_default() != call.name {

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Writes rbac.jsonl next to this script.
+
+usage: rbac.py KUBECTL
+
+KUBECTL is a kubectl that speaks to a kube-apiserver which has just been started, without a controller manager.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+UID = "00000000-0000-0000-0000-000000000000"
+TIME = "2000-01-01T00:00:00Z"
+API = "rbac.authorization.k8s.io/v1"
+KINDS = {
+    "clusterroles": "ClusterRole",
+    "clusterrolebindings": "ClusterRoleBinding",
+    "roles": "Role",
+    "rolebindings": "RoleBinding",
+}
+
+
+def text(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def line(kind, item):
+    metadata = item.pop("metadata") | {"uid": UID, "creationTimestamp": TIME}
+    del metadata["resourceVersion"]
+    for entry in metadata["managedFields"]:
+        entry["time"] = TIME
+    # The store's order: what every object has comes first.
+    parts = {"apiVersion": API, "kind": kind, "metadata": metadata} | dict(sorted(item.items()))
+    return "{" + ",".join(f"{text(key)}:{text(value)}" for key, value in parts.items()) + "}"
+
+
+if __name__ == "__main__":
+    lines = []
+    for plural, kind in KINDS.items():
+        answer = subprocess.check_output([sys.argv[1], "get", "--raw", f"/apis/{API}/{plural}"])
+        lines += [line(kind, item) for item in json.loads(answer)["items"]]
+    (pathlib.Path(__file__).parent / "rbac.jsonl").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,158 @@
+//! Who may do what, asked through a client as operators ask.
+
+use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
+
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use steersman_apiserver::{AccessLog, Body, Server, User};
+use tower_service::Service as _;
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// One request, by its credentials.
+enum By<'a> {
+    Admin,
+    User(User),
+    Token(&'a str),
+}
+
+async fn ask(server: &Server, by: By<'_>, request: &str, body: Value) -> (u16, Value) {
+    let (method, path) = request.split_once(' ').unwrap();
+    let mut builder = Request::builder().method(method).uri(path);
+    builder = match by {
+        By::Admin => builder.extension(User::admin()),
+        By::User(user) => builder.extension(user),
+        By::Token(token) => builder.header("authorization", format!("Bearer {token}")),
+    };
+    if method == "PATCH" {
+        builder = builder.header("content-type", "application/merge-patch+json");
+    }
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer: Answer = server.service().call(builder.body(body).unwrap());
+    let answer = answer.await.unwrap();
+    let code = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+fn jane() -> User {
+    User::named("jane", [])
+}
+
+async fn grant(server: &Server, rules: Value, subject: Value) {
+    let base = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let role = json!({"metadata": {"name": "r"}, "rules": rules});
+    assert_eq!(ask(server, By::Admin, &format!("POST {base}/roles"), role).await.0, 201);
+    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"});
+    let binding = json!({"metadata": {"name": "b"}, "roleRef": reference, "subjects": [subject]});
+    assert_eq!(ask(server, By::Admin, &format!("POST {base}/rolebindings"), binding).await.0, 201);
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+
+#[tokio::test]
+async fn rights_come_and_go_with_roles_and_bindings() {
+    let server = Server::default();
+    let list = format!("GET {MAPS}");
+    let (code, status) = ask(&server, By::User(jane()), &list, Value::Null).await;
+    assert_eq!(code, 403);
+    assert_eq!(
+        status["message"],
+        r#"configmaps is forbidden: User "jane" cannot list resource "configmaps" in API group "" in the namespace "default""#
+    );
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
+    grant(&server, rules, json!({"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}))
+        .await;
+    assert_eq!(ask(&server, By::User(jane()), &list, Value::Null).await.0, 200);
+    assert_eq!(ask(&server, By::User(User::named("joe", [])), &list, Value::Null).await.0, 403);
+    assert_eq!(ask(&server, By::User(jane()), "GET /api/v1/configmaps", Value::Null).await.0, 403);
+    // A changed role counts at once, and so does its absence, which the refusal names.
+    let more = json!({"rules": [{"apiGroups": [""], "resources": ["*"], "verbs": ["get"]}]});
+    assert_eq!(ask(&server, By::Admin, &format!("PATCH {ROLES}/r"), more).await.0, 200);
+    assert_eq!(ask(&server, By::User(jane()), &list, Value::Null).await.0, 403);
+    assert_eq!(ask(&server, By::User(jane()), &format!("GET {MAPS}/x"), Value::Null).await.0, 404);
+    assert_eq!(ask(&server, By::Admin, &format!("DELETE {ROLES}/r"), Value::Null).await.0, 200);
+    let (code, status) = ask(&server, By::User(jane()), &format!("GET {MAPS}/x"), Value::Null).await;
+    assert_eq!(code, 403);
+    let message = status["message"].as_str().unwrap();
+    assert!(message.ends_with(r#": RBAC: role.rbac.authorization.k8s.io "r" not found"#), "{message}");
+    let binding = "DELETE /apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+    assert_eq!(ask(&server, By::Admin, binding, Value::Null).await.0, 200);
+    let (_, status) = ask(&server, By::User(jane()), &format!("GET {MAPS}/x"), Value::Null).await;
+    assert!(!status["message"].as_str().unwrap().contains("RBAC"));
+}
+
+#[tokio::test]
+async fn a_token_speaks_for_its_service_account_while_it_is_there() {
+    let server = Server::builder().without_credentials(User::anonymous()).build();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let made = json!({"metadata": {"name": "operator"}});
+    assert_eq!(ask(&server, By::Admin, &format!("POST {accounts}"), made.clone()).await.0, 201);
+    let subject = json!({"kind": "ServiceAccount", "name": "operator", "namespace": "default"});
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]);
+    grant(&server, rules, subject).await;
+    let request = json!({"spec": {"expirationSeconds": 600}});
+    let (code, request) = ask(&server, By::Admin, &format!("POST {accounts}/operator/token"), request).await;
+    assert_eq!(code, 201, "{request}");
+    let token = request["status"]["token"].as_str().unwrap().to_owned();
+    assert_eq!(ask(&server, By::Token(&token), &format!("GET {MAPS}"), Value::Null).await.0, 200);
+    assert_eq!(ask(&server, By::Token(&token), "GET /api/v1/nodes", Value::Null).await.0, 403);
+    let whoami = "POST /apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let (_, me) = ask(&server, By::Token(&token), whoami, json!({})).await;
+    assert_eq!(me["status"]["userInfo"]["username"], "system:serviceaccount:default:operator");
+    assert_eq!(
+        me["status"]["userInfo"]["groups"],
+        json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"])
+    );
+    // A token of another account of the same name is no good.
+    assert_eq!(ask(&server, By::Admin, &format!("DELETE {accounts}/operator"), Value::Null).await.0, 200);
+    assert_eq!(ask(&server, By::Token(&token), &format!("GET {MAPS}"), Value::Null).await.0, 401);
+    assert_eq!(ask(&server, By::Admin, &format!("POST {accounts}"), made).await.0, 201);
+    assert_eq!(ask(&server, By::Token(&token), &format!("GET {MAPS}"), Value::Null).await.0, 401);
+    let review = json!({"spec": {"token": token}});
+    let (_, review) =
+        ask(&server, By::Admin, "POST /apis/authentication.k8s.io/v1/tokenreviews", review).await;
+    assert_eq!(review["status"]["authenticated"], Value::Null);
+    assert!(review["status"]["error"].as_str().unwrap().contains("does not match claim"), "{review}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_end_in_time() {
+    let start = jiff::Timestamp::UNIX_EPOCH;
+    let server = Server::builder().environment(steersman_apiserver::SeededEnvironment::new(start, 1)).build();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"metadata": {"name": "s"}});
+    assert_eq!(ask(&server, By::Admin, &format!("POST {accounts}"), account).await.0, 201);
+    let request = json!({"spec": {"expirationSeconds": 600}});
+    let (_, request) = ask(&server, By::Admin, &format!("POST {accounts}/s/token"), request).await;
+    let token = request["status"]["token"].as_str().unwrap().to_owned();
+    let probe = "GET /api/v1/nodes";
+    tokio::time::advance(std::time::Duration::from_secs(650)).await;
+    assert_eq!(ask(&server, By::Token(&token), probe, Value::Null).await.0, 403);
+    tokio::time::advance(std::time::Duration::from_secs(20)).await;
+    assert_eq!(ask(&server, By::Token(&token), probe, Value::Null).await.0, 401);
+}
+
+#[tokio::test]
+async fn decisions_are_recorded() {
+    let log = Arc::new(AccessLog::default());
+    let server = Server::builder().recorder(Arc::clone(&log)).build();
+    for _ in 0..2 {
+        ask(&server, By::User(jane()), &format!("GET {MAPS}"), Value::Null).await;
+    }
+    ask(&server, By::User(jane()), "GET /version", Value::Null).await;
+    ask(&server, By::Admin, "DELETE /apis/apps/v1/namespaces/default/deployments/x", Value::Null).await;
+    let entries = log.entries();
+    let find = |verb: &str| entries.iter().find(|(access, _)| access.verb == verb).unwrap();
+    let (access, count) = find("list");
+    assert_eq!(
+        (access.user.as_str(), access.resource.as_str(), access.allowed, *count),
+        ("jane", "configmaps", false, 2)
+    );
+    let (access, count) = find("get");
+    assert_eq!((access.path.as_str(), access.allowed, *count), ("/version", true, 1));
+    let (access, _) = find("delete");
+    assert_eq!((access.group.as_str(), access.name.as_str(), access.allowed), ("apps", "x", true));
+}
