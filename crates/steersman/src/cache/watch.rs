@@ -1,0 +1,106 @@
+//! Keeps a store up to date by one watch.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, pin_mut};
+use kube::{
+    Api, Client,
+    runtime::watcher::{self, Event, InitialListStrategy},
+};
+
+use super::{snapshot::Incoming, store::Store};
+
+/// How often a kind that the API server does not know is asked for at most.
+const ABSENT: Duration = Duration::from_secs(2);
+/// The delays after other failures.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+
+/// What is watched.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Selection {
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
+}
+
+/// Runs until it is dropped.
+pub(crate) async fn run(
+    store: Arc<Store>,
+    client: Client,
+    namespace: Option<String>,
+    selection: Selection,
+    streaming: bool,
+) {
+    let api: Api<Incoming> = match &namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, store.kind.resource()),
+        None => Api::all_with(client, store.kind.resource()),
+    };
+    let mut config = watcher::Config {
+        label_selector: selection.labels,
+        field_selector: selection.fields,
+        ..watcher::Config::default()
+    };
+    if streaming {
+        // Objects come one by one: a page of a list would be in memory twice.
+        config.initial_list_strategy = InitialListStrategy::StreamingList;
+    }
+    let mut epoch = 0;
+    let mut first = true;
+    let mut delay = RETRY.0;
+    loop {
+        let events = watcher::watcher(api.clone(), config.clone());
+        pin_mut!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    delay = RETRY.0;
+                    match event {
+                        Event::Init => epoch = store.begin(),
+                        Event::InitApply(object) => store.deliver(object, epoch, true),
+                        Event::InitDone => {
+                            store.listed(namespace.as_deref(), epoch);
+                            store.watch_synced(std::mem::take(&mut first));
+                        }
+                        Event::Apply(object) => store.deliver(object, epoch, false),
+                        Event::Delete(object) => store.gone(&object.key(), object.version()),
+                    }
+                }
+                Err(error) => {
+                    let absent = is_absent(&error);
+                    tracing::debug!(kind = %store.kind, %error, "watch failed");
+                    store.progress.send_modify(|progress| {
+                        progress.error = Some(error.to_string());
+                        progress.absent = absent;
+                    });
+                    let refused = refuses_streams(&error);
+                    if refused && config.initial_list_strategy == InitialListStrategy::StreamingList {
+                        config.initial_list_strategy = InitialListStrategy::ListWatch;
+                        break;
+                    }
+                    delay = (delay * 2).min(if absent { ABSENT } else { RETRY.1 });
+                    // Spread, so that many watches do not come back at once.
+                    tokio::time::sleep(delay.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
+                }
+            }
+        }
+    }
+}
+
+fn status(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// Whether the API server does not know the kind.
+fn is_absent(error: &watcher::Error) -> bool {
+    status(error) == Some(404)
+}
+
+/// Whether the API server does not stream lists.
+fn refuses_streams(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(_)) && matches!(status(error), Some(400 | 422))
+}

@@ -1,0 +1,88 @@
+//! Conditions: what a status says about an object, one statement each.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Lists of conditions, as they stand in a status.
+pub trait Conditions {
+    /// Sets a condition. Its transition time moves only if its status changes, so that setting the same again changes
+    /// nothing.
+    fn set(&mut self, condition: Condition);
+
+    /// The condition of a type.
+    fn find(&self, type_: &str) -> Option<&Condition>;
+
+    /// Whether a condition is there and true.
+    fn is_true(&self, type_: &str) -> bool {
+        self.find(type_).is_some_and(|condition| condition.status == "True")
+    }
+
+    /// Removes a condition.
+    fn unset(&mut self, type_: &str);
+}
+
+impl Conditions for Vec<Condition> {
+    fn set(&mut self, mut condition: Condition) {
+        match self.iter_mut().find(|other| other.type_ == condition.type_) {
+            Some(other) => {
+                if other.status == condition.status {
+                    condition.last_transition_time = other.last_transition_time.clone();
+                }
+                *other = condition;
+            }
+            None => self.push(condition),
+        }
+    }
+
+    fn find(&self, type_: &str) -> Option<&Condition> {
+        self.iter().find(|condition| condition.type_ == type_)
+    }
+
+    fn unset(&mut self, type_: &str) {
+        self.retain(|condition| condition.type_ != type_);
+    }
+}
+
+/// Makes a condition. [`crate::Context::condition`] fills in the generation and the time.
+#[must_use]
+pub fn condition(
+    type_: &str,
+    status: bool,
+    reason: &str,
+    message: impl Into<String>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Condition {
+    // Kubernetes writes these times in whole seconds.
+    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    Condition {
+        type_: type_.to_owned(),
+        status: if status { "True" } else { "False" }.to_owned(),
+        reason: reason.to_owned(),
+        message: message.into(),
+        observed_generation: generation,
+        last_transition_time: Time(seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transition_times_are_stable() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut conditions = Vec::new();
+        conditions.set(condition("Ready", false, "Waiting", "no pods", Some(1), at(1)));
+        conditions.set(condition("Ready", false, "Waiting", "one pod", Some(2), at(2)));
+        assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+        assert_eq!(conditions[0].message, "one pod");
+        assert!(!conditions.is_true("Ready"));
+        conditions.set(condition("Ready", true, "Done", "", Some(2), at(3)));
+        assert_eq!(conditions[0].last_transition_time, Time(at(3)));
+        assert!(conditions.is_true("Ready"));
+        assert_eq!(conditions.len(), 1);
+        conditions.unset("Ready");
+        assert!(conditions.find("Ready").is_none());
+    }
+}

@@ -1,0 +1,233 @@
+//! What a reconciler has at hand.
+
+mod difference;
+pub(crate) mod events;
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use kube::Client;
+
+use self::events::{Message, Recorder, Subject};
+pub use self::read::Objects;
+use crate::{
+    cache::{Author, Caches, Selection, Snapshot, Store},
+    conditions,
+    controller::{Engine, Watch},
+    environment::Environment,
+    error::{Error, Result},
+    kind::{Key, Kind, Object},
+};
+
+/// What the controllers of an operator share.
+pub(crate) struct Shared {
+    /// The operator's name, which is also its field manager.
+    pub(crate) name: Arc<str>,
+    /// Writes pass only while the operator may write.
+    pub(crate) client: Client,
+    pub(crate) caches: Caches,
+    pub(crate) events: Recorder,
+    pub(crate) environment: Arc<dyn Environment>,
+}
+
+/// The object that a reconcile is about.
+pub(crate) struct Primary {
+    pub(crate) kind: Kind,
+    pub(crate) key: Key,
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
+}
+
+/// What a reconciler has at hand: reads from the caches, writes, events and the clock, all on behalf of one object. Cheap
+/// to clone.
+///
+/// Reads see the reconciler's own writes. A reconciler is not called for what it wrote itself, since it has seen the
+/// answer; it is called for what anybody else changed.
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) primary: Arc<Primary>,
+}
+
+impl Context {
+    /// The object's namespace and name.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.primary.key
+    }
+
+    /// The object's namespace, empty if it has none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.primary.key.namespace().unwrap_or_default()
+    }
+
+    /// The object's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.primary.key.name()
+    }
+
+    /// A client for what this type does not offer. Its writes stop with the leadership; reads are live. Writes made
+    /// with it are not known to the caches until a watch brings them: see [`Context::observe`].
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.shared.client.clone()
+    }
+
+    /// The current time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.shared.environment.now()
+    }
+
+    /// A random number.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.shared.environment.random()
+    }
+
+    /// How many times in a row this object has failed before this attempt.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.engine.queue.failures(&self.primary.key)
+    }
+
+    /// Tells people that something happened to the object. Repetitions are counted in one event.
+    pub fn event(&self, reason: &str, note: impl Into<String>) {
+        self.record(false, reason, note.into());
+    }
+
+    /// Tells people that something went wrong with the object. Repetitions are counted in one event.
+    pub fn warn(&self, reason: &str, note: impl Into<String>) {
+        self.record(true, reason, note.into());
+    }
+
+    fn record(&self, warning: bool, reason: &str, note: String) {
+        self.shared.events.record(Message {
+            object: self.primary.subject(),
+            warning,
+            reason: reason.to_owned(),
+            action: "Reconcile".to_owned(),
+            note,
+        });
+    }
+
+    /// A condition of the object's current generation, to be [set](crate::Conditions::set) in its status.
+    #[must_use]
+    pub fn condition(
+        &self,
+        type_: &str,
+        status: bool,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Condition {
+        let generation = (self.primary.generation > 0).then_some(self.primary.generation);
+        conditions::condition(type_, status, reason, message, generation, self.now())
+    }
+
+    /// A reference that makes the object the controller of another one.
+    #[must_use]
+    pub fn owner_reference(&self) -> OwnerReference {
+        let resource = self.primary.kind.resource();
+        OwnerReference {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            name: self.primary.key.name().to_owned(),
+            uid: self.primary.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+
+    /// Objects of a kind, in the object's namespace unless told otherwise, from the cache. A kind that no watch was
+    /// declared for is watched from the first read on.
+    pub fn objects<K: Object>(&self) -> Objects<K> {
+        Objects::new(self.clone(), Kind::of::<K>(), |snapshot, _| snapshot.parse())
+    }
+
+    /// Objects of a kind that is known at run time, as [`Context::objects`].
+    pub fn objects_of(&self, kind: &Kind) -> Objects<kube::core::DynamicObject> {
+        Objects::new(self.clone(), kind.clone(), Snapshot::dynamic)
+    }
+
+    /// An object in the object's namespace (or the cluster, if its kind has none), from the cache.
+    ///
+    /// # Errors
+    /// Fails if the object does not fit the type, or if the cache of an undeclared kind can't be filled.
+    pub async fn get<K: Object>(&self, name: &str) -> Result<Option<K>> {
+        self.objects::<K>().get(name).await
+    }
+
+    /// The objects of a kind whose controller is this object, from the cache.
+    ///
+    /// # Errors
+    /// As [`Context::get`].
+    pub async fn owned<K: Object>(&self) -> Result<Vec<K>> {
+        self.objects::<K>().owned().await
+    }
+
+    /// Watches something more, from now on. Calling it again with an equal watch does nothing.
+    ///
+    /// # Errors
+    /// Fails if the first list does not arrive in time, unless the watch is [optional](Watch::optional).
+    pub async fn watch(&self, watch: Watch) -> Result<()> {
+        self.engine.watch(watch, &self.shared).await
+    }
+
+    /// Has the object looked at again at once.
+    pub fn requeue(&self) {
+        self.engine.queue.add(&self.primary.key, crate::queue::NORMAL);
+    }
+
+    fn author(&self) -> Author {
+        Author { controller: Arc::clone(&self.engine.name), object: self.primary.key.clone() }
+    }
+
+    fn selection(&self, kind: &Kind) -> Option<Selection> {
+        self.engine.selection(kind)
+    }
+
+    /// The cache of a kind, if there is one.
+    fn known(&self, kind: &Kind) -> Option<Arc<Store>> {
+        let selection = self.selection(kind).unwrap_or_default();
+        self.shared.caches.find(kind, &selection)
+    }
+
+    /// An object as the cache has it, if there is a cache.
+    pub(crate) fn cached(&self, kind: &Kind, key: &Key) -> Option<Snapshot> {
+        self.known(kind)?.get(key)
+    }
+
+    /// The cache of a kind, filled.
+    async fn filled(&self, kind: &Kind) -> Result<Arc<Store>> {
+        let selection = self.selection(kind).unwrap_or_default();
+        let store = self.shared.caches.start(kind, &selection);
+        let progress = store.progress.borrow().clone();
+        if progress.absent {
+            let error = progress.error.unwrap_or_else(|| format!("{kind} does not exist"));
+            return Err(Error::Absent { kind: kind.to_string(), reason: error });
+        }
+        if !progress.synced {
+            crate::cache::synced(&store, self.engine.options.sync_timeout).await?;
+        }
+        Ok(store)
+    }
+}
+
+impl Primary {
+    pub(crate) fn subject(&self) -> Subject {
+        let resource = self.kind.resource();
+        Subject {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            namespace: self.key.namespace().map(str::to_owned),
+            name: self.key.name().to_owned(),
+            uid: self.uid.clone(),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A running controller.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use futures::StreamExt as _;
+use tokio::task::JoinSet;
+
+use super::{
+    Blueprint, Finalizer, Options, Step, Watch,
+    reads::Reads,
+    watch::{Relation, controller_key},
+};
+use crate::{
+    cache::{self, Change, Notice, Selection, Store},
+    context::Shared,
+    error::{Error, Result},
+    kind::{Key, Kind},
+    queue::{self, Queue},
+};
+
+/// A running controller: its queue, and what its workers need.
+pub(crate) struct Engine {
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) queue: Queue,
+    pub(crate) options: Options,
+    pub(super) reconcile: Step,
+    pub(super) finalizers: Vec<Finalizer>,
+    pub(super) secondary: Vec<(Kind, Finalizer)>,
+    /// What is watched, its own kind first.
+    watches: RwLock<Vec<Watch>>,
+    store: RwLock<Option<Arc<Store>>>,
+    reads: Mutex<Reads>,
+    /// Controlled objects that wait for a cleanup, by their owners.
+    dying: Mutex<HashMap<Key, BTreeSet<(usize, Key)>>>,
+}
+
+impl Engine {
+    pub(crate) fn new(blueprint: Blueprint) -> (Arc<Self>, Vec<futures::stream::BoxStream<'static, Key>>) {
+        let kind = blueprint.primary.kind.clone();
+        let name = blueprint.name.unwrap_or_else(|| kind.name().to_lowercase()).into();
+        let mut watches = vec![blueprint.primary];
+        watches.extend(blueprint.watches);
+        // A finalizer is of no use without a watch.
+        for (kind, _) in &blueprint.secondary {
+            let watch = Watch::owned_kind(kind.clone());
+            if !watches.iter().any(|other| other.kind == *kind && matches!(other.relation, Relation::Owned)) {
+                watches.push(watch);
+            }
+        }
+        let engine = Self {
+            name,
+            kind,
+            queue: Queue::new(blueprint.options.backoff, blueprint.options.rate_limit),
+            options: blueprint.options,
+            reconcile: blueprint.reconcile,
+            finalizers: blueprint.finalizers,
+            secondary: blueprint.secondary,
+            watches: RwLock::new(watches),
+            store: RwLock::default(),
+            reads: Mutex::default(),
+            dying: Mutex::default(),
+        };
+        (Arc::new(engine), blueprint.streams)
+    }
+
+    /// Starts the watches and waits for their first lists.
+    pub(crate) async fn sync(self: &Arc<Self>, shared: &Shared) -> Result<()> {
+        let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut stores = Vec::new();
+        for watch in watches {
+            let store = self.subscribe(&watch, shared);
+            if matches!(watch.relation, Relation::Primary) {
+                *self.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&store));
+            }
+            if !watch.optional {
+                stores.push(store);
+            }
+        }
+        for store in stores {
+            cache::synced(&store, self.options.sync_timeout).await?;
+        }
+        Ok(())
+    }
+
+    /// Works until the queue is closed.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        shared: Arc<Shared>,
+        streams: Vec<futures::stream::BoxStream<'static, Key>>,
+    ) {
+        let mut sources = JoinSet::new();
+        for mut stream in streams {
+            let engine = Arc::clone(&self);
+            sources.spawn(async move {
+                while let Some(key) = stream.next().await {
+                    engine.queue.add(&key, queue::NORMAL);
+                }
+            });
+        }
+        let mut workers = JoinSet::new();
+        for _ in 0..self.options.concurrency {
+            workers.spawn(Arc::clone(&self).work(Arc::clone(&shared)));
+        }
+        while workers.join_next().await.is_some() {}
+    }
+
+    /// Adds a watch while running.
+    pub(crate) async fn watch(self: &Arc<Self>, watch: Watch, shared: &Shared) -> Result<()> {
+        let new = {
+            let mut watches = self.watches.write().unwrap_or_else(PoisonError::into_inner);
+            let new = !watches.iter().any(|other| other.same(&watch));
+            if new {
+                watches.push(watch.clone());
+            }
+            new
+        };
+        let store = if new {
+            self.subscribe(&watch, shared)
+        } else {
+            shared.caches.start(&watch.kind, &watch.selection)
+        };
+        if watch.optional { Ok(()) } else { cache::synced(&store, self.options.sync_timeout).await }
+    }
+
+    fn subscribe(self: &Arc<Self>, watch: &Watch, shared: &Shared) -> Arc<Store> {
+        let store = shared.caches.start(&watch.kind, &watch.selection);
+        // The caches outlive no controller, and hold none.
+        let engine = Arc::downgrade(self);
+        let heard = watch.clone();
+        store.subscribe(Arc::new(move |notice| {
+            if let Some(engine) = engine.upgrade() {
+                engine.hear(&heard, notice);
+            }
+        }));
+        store
+    }
+
+    /// The cache of the controller's own kind.
+    pub(crate) fn store(&self) -> Result<Arc<Store>> {
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner).clone();
+        store.ok_or_else(|| Error::other("the controller has not been started"))
+    }
+
+    /// How a kind was declared.
+    pub(crate) fn selection(&self, kind: &Kind) -> Option<Selection> {
+        let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
+        watches.iter().find(|watch| watch.kind == *kind).map(|watch| watch.selection.clone())
+    }
+
+    pub(crate) fn note_read(&self, kind: &Kind, key: &Key, reader: &Key) {
+        let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
+        if watches.iter().any(|watch| watch.kind == *kind && matches!(watch.relation, Relation::Read)) {
+            self.reads().note(kind, key, reader);
+        }
+    }
+
+    pub(super) fn reads(&self) -> std::sync::MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the controlled objects of an owner that wait for a cleanup.
+    pub(super) fn take_dying(&self, owner: &Key) -> BTreeSet<(usize, Key)> {
+        self.dying.lock().unwrap_or_else(PoisonError::into_inner).remove(owner).unwrap_or_default()
+    }
+
+    /// Puts one back that could not be cleaned up.
+    pub(super) fn still_dying(&self, owner: &Key, which: (usize, Key)) {
+        self.dying
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(owner.clone())
+            .or_default()
+            .insert(which);
+    }
+
+    fn hear(&self, watch: &Watch, notice: &Notice<'_>) {
+        match notice {
+            Notice::Changed(change) => self.changed(watch, change),
+            Notice::Synced if watch.optional => {
+                // The kind has appeared: those who waited for it go on.
+                for key in self.store().map(|store| store.keys()).unwrap_or_default() {
+                    self.queue.add(&key, queue::LISTED);
+                }
+            }
+            Notice::Synced => {}
+        }
+    }
+
+    fn changed(&self, watch: &Watch, change: &Change<'_>) {
+        if !watch.passes(change) {
+            return;
+        }
+        let priority = if change.listed { queue::LISTED } else { queue::NORMAL };
+        let mut keys = match watch.relation {
+            Relation::Primary => vec![change.key.clone()],
+            Relation::Read => self.reads().readers(&watch.kind, change.key),
+            Relation::Owned | Relation::Mapped(..) => {
+                let mut keys: Vec<Key> = [change.old, change.new]
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|state| watch.concerned(&self.kind, state))
+                    .collect();
+                keys.sort_unstable();
+                keys.dedup();
+                keys
+            }
+        };
+        self.note_dying(watch, change);
+        // Who wrote this has seen it.
+        if let Some(author) = change.author.filter(|author| author.controller == self.name) {
+            keys.retain(|key| *key != author.object);
+        }
+        for key in keys {
+            self.queue.add(&key, priority);
+        }
+    }
+
+    /// Notes that a controlled object waits for a cleanup.
+    fn note_dying(&self, watch: &Watch, change: &Change<'_>) {
+        let Some(state) = change.new.filter(|_| matches!(watch.relation, Relation::Owned)) else { return };
+        for (index, (kind, finalizer)) in self.secondary.iter().enumerate() {
+            let waits = *kind == watch.kind
+                && state.meta().is_ok_and(|meta| meta.deleting() && meta.has_finalizer(finalizer.name));
+            if waits && let Some(owner) = controller_key(&self.kind, state) {
+                self.still_dying(&owner, (index, change.key.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Controllers: one kind of objects, and the function that brings each of them to its desired state.
+
+mod engine;
+mod reads;
+mod watch;
+mod work;
+
+use std::{marker::PhantomData, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use kube::core::DynamicObject;
+
+pub(crate) use self::engine::Engine;
+pub use self::watch::Watch;
+use crate::{
+    action::Action,
+    cache::Snapshot,
+    context::Context,
+    error::{BoxError, Error, Result},
+    kind::{Key, Kind, Object},
+    queue::{Backoff, RateLimit},
+};
+
+/// A function of the author, on an object of any type.
+pub(crate) type Step = Arc<dyn Fn(Snapshot, Context) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
+
+/// A function that brings an object to its desired state: any `async fn(Arc<K>, Context) -> Result<Action, E>`.
+pub trait Reconcile<K>: Send + Sync + 'static {
+    /// Brings one object to its desired state.
+    fn reconcile(&self, object: Arc<K>, context: Context) -> BoxFuture<'static, Result<Action>>;
+}
+
+impl<K, F, R, E> Reconcile<K> for F
+where
+    F: Fn(Arc<K>, Context) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Action, E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    fn reconcile(&self, object: Arc<K>, context: Context) -> BoxFuture<'static, Result<Action>> {
+        let work = self(object, context);
+        Box::pin(async move { work.await.map_err(|error| Error::from_boxed(error.into())) })
+    }
+}
+
+/// How a controller works.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) concurrency: usize,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) backoff: Backoff,
+    pub(crate) rate_limit: Option<RateLimit>,
+    pub(crate) sync_timeout: Duration,
+    pub(crate) period: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            concurrency: 16,
+            timeout: None,
+            backoff: Backoff::default(),
+            rate_limit: None,
+            sync_timeout: Duration::from_secs(120),
+            period: None,
+        }
+    }
+}
+
+/// A promise to clean up before an object goes.
+#[derive(Clone)]
+pub(crate) struct Finalizer {
+    pub(crate) name: &'static str,
+    pub(crate) cleanup: Step,
+}
+
+/// A controller, described. [`crate::Operator::controller`] takes it.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+/// use steersman::{Action, Context, Controller};
+///
+/// async fn reconcile(map: Arc<ConfigMap>, ctx: Context) -> steersman::Result<Action> {
+///     Ok(Action::await_change())
+/// }
+/// let controller = Controller::of::<ConfigMap>(reconcile).owns::<Deployment>().concurrency(4);
+/// ```
+#[must_use]
+pub struct Controller<K> {
+    pub(crate) blueprint: Blueprint,
+    read: fn(&Snapshot, &Kind) -> Result<K>,
+    marker: PhantomData<fn() -> K>,
+}
+
+/// A controller without its type.
+pub(crate) struct Blueprint {
+    pub(crate) name: Option<String>,
+    pub(crate) primary: Watch,
+    pub(crate) reconcile: Step,
+    pub(crate) watches: Vec<Watch>,
+    pub(crate) finalizers: Vec<Finalizer>,
+    /// Finalizers on objects that the controller's own objects control.
+    pub(crate) secondary: Vec<(Kind, Finalizer)>,
+    pub(crate) streams: Vec<BoxStream<'static, Key>>,
+    pub(crate) options: Options,
+}
+
+impl Controller<()> {
+    /// A controller for a type of objects.
+    pub fn of<K: Object>(reconcile: impl Reconcile<K>) -> Controller<K> {
+        Controller::new(Kind::of::<K>(), |snapshot, _| snapshot.parse(), reconcile)
+    }
+
+    /// A controller for a kind that is known at run time.
+    pub fn of_kind(kind: Kind, reconcile: impl Reconcile<DynamicObject>) -> Controller<DynamicObject> {
+        Controller::new(kind, Snapshot::dynamic, reconcile)
+    }
+}
+
+impl<K: Send + Sync + 'static> Controller<K> {
+    fn new(kind: Kind, read: fn(&Snapshot, &Kind) -> Result<K>, reconcile: impl Reconcile<K>) -> Self {
+        let step = step(kind.clone(), read, reconcile);
+        let blueprint = Blueprint {
+            name: None,
+            primary: Watch::primary(kind),
+            reconcile: step,
+            watches: Vec::new(),
+            finalizers: Vec::new(),
+            secondary: Vec::new(),
+            streams: Vec::new(),
+            options: Options::default(),
+        };
+        Self { blueprint, read, marker: PhantomData }
+    }
+
+    /// Names the controller in logs and metrics. Default: its kind in lower case.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.blueprint.name = Some(name.into());
+        self
+    }
+
+    /// Watches objects that this controller's objects control: a change concerns the owner.
+    pub fn owns<O: Object>(self) -> Self {
+        self.watch(Watch::owned::<O>())
+    }
+
+    /// Watches objects that reconcilers read: a change concerns those whose last reconcile read the object.
+    pub fn watches<O: Object>(self) -> Self {
+        self.watch(Watch::read::<O>())
+    }
+
+    /// Watches objects for which a function names the objects that a change concerns.
+    pub fn watches_mapped<O: Object>(self, map: impl Fn(&O) -> Vec<Key> + Send + Sync + 'static) -> Self {
+        self.watch(Watch::mapped("mapped", map))
+    }
+
+    /// Watches something, with all the options that [`Watch`] has.
+    pub fn watch(mut self, watch: Watch) -> Self {
+        self.blueprint.watches.push(watch);
+        self
+    }
+
+    /// Looks at the objects that a stream names, from a source outside the cluster for instance.
+    pub fn on(mut self, stream: impl Stream<Item = Key> + Send + 'static) -> Self {
+        self.blueprint.streams.push(stream.boxed());
+        self
+    }
+
+    /// Only objects with these labels, in the form that `kubectl --selector` takes. Default: all.
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.blueprint.primary = self.blueprint.primary.labels(selector);
+        self
+    }
+
+    /// Only changes of its own objects that a predicate lets through; see [`Watch::when`]. Default: all changes that the
+    /// reconciler did not make itself.
+    pub fn when(mut self, predicate: impl Fn(&Snapshot, &Snapshot) -> bool + Send + Sync + 'static) -> Self {
+        self.blueprint.primary = self.blueprint.primary.when(predicate);
+        self
+    }
+
+    /// Promises a cleanup. The finalizer is on the object before the reconciler sees it, and the object goes after the
+    /// cleanup has succeeded. A cleanup that returns [`Action::requeue`] is not finished yet. Several finalizers are
+    /// cleaned up one after the other, in the order in which they were given.
+    pub fn finalizer(mut self, name: &'static str, cleanup: impl Reconcile<K>) -> Self {
+        let cleanup = step(self.blueprint.primary.kind.clone(), self.read, cleanup);
+        self.blueprint.finalizers.push(Finalizer { name, cleanup });
+        self
+    }
+
+    /// Honours a finalizer on objects that this controller's objects control. The reconciler puts it there, in the object
+    /// that it applies. The cleanup gets that object, in the context of its owner, which may be gone.
+    pub fn finalizer_on<O: Object>(mut self, name: &'static str, cleanup: impl Reconcile<O>) -> Self {
+        let kind = Kind::of::<O>();
+        let cleanup = step(kind.clone(), |snapshot, _| snapshot.parse(), cleanup);
+        self.blueprint.secondary.push((kind, Finalizer { name, cleanup }));
+        self
+    }
+
+    /// How many objects are worked on at a time. Default: 16. One object is never worked on twice at a time.
+    pub fn concurrency(mut self, workers: usize) -> Self {
+        self.blueprint.options.concurrency = workers.max(1);
+        self
+    }
+
+    /// How long a reconcile may take. Default: any time.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.blueprint.options.timeout = Some(limit);
+        self
+    }
+
+    /// The delay after the first failure, which doubles with each further one, and its limit. Default: 5 ms and 1000 s.
+    pub fn backoff(mut self, first: Duration, limit: Duration) -> Self {
+        self.blueprint.options.backoff = Backoff { base: first, limit };
+        self
+    }
+
+    /// At most so many reconciles a second, with a reserve for bursts. Default: no limit.
+    pub fn rate_limit(mut self, per_second: f64, burst: f64) -> Self {
+        self.blueprint.options.rate_limit = Some(RateLimit { per_second, burst });
+        self
+    }
+
+    /// Looks at each object this often, whatever happens. Default: only when something happens.
+    pub fn period(mut self, period: Duration) -> Self {
+        self.blueprint.options.period = Some(period);
+        self
+    }
+
+    /// How long the first list of each watch may take. Default: 2 minutes.
+    pub fn sync_timeout(mut self, limit: Duration) -> Self {
+        self.blueprint.options.sync_timeout = limit;
+        self
+    }
+}
+
+fn step<K: Send + Sync + 'static>(
+    kind: Kind,
+    read: fn(&Snapshot, &Kind) -> Result<K>,
+    reconcile: impl Reconcile<K>,
+) -> Step {
+    let reconcile = Arc::new(reconcile);
+    Arc::new(move |snapshot, context| {
+        let (reconcile, kind) = (Arc::clone(&reconcile), kind.clone());
+        // All of the author's code runs inside the future, where panics are caught.
+        Box::pin(async move {
+            // An object that does not fit the type will not do so later.
+            let object = read(&snapshot, &kind).map_err(Error::terminal)?;
+            reconcile.reconcile(Arc::new(object), context).await
+        })
+    })
+}

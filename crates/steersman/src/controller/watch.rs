@@ -1,0 +1,170 @@
+//! What a controller watches, and which of its objects a change concerns.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    cache::{Change, Selection, Snapshot},
+    kind::{Key, Kind, Object},
+};
+
+/// Whether a change from one state to another is worth a look.
+pub(crate) type Predicate = Arc<dyn Fn(&Snapshot, &Snapshot) -> bool + Send + Sync>;
+pub(crate) type Mapper = Arc<dyn Fn(&Snapshot) -> Vec<Key> + Send + Sync>;
+
+/// Something that a controller watches beside its own kind.
+#[derive(Clone)]
+#[must_use]
+pub struct Watch {
+    pub(crate) kind: Kind,
+    pub(crate) selection: Selection,
+    pub(crate) relation: Relation,
+    pub(crate) predicate: Option<Predicate>,
+    pub(crate) optional: bool,
+}
+
+#[derive(Clone)]
+pub(crate) enum Relation {
+    /// The controller's own kind.
+    Primary,
+    /// Its objects are controlled by the controller's.
+    Owned,
+    /// A function names the objects that a change concerns. The name tells one function from another.
+    Mapped(&'static str, Mapper),
+    /// A change concerns the objects whose reconcilers read it.
+    Read,
+}
+
+impl Relation {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Owned => "owned",
+            Self::Mapped(name, _) => name,
+            Self::Read => "read",
+        }
+    }
+}
+
+impl Watch {
+    fn new(kind: Kind, relation: Relation) -> Self {
+        Self { kind, selection: Selection::default(), relation, predicate: None, optional: false }
+    }
+
+    pub(crate) fn primary(kind: Kind) -> Self {
+        Self::new(kind, Relation::Primary)
+    }
+
+    /// Objects that the controller's own objects control: a change concerns the owner.
+    pub fn owned<K: Object>() -> Self {
+        Self::owned_kind(Kind::of::<K>())
+    }
+
+    /// As [`Watch::owned`], for a kind that is known at run time.
+    pub fn owned_kind(kind: Kind) -> Self {
+        Self::new(kind, Relation::Owned)
+    }
+
+    /// Objects that reconcilers read: a change concerns exactly those whose last reconcile read the object, also if it
+    /// was not there.
+    pub fn read<K: Object>() -> Self {
+        Self::read_kind(Kind::of::<K>())
+    }
+
+    /// As [`Watch::read`], for a kind that is known at run time.
+    pub fn read_kind(kind: Kind) -> Self {
+        Self::new(kind, Relation::Read)
+    }
+
+    /// Objects for which a function names the objects that a change concerns. It is asked for the state before a change
+    /// and for the state after it. Its name tells it from other functions on the same kind.
+    pub fn mapped<K: Object>(
+        name: &'static str,
+        map: impl Fn(&K) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        let kind = Kind::of::<K>();
+        Self::mapped_kind(kind, name, move |snapshot| match snapshot.parse::<K>() {
+            Ok(object) => map(&object),
+            Err(error) => {
+                tracing::warn!(%error, "a change can't be mapped");
+                Vec::new()
+            }
+        })
+    }
+
+    /// As [`Watch::mapped`], for a kind that is known at run time.
+    pub fn mapped_kind(
+        kind: Kind,
+        name: &'static str,
+        map: impl Fn(&Snapshot) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(kind, Relation::Mapped(name, Arc::new(map)))
+    }
+
+    /// Only objects with these labels, in the form that `kubectl --selector` takes. Others are neither cached nor seen.
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.selection.labels = Some(selector.into());
+        self
+    }
+
+    /// Only objects with these fields, in the form that `kubectl --field-selector` takes.
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.selection.fields = Some(selector.into());
+        self
+    }
+
+    /// Only changes that a predicate lets through. It is asked about changes of what was there before and still is:
+    /// appearance, the request to be deleted and deletion are never lost. See [`crate::predicate`].
+    pub fn when(mut self, predicate: impl Fn(&Snapshot, &Snapshot) -> bool + Send + Sync + 'static) -> Self {
+        self.predicate = Some(Arc::new(predicate));
+        self
+    }
+
+    /// Does not wait for this watch, for kinds that the cluster may not know yet. Every object is looked at again when
+    /// the kind appears.
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// Whether two watches hear of the same.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.selection == other.selection
+            && self.relation.name() == other.relation.name()
+    }
+
+    /// Whether a change is worth a look.
+    pub(crate) fn passes(&self, change: &Change<'_>) -> bool {
+        let (Some(predicate), Some(old), Some(new)) = (&self.predicate, change.old, change.new) else {
+            return true;
+        };
+        let deleting = |snapshot: &Snapshot| snapshot.meta().is_ok_and(|meta| meta.deleting());
+        let uid = |snapshot: &Snapshot| snapshot.meta().map(|meta| meta.uid.to_string()).unwrap_or_default();
+        predicate(old, new) || deleting(old) != deleting(new) || uid(old) != uid(new)
+    }
+
+    /// The objects of `owner` that a state names.
+    pub(crate) fn concerned(&self, owner: &Kind, state: &Snapshot) -> Vec<Key> {
+        match &self.relation {
+            Relation::Primary => state.meta().map(|meta| vec![meta.key()]).unwrap_or_default(),
+            Relation::Owned => controller_key(owner, state).into_iter().collect(),
+            Relation::Mapped(_, map) => map(state),
+            Relation::Read => Vec::new(),
+        }
+    }
+}
+
+/// The object of a kind that controls another one.
+pub(crate) fn controller_key(owner: &Kind, state: &Snapshot) -> Option<Key> {
+    let meta = state.meta().ok()?;
+    let reference =
+        meta.controller().filter(|reference| owner.matches(&reference.api_version, &reference.kind))?;
+    let namespace = owner.namespaced().then_some(&*meta.namespace);
+    Some(Key::new(namespace, &reference.name))
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.relation.name(), self.kind)
+    }
+}

@@ -1,0 +1,196 @@
+//! What a worker does with one object.
+
+use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use tracing::Instrument as _;
+
+use super::{Engine, Finalizer};
+use crate::{
+    action::Action,
+    cache::{Meta, Snapshot},
+    context::{Context, Primary, Shared},
+    error::{Class, Error, Result},
+    kind::{Key, Kind},
+    queue::{Done, Job},
+};
+
+impl Engine {
+    /// Takes objects from the queue until it is closed.
+    pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>) {
+        while let Some(job) = self.queue.next().await {
+            let (namespace, name) = (job.key.namespace().unwrap_or_default(), job.key.name());
+            let span = tracing::info_span!("reconcile", controller = %self.name, namespace, name);
+            let done = self.attempt(&job, &shared).instrument(span).await;
+            self.queue.done(&job.key, done);
+        }
+    }
+
+    async fn attempt(self: &Arc<Self>, job: &Job, shared: &Arc<Shared>) -> Done {
+        self.reads().begin(&job.key);
+        let result = self.process(&job.key, shared).await;
+        self.reads().end(&job.key);
+        match result {
+            Ok(Action { after: Some(after) }) => Done::After(after),
+            Ok(Action { after: None }) => match self.options.period.filter(|_| self.exists(&job.key)) {
+                Some(period) => Done::After(period),
+                None => Done::Rest,
+            },
+            Err(error) => self.failed(&job.key, &error, shared),
+        }
+    }
+
+    fn exists(&self, key: &Key) -> bool {
+        self.store().is_ok_and(|store| store.get(key).is_some())
+    }
+
+    /// Reports a failure, and decides how to go on.
+    fn failed(self: &Arc<Self>, key: &Key, error: &Error, shared: &Arc<Shared>) -> Done {
+        let class = error.class();
+        if class == Class::Transient {
+            tracing::debug!(%error, "trying again");
+            return Done::Failed;
+        }
+        let failures = self.queue.failures(key);
+        tracing::error!(%error, failures, "reconcile failed");
+        if let Some(context) = self.context(key, shared) {
+            context.warn("ReconcileFailed", error.to_string());
+        }
+        if class == Class::Terminal { Done::Rest } else { Done::Failed }
+    }
+
+    fn context(self: &Arc<Self>, key: &Key, shared: &Arc<Shared>) -> Option<Context> {
+        let snapshot = self.store().ok()?.get(key)?;
+        let meta = snapshot.meta().ok()?;
+        Some(self.context_of(&meta, shared))
+    }
+
+    fn context_of(self: &Arc<Self>, meta: &Meta<'_>, shared: &Arc<Shared>) -> Context {
+        Context {
+            shared: Arc::clone(shared),
+            engine: Arc::clone(self),
+            primary: Arc::new(Primary {
+                kind: self.kind.clone(),
+                key: meta.key(),
+                uid: meta.uid.to_string(),
+                generation: meta.generation,
+            }),
+        }
+    }
+
+    async fn process(self: &Arc<Self>, key: &Key, shared: &Arc<Shared>) -> Result<Action> {
+        let rest = self.bury(key, shared).await?;
+        let Some(mut snapshot) = self.store()?.get(key) else { return Ok(rest) };
+        let deleting = {
+            let meta = snapshot.meta()?;
+            let context = self.context_of(&meta, shared);
+            if meta.deleting() {
+                true
+            } else {
+                let mut names: Vec<String> = meta.finalizers.iter().map(ToString::to_string).collect();
+                let before = names.len();
+                for finalizer in &self.finalizers {
+                    if !meta.has_finalizer(finalizer.name) {
+                        names.push(finalizer.name.to_owned());
+                    }
+                }
+                if names.len() > before {
+                    snapshot = context.set_finalizers(&self.kind, &snapshot, &names).await?;
+                }
+                false
+            }
+        };
+        let context = self.context_of(&snapshot.meta()?, shared);
+        if deleting {
+            let action = self.finalize(&self.kind, &self.finalizers, snapshot, &context).await?;
+            return Ok(action.or_sooner(rest));
+        }
+        let action = self.call((self.reconcile)(snapshot, context)).await?;
+        Ok(action.or_sooner(rest))
+    }
+
+    /// Cleans up, finalizer by finalizer.
+    async fn finalize(
+        &self,
+        kind: &Kind,
+        finalizers: &[Finalizer],
+        mut snapshot: Snapshot,
+        context: &Context,
+    ) -> Result<Action> {
+        for finalizer in finalizers {
+            let names: Vec<String> = snapshot.meta()?.finalizers.iter().map(ToString::to_string).collect();
+            if !names.iter().any(|name| name == finalizer.name) {
+                continue;
+            }
+            let action = self.call((finalizer.cleanup)(snapshot.clone(), context.clone())).await?;
+            if action.after.is_some() {
+                return Ok(action);
+            }
+            // The cleanup may have changed the object itself.
+            if let Some(current) = context.cached(kind, &snapshot.meta()?.key()) {
+                snapshot = current;
+            }
+            let names: Vec<String> = snapshot.meta()?.finalizers.iter().map(ToString::to_string).collect();
+            let rest: Vec<String> = names.iter().filter(|name| *name != finalizer.name).cloned().collect();
+            if rest.len() < names.len() {
+                snapshot = match context.set_finalizers(kind, &snapshot, &rest).await {
+                    Ok(snapshot) => snapshot,
+                    Err(error) if error.is_not_found() => return Ok(Action::await_change()),
+                    Err(error) => return Err(error),
+                };
+            }
+        }
+        Ok(Action::await_change())
+    }
+
+    /// Cleans up controlled objects that are being deleted. Their owner may be gone.
+    async fn bury(self: &Arc<Self>, owner: &Key, shared: &Arc<Shared>) -> Result<Action> {
+        let mut rest = Action::await_change();
+        let mut failure = None;
+        for (index, key) in self.take_dying(owner) {
+            let Some((kind, finalizer)) = self.secondary.get(index) else { continue };
+            let context = self.context(owner, shared).unwrap_or_else(|| {
+                let meta = Meta::default();
+                let mut context = self.context_of(&meta, shared);
+                if let Some(primary) = Arc::get_mut(&mut context.primary) {
+                    primary.key = owner.clone();
+                }
+                context
+            });
+            let Some(snapshot) = context.cached(kind, &key) else { continue };
+            if !snapshot.meta()?.deleting() {
+                continue;
+            }
+            match self.finalize(kind, std::slice::from_ref(finalizer), snapshot, &context).await {
+                Ok(Action { after: None }) => {}
+                Ok(action) => {
+                    self.still_dying(owner, (index, key));
+                    rest = rest.or_sooner(action);
+                }
+                Err(error) => {
+                    self.still_dying(owner, (index, key));
+                    failure = Some(error);
+                }
+            }
+        }
+        failure.map_or(Ok(rest), Err)
+    }
+
+    /// Runs the author's code: within its time, and with its panics caught.
+    async fn call(&self, work: BoxFuture<'static, Result<Action>>) -> Result<Action> {
+        let guarded = AssertUnwindSafe(work).catch_unwind();
+        let caught = match self.options.timeout {
+            Some(limit) => match tokio::time::timeout(limit, guarded).await {
+                Ok(caught) => caught,
+                Err(_) => return Err(Error::Timeout(limit)),
+            },
+            None => guarded.await,
+        };
+        caught.unwrap_or_else(|panic| Err(Error::Panic(words(&*panic))))
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".into())
+}

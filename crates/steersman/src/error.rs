@@ -1,0 +1,171 @@
+//! What can go wrong, and what the runtime makes of it.
+
+use std::{error::Error as StdError, time::Duration};
+
+use crate::kind::Key;
+
+/// What a reconciler, a cleanup or the runtime may fail with. Any error converts into it.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The result of most calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The runtime's errors.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The API server refused or could not be reached.
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    /// An object could not be read as, or written from, its type.
+    #[error("{what} can't be converted: {source}")]
+    Convert {
+        /// Which object.
+        what: String,
+        /// What does not fit.
+        source: serde_json::Error,
+    },
+    /// An object to be applied lacks a name.
+    #[error("a {0} without a name can't be applied")]
+    Nameless(String),
+    /// An owner reference across namespaces, which Kubernetes does not honour.
+    #[error("{child} can't be owned by {owner}: {reason}; use apply_unowned and delete it in a finalizer")]
+    Ownership {
+        /// The object to be owned.
+        child: String,
+        /// The object that would own it.
+        owner: String,
+        /// Which rule forbids it.
+        reason: &'static str,
+    },
+    /// An object that is being deleted can't be changed to the desired state. The reconciler runs again once it is gone.
+    #[error("{kind} {key} is being deleted")]
+    Terminating {
+        /// The object's kind.
+        kind: String,
+        /// The object.
+        key: Key,
+    },
+    /// A cache has not been filled in time.
+    #[error("the cache of {kind} has not been filled within {waited:?}: {reason}")]
+    CacheSync {
+        /// The kind of the cache.
+        kind: String,
+        /// How long it was waited for.
+        waited: Duration,
+        /// The last error of the watch.
+        reason: String,
+    },
+    /// The cluster does not know a kind, most often since its CRD is not installed.
+    #[error("the cluster does not know {kind}: {reason}")]
+    Absent {
+        /// The kind.
+        kind: String,
+        /// What the API server said.
+        reason: String,
+    },
+    /// A reconcile took longer than the controller allows.
+    #[error("the reconcile took longer than {0:?}")]
+    Timeout(Duration),
+    /// A reconciler panicked.
+    #[error("panicked: {0}")]
+    Panic(String),
+    /// This replica is no longer the leader and must not write.
+    #[error("no longer the leader: the write was not sent")]
+    Deposed,
+    /// Two controllers share one name, which would mix up their metrics and owners.
+    #[error("two controllers are named {0}; name one of them with Controller::named")]
+    DuplicateName(String),
+    /// A selector that can't be read.
+    #[error("not a label selector: {0}")]
+    Selector(String),
+    /// A failure that trying again can't mend: the object rests until it changes.
+    #[error("{0}")]
+    Terminal(#[source] BoxError),
+    /// Anything else.
+    #[error(transparent)]
+    Other(BoxError),
+}
+
+impl Error {
+    /// A failure that trying again can't mend, such as a spec that makes no sense: the object rests until it changes.
+    pub fn terminal(error: impl Into<BoxError>) -> Self {
+        Self::Terminal(error.into())
+    }
+
+    /// Any failure.
+    pub fn other(error: impl Into<BoxError>) -> Self {
+        Self::from_boxed(error.into())
+    }
+
+    /// Finds the runtime's own error in one that went through the author's types.
+    pub(crate) fn from_boxed(error: BoxError) -> Self {
+        match error.downcast::<Self>() {
+            Ok(own) => *own,
+            Err(error) => match error.downcast::<kube::Error>() {
+                Ok(error) => Self::Kube(*error),
+                Err(error) => Self::Other(error),
+            },
+        }
+    }
+
+    /// What the runtime does about it.
+    pub(crate) fn class(&self) -> Class {
+        let mut source: Option<&(dyn StdError + 'static)> = Some(self);
+        while let Some(error) = source {
+            if let Some(own) = error.downcast_ref::<Self>() {
+                match own {
+                    Self::Terminal(_) => return Class::Terminal,
+                    Self::Terminating { .. } => return Class::Transient,
+                    _ => {}
+                }
+            }
+            if let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>()
+                && status.is_conflict()
+            {
+                return Class::Transient;
+            }
+            source = error.source();
+        }
+        Class::Failure
+    }
+
+    /// Whether the API server does not know the object or its kind.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::Kube(kube::Error::Api(status)) => status.is_not_found(),
+            Self::Absent { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// How a failed reconcile is dealt with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Reported, and tried again with growing delays.
+    Failure,
+    /// Expected when several parties write: tried again without any alarm.
+    Transient,
+    /// Reported, and left until the object changes.
+    Terminal,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    enum Authors {
+        #[error("wrapped")]
+        Wrapped(#[source] Error),
+    }
+
+    #[test]
+    fn terminal_errors_are_found_behind_the_authors_types() {
+        let error = Error::other(Authors::Wrapped(Error::terminal("no")));
+        assert_eq!(error.class(), Class::Terminal);
+        assert_eq!(Error::other("yes").class(), Class::Failure);
+    }
+}

@@ -1,0 +1,513 @@
+//! The queue of one controller: which objects wait, which are worked on, and which come back when.
+//!
+//! An object is in the queue once, however often it changes, and never with two workers: a change while it is worked on
+//! makes it wait again afterwards.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::kind::Key;
+
+/// How urgent something is; the higher the sooner.
+pub(crate) type Priority = i32;
+/// A change that just happened.
+pub(crate) const NORMAL: Priority = 0;
+/// What was found in a list: nobody waits for it as much as for a change.
+pub(crate) const LISTED: Priority = -100;
+
+/// How long to wait after how many failures.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backoff {
+    pub(crate) base: Duration,
+    pub(crate) limit: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { base: Duration::from_millis(5), limit: Duration::from_secs(1000) }
+    }
+}
+
+impl Backoff {
+    fn after(self, failures: u32) -> Duration {
+        let factor = 2_u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.base.checked_mul(factor).unwrap_or(self.limit).min(self.limit)
+    }
+}
+
+/// At most so many objects a second, with a reserve for bursts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RateLimit {
+    pub(crate) per_second: f64,
+    pub(crate) burst: f64,
+}
+
+/// An object that a worker has taken. It must be given back with [`Queue::done`].
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) key: Key,
+    pub(crate) priority: Priority,
+    /// How long it waited since it was ready.
+    pub(crate) waited: Duration,
+}
+
+/// How a worker leaves an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// It rests until it changes.
+    Rest,
+    /// It comes back after a while.
+    After(Duration),
+    /// It comes back after a delay that grows each time.
+    Failed,
+}
+
+/// What the metrics show.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Depth {
+    pub(crate) ready: usize,
+    pub(crate) listed: usize,
+    pub(crate) running: usize,
+    pub(crate) later: usize,
+    /// The work under way, added up.
+    pub(crate) unfinished: Duration,
+    /// The longest work under way.
+    pub(crate) longest: Duration,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    inner: Mutex<Inner>,
+    wake: Notify,
+    backoff: Backoff,
+    limit: Option<RateLimit>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    items: HashMap<Key, Item>,
+    /// What is ready. An entry counts only if its number is its item's: raising a priority adds another entry.
+    ready: BinaryHeap<(Priority, Reverse<u64>, Key)>,
+    /// What comes later, by the same rule.
+    later: BinaryHeap<Reverse<(Instant, u64, Key)>>,
+    numbers: u64,
+    closed: bool,
+    tokens: f64,
+    refilled: Instant,
+}
+
+#[derive(Debug)]
+struct Item {
+    state: State,
+    priority: Priority,
+    number: u64,
+    failures: u32,
+    since: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ready,
+    Later,
+    Running { again: Option<Priority> },
+}
+
+impl Queue {
+    pub(crate) fn new(backoff: Backoff, limit: Option<RateLimit>) -> Self {
+        let inner = Inner {
+            items: HashMap::new(),
+            ready: BinaryHeap::new(),
+            later: BinaryHeap::new(),
+            numbers: 0,
+            closed: false,
+            tokens: limit.map_or(0.0, |limit| limit.burst),
+            refilled: Instant::now(),
+        };
+        Self { inner: Mutex::new(inner), wake: Notify::new(), backoff, limit }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for an object to be looked at.
+    pub(crate) fn add(&self, key: &Key, priority: Priority) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let now = Instant::now();
+        match inner.items.get_mut(key) {
+            None => inner.push(key.clone(), priority, 0, now),
+            Some(item) => match &mut item.state {
+                State::Running { again } => {
+                    *again = Some(again.map_or(priority, |other| other.max(priority)));
+                    return;
+                }
+                State::Ready if item.priority >= priority => return,
+                State::Ready => {
+                    let since = item.since;
+                    let failures = item.failures;
+                    inner.push(key.clone(), priority, failures, since);
+                }
+                State::Later => {
+                    let failures = item.failures;
+                    inner.push(key.clone(), priority, failures, now);
+                }
+            },
+        }
+        self.wake.notify_one();
+    }
+
+    /// The next object, once there is one. `None` when the queue is closed.
+    pub(crate) async fn next(&self) -> Option<Job> {
+        loop {
+            let wait = {
+                let mut inner = self.lock();
+                if inner.closed {
+                    return None;
+                }
+                let now = Instant::now();
+                inner.promote(now);
+                match inner.take(now, self.limit) {
+                    Ok(job) => {
+                        // One call wakes one worker, so each worker wakes the next while there is more.
+                        if !inner.ready.is_empty() {
+                            self.wake.notify_one();
+                        }
+                        return Some(job);
+                    }
+                    Err(wait) => wait,
+                }
+            };
+            match wait {
+                Some(moment) => {
+                    tokio::select! {
+                        () = self.wake.notified() => {}
+                        () = tokio::time::sleep_until(moment) => {}
+                    }
+                }
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Gives an object back.
+    pub(crate) fn done(&self, key: &Key, done: Done) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let now = Instant::now();
+        let Some(item) = inner.items.get_mut(key) else { return };
+        let State::Running { again } = item.state else { return };
+        let failures = if done == Done::Failed { item.failures.saturating_add(1) } else { 0 };
+        let after = match done {
+            Done::Rest => None,
+            Done::After(after) => Some(after),
+            Done::Failed => Some(self.backoff.after(failures)),
+        };
+        match (again, after) {
+            (Some(priority), _) => inner.push(key.clone(), priority, failures, now),
+            (None, Some(after)) => {
+                let moment = now.checked_add(after).unwrap_or(now + Duration::from_secs(86_400 * 365));
+                inner.push_later(key.clone(), moment, failures);
+            }
+            (None, None) => {
+                inner.items.remove(key);
+                return;
+            }
+        }
+        self.wake.notify_one();
+    }
+
+    /// Ends [`Queue::next`] for all workers.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_waiters();
+        self.wake.notify_one();
+    }
+
+    /// How many times an object has failed in a row.
+    pub(crate) fn failures(&self, key: &Key) -> u32 {
+        self.lock().items.get(key).map_or(0, |item| item.failures)
+    }
+
+    pub(crate) fn depth(&self) -> Depth {
+        let inner = self.lock();
+        let now = Instant::now();
+        let mut depth = Depth::default();
+        for item in inner.items.values() {
+            match item.state {
+                State::Ready if item.priority < NORMAL => depth.listed += 1,
+                State::Ready => depth.ready += 1,
+                State::Later => depth.later += 1,
+                State::Running { .. } => {
+                    let time = now.duration_since(item.since);
+                    depth.running += 1;
+                    depth.unfinished += time;
+                    depth.longest = depth.longest.max(time);
+                }
+            }
+        }
+        depth
+    }
+}
+
+impl Inner {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn push(&mut self, key: Key, priority: Priority, failures: u32, since: Instant) {
+        let number = self.number();
+        self.ready.push((priority, Reverse(number), key.clone()));
+        self.items.insert(key, Item { state: State::Ready, priority, number, failures, since });
+    }
+
+    fn push_later(&mut self, key: Key, moment: Instant, failures: u32) {
+        let number = self.number();
+        self.later.push(Reverse((moment, number, key.clone())));
+        let item = Item { state: State::Later, priority: NORMAL, number, failures, since: moment };
+        self.items.insert(key, item);
+    }
+
+    /// Makes ready what is due.
+    fn promote(&mut self, now: Instant) {
+        while let Some(Reverse((moment, number, key))) = self.later.peek() {
+            let current = self.items.get(key).is_some_and(|item| item.number == *number);
+            if current && *moment > now {
+                return;
+            }
+            let due = current.then(|| key.clone());
+            self.later.pop();
+            if let Some(key) = due {
+                let failures = self.items.get(&key).map_or(0, |item| item.failures);
+                self.push(key, NORMAL, failures, now);
+            }
+        }
+    }
+
+    /// Takes the most urgent object, or says when to try again.
+    fn take(&mut self, now: Instant, limit: Option<RateLimit>) -> Result<Job, Option<Instant>> {
+        let later = self.later.peek().map(|Reverse((moment, ..))| *moment);
+        loop {
+            let Some((priority, Reverse(number), key)) = self.ready.peek() else { return Err(later) };
+            let current = self.items.get(key).is_some_and(|item| item.number == *number);
+            if current && let Some(limit) = limit {
+                let refill = now.duration_since(self.refilled).as_secs_f64() * limit.per_second;
+                self.tokens = (self.tokens + refill).min(limit.burst.max(1.0));
+                self.refilled = now;
+                if self.tokens < 1.0 {
+                    let missing = (1.0 - self.tokens) / limit.per_second.max(f64::MIN_POSITIVE);
+                    let wait = Duration::try_from_secs_f64(missing).unwrap_or(Duration::from_secs(3600));
+                    // A moment later than computed, since a timer that ends early would spin.
+                    return Err(Some(now + wait + Duration::from_millis(1)));
+                }
+                self.tokens -= 1.0;
+            }
+            let (priority, key) = (*priority, key.clone());
+            self.ready.pop();
+            if let Some(item) = self.items.get_mut(&key).filter(|_| current) {
+                let waited = now.duration_since(item.since);
+                item.state = State::Running { again: None };
+                item.since = now;
+                return Ok(Job { key, priority, waited });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeSet,
+        sync::{Arc, atomic::AtomicU64},
+    };
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::cluster(name)
+    }
+
+    fn queue() -> Queue {
+        Queue::new(Backoff::default(), None)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_overtake_the_list() {
+        let queue = queue();
+        queue.add(&key("listed"), LISTED);
+        queue.add(&key("raised"), LISTED);
+        queue.add(&key("changed"), NORMAL);
+        queue.add(&key("raised"), NORMAL);
+        let mut order = Vec::new();
+        for _ in 0..3 {
+            order.push(queue.next().await.unwrap().key.to_string());
+        }
+        assert_eq!(order, ["changed", "raised", "listed"]);
+        assert_eq!(queue.depth().running, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delays_grow_and_a_success_forgets_them() {
+        let queue = queue();
+        queue.add(&key("one"), NORMAL);
+        let mut last = Instant::now();
+        for expected in [0, 5, 10, 20, 40, 80] {
+            let job = queue.next().await.unwrap();
+            let waited = last.elapsed().as_millis();
+            assert!((expected..=expected + 1).contains(&waited), "{waited} instead of {expected} ms");
+            queue.done(&job.key, Done::Failed);
+            last = Instant::now();
+        }
+        let job = queue.next().await.unwrap();
+        queue.done(&job.key, Done::Rest);
+        assert_eq!(queue.failures(&key("one")), 0);
+        assert_eq!(queue.depth(), Depth::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_during_the_work_brings_the_object_back_once() {
+        let queue = queue();
+        queue.add(&key("one"), NORMAL);
+        let job = queue.next().await.unwrap();
+        queue.add(&key("one"), NORMAL);
+        queue.add(&key("one"), LISTED);
+        queue.done(&job.key, Done::After(Duration::from_secs(60)));
+        let start = Instant::now();
+        let job = queue.next().await.unwrap();
+        assert_eq!((start.elapsed(), job.priority), (Duration::ZERO, NORMAL));
+        queue.done(&job.key, Done::Rest);
+        assert_eq!(queue.depth(), Depth::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_ends_a_delay() {
+        let queue = queue();
+        queue.add(&key("one"), NORMAL);
+        let job = queue.next().await.unwrap();
+        queue.done(&job.key, Done::After(Duration::from_secs(60)));
+        queue.add(&key("one"), NORMAL);
+        let start = Instant::now();
+        let job = queue.next().await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        queue.done(&job.key, Done::Rest);
+        assert_eq!(queue.depth(), Depth::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_limit_spreads_a_burst() {
+        let queue = Queue::new(Backoff::default(), Some(RateLimit { per_second: 10.0, burst: 2.0 }));
+        for name in ["a", "b", "c", "d"] {
+            queue.add(&key(name), NORMAL);
+        }
+        let start = Instant::now();
+        for _ in 0..4 {
+            queue.next().await.unwrap();
+        }
+        let millis = start.elapsed().as_millis();
+        assert!((195..=215).contains(&millis), "{millis}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closing_lets_every_worker_go() {
+        let queue = Arc::new(queue());
+        let workers: Vec<_> = (0..8)
+            .map(|_| {
+                let queue = Arc::clone(&queue);
+                tokio::spawn(async move { while queue.next().await.is_some() {} })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        queue.close();
+        for worker in workers {
+            worker.await.unwrap();
+        }
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Change(u8, i32),
+        Pause(u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0_u8..6, -100..2).prop_map(|(object, priority)| Step::Change(object, priority)),
+            1 => (0_u16..40).prop_map(Step::Pause),
+        ]
+    }
+
+    proptest! {
+        /// However changes and workers interleave: no object is with two workers, and the last look at each object begins
+        /// after its last change.
+        #[test]
+        fn no_two_workers_and_no_change_lost(
+            steps in prop::collection::vec(step(), 1..60),
+            work in prop::collection::vec((0_u16..30, 0_u8..4), 1..20),
+            workers in 1_usize..6,
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                let queue = Arc::new(queue());
+                let clock = Arc::new(AtomicU64::new(1));
+                let busy = Arc::new(Mutex::new(BTreeSet::new()));
+                let looked = Arc::new(Mutex::new(HashMap::new()));
+                let tasks: Vec<_> = (0..workers).map(|worker| {
+                    let (queue, clock, busy, looked, work) =
+                        (queue.clone(), clock.clone(), busy.clone(), looked.clone(), work.clone());
+                    tokio::spawn(async move {
+                        let mut turn = worker;
+                        while let Some(job) = queue.next().await {
+                            assert!(busy.lock().unwrap().insert(job.key.clone()), "two workers on {}", job.key);
+                            let tick = clock.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                            looked.lock().unwrap().insert(job.key.clone(), tick);
+                            let (time, end) = work[turn % work.len()];
+                            turn += 1;
+                            tokio::time::sleep(Duration::from_millis(time.into())).await;
+                            busy.lock().unwrap().remove(&job.key);
+                            // Failures come to an end, or there would be no quiescence.
+                            let done = match end {
+                                0 if turn < 100 => Done::Failed,
+                                1 if turn < 100 => Done::After(Duration::from_millis(7)),
+                                _ => Done::Rest,
+                            };
+                            queue.done(&job.key, done);
+                        }
+                    })
+                }).collect();
+                let mut changed = HashMap::new();
+                for step in steps {
+                    match step {
+                        Step::Change(object, priority) => {
+                            let key = key(&object.to_string());
+                            changed.insert(key.clone(), clock.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+                            queue.add(&key, priority);
+                        }
+                        Step::Pause(time) => tokio::time::sleep(Duration::from_millis(time.into())).await,
+                    }
+                }
+                while queue.depth() != Depth::default() {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                queue.close();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+                for (key, change) in changed {
+                    let look = looked.lock().unwrap()[&key];
+                    assert!(look > change, "{key} changed at {change} and was last looked at at {look}");
+                }
+            });
+        }
+    }
+}
