@@ -11,7 +11,7 @@ use kube::{Client, client::Body};
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
 
-use crate::error::Error;
+use crate::{error::Error, metrics::Metrics};
 
 /// Until when an operator may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,16 +42,17 @@ impl Fence {
     }
 }
 
-/// A client whose writes a fence can stop.
-pub(crate) fn fenced(client: Client, fence: Fence) -> Client {
+/// A client whose requests are counted, and whose writes a fence can stop.
+pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) -> Client {
     let namespace = client.default_namespace().to_owned();
-    Client::new(Door { client, fence }, namespace)
+    Client::new(Door { client, fence, metrics }, namespace)
 }
 
 #[derive(Clone)]
 struct Door {
     client: Client,
-    fence: Fence,
+    fence: Option<Fence>,
+    metrics: Metrics,
 }
 
 impl Service<Request<Body>> for Door {
@@ -64,11 +65,14 @@ impl Service<Request<Body>> for Door {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let client = self.client.clone();
-        let writes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let permit = if writes { self.fence.permit() } else { Permit::Always };
+        let (client, metrics) = (self.client.clone(), self.metrics.clone());
+        let method = request.method().clone();
+        let writes = !matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let fence = self.fence.as_ref().filter(|_| writes);
+        let permit = fence.map_or(Permit::Always, Fence::permit);
         Box::pin(async move {
-            match permit {
+            let host = request.uri().host().unwrap_or_default().to_owned();
+            let answer = match permit {
                 Permit::Always => client.send(request).await,
                 // A request that is under way when the permit ends is given up rather than repeated.
                 Permit::Until(end) if Instant::now() < end => {
@@ -78,7 +82,9 @@ impl Service<Request<Body>> for Door {
                     }
                 }
                 Permit::Until(_) | Permit::Never => Err(deposed()),
-            }
+            };
+            metrics.asked(&method, answer.as_ref().ok().map(|answer| answer.status().as_u16()), &host);
+            answer
         })
     }
 }

@@ -73,6 +73,20 @@ pub enum Error {
     /// This replica is no longer the leader and must not write.
     #[error("no longer the leader: the write was not sent")]
     Deposed,
+    /// The lease passed to another replica, or could not be renewed in time. The process should end, and start anew.
+    #[error("lost the leadership on lease {0}")]
+    LeadershipLost(String),
+    /// A port can't be opened.
+    #[error("can't listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// There is no way to a cluster.
+    #[error("no way to a cluster: {0}")]
+    Config(String),
     /// Two controllers share one name, which would mix up their metrics and owners.
     #[error("two controllers are named {0}; name one of them with Controller::named")]
     DuplicateName(String),

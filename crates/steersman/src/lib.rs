@@ -11,12 +11,10 @@
 //!     Ok(Action::await_change())
 //! }
 //!
-//! # async fn example(client: kube::Client) -> steersman::Result<()> {
-//! Operator::new("map-watcher")
-//!     .controller(Controller::of::<ConfigMap>(reconcile))
-//!     .run_until(client, std::future::pending())
-//!     .await
-//! # }
+//! #[tokio::main]
+//! async fn main() -> steersman::Result<()> {
+//!     Operator::new("map-watcher").controller(Controller::of_existing::<ConfigMap>(reconcile)).main().await
+//! }
 //! ```
 //!
 //! # What a reconciler may rely on
@@ -29,19 +27,20 @@
 //! - **A slow, failing or panicking object never holds up another one.**
 
 mod action;
-#[allow(dead_code, reason = "metrics show the rest")]
 mod cache;
 mod conditions;
 mod context;
 mod controller;
-#[allow(dead_code, reason = "leader election closes the fence")]
 mod door;
 mod environment;
 mod error;
+mod http;
 mod kind;
+mod leader;
+mod manifests;
+mod metrics;
 mod operator;
 pub mod predicate;
-#[allow(dead_code, reason = "metrics show the rest")]
 mod queue;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -54,4 +53,5 @@ pub use controller::{Controller, Reconcile, Watch};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{BoxError, Error, Result};
 pub use kind::{Key, Kind, Object};
-pub use operator::Operator;
+pub use leader::LeaderElection;
+pub use operator::{Finding, Operator};

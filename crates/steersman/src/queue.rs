@@ -52,7 +52,6 @@ pub(crate) struct RateLimit {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) key: Key,
-    pub(crate) priority: Priority,
     /// How long it waited since it was ready.
     pub(crate) waited: Duration,
 }
@@ -236,6 +235,26 @@ impl Queue {
         self.lock().items.get(key).map_or(0, |item| item.failures)
     }
 
+    /// What waits, works and comes later, for people who look into a running operator.
+    pub(crate) fn describe(&self) -> serde_json::Value {
+        let inner = self.lock();
+        let now = Instant::now();
+        let mut items: Vec<_> = inner.items.iter().collect();
+        items.sort_unstable_by_key(|(key, _)| *key);
+        let items = items.into_iter().map(|(key, item)| {
+            let (state, seconds) = match item.state {
+                State::Ready => ("ready", now.duration_since(item.since).as_secs_f64()),
+                State::Running { .. } => ("running", now.duration_since(item.since).as_secs_f64()),
+                State::Later => ("later", item.since.duration_since(now).as_secs_f64()),
+            };
+            serde_json::json!({
+                "object": key.to_string(), "state": state, "seconds": seconds, "priority": item.priority,
+                "failures": item.failures,
+            })
+        });
+        items.collect()
+    }
+
     pub(crate) fn depth(&self) -> Depth {
         let inner = self.lock();
         let now = Instant::now();
@@ -296,7 +315,7 @@ impl Inner {
     fn take(&mut self, now: Instant, limit: Option<RateLimit>) -> Result<Job, Option<Instant>> {
         let later = self.later.peek().map(|Reverse((moment, ..))| *moment);
         loop {
-            let Some((priority, Reverse(number), key)) = self.ready.peek() else { return Err(later) };
+            let Some((_, Reverse(number), key)) = self.ready.peek() else { return Err(later) };
             let current = self.items.get(key).is_some_and(|item| item.number == *number);
             if current && let Some(limit) = limit {
                 let refill = now.duration_since(self.refilled).as_secs_f64() * limit.per_second;
@@ -310,13 +329,13 @@ impl Inner {
                 }
                 self.tokens -= 1.0;
             }
-            let (priority, key) = (*priority, key.clone());
+            let key = key.clone();
             self.ready.pop();
             if let Some(item) = self.items.get_mut(&key).filter(|_| current) {
                 let waited = now.duration_since(item.since);
                 item.state = State::Running { again: None };
                 item.since = now;
-                return Ok(Job { key, priority, waited });
+                return Ok(Job { key, waited });
             }
         }
     }
@@ -384,7 +403,7 @@ mod tests {
         queue.done(&job.key, Done::After(Duration::from_secs(60)));
         let start = Instant::now();
         let job = queue.next().await.unwrap();
-        assert_eq!((start.elapsed(), job.priority), (Duration::ZERO, NORMAL));
+        assert_eq!(start.elapsed(), Duration::ZERO);
         queue.done(&job.key, Done::Rest);
         assert_eq!(queue.depth(), Depth::default());
     }

@@ -41,7 +41,7 @@ pub struct MyOwnShellStatus {
 
 /// The operator.
 pub fn operator() -> Operator {
-    Operator::new("my-first-operator").controller(
+    Operator::new("my-first-operator").version(env!("CARGO_PKG_VERSION")).controller(
         Controller::of::<MyOwnShell>(reconcile)
             .owns::<Deployment>()
             .finalizer(FINALIZER, cleanup)

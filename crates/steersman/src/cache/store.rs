@@ -7,12 +7,14 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
 
-use tokio::sync::watch;
+use std::time::Duration;
+
+use tokio::{sync::watch, time::Instant};
 
 use super::snapshot::{Incoming, Snapshot};
 use crate::kind::{Key, Kind};
@@ -73,6 +75,7 @@ pub(crate) struct Store {
     unsynced: AtomicUsize,
     /// Counts lists.
     epoch: AtomicU32,
+    heard: Mutex<Instant>,
 }
 
 #[derive(Default)]
@@ -99,8 +102,8 @@ struct Entry {
 #[derive(Default)]
 struct Own {
     writes: Vec<(u64, Author)>,
-    /// The identity of an object that was deleted at once: until the watch says so, it is not seen.
-    deleted: Option<String>,
+    /// The identity of an object that was deleted at once, and who did it: until the watch says so, it is not seen.
+    deleted: Option<(String, Author)>,
 }
 
 struct Index {
@@ -167,7 +170,7 @@ impl State {
 
     /// Whether an object was deleted by the operator itself, and the watch does not know yet.
     fn hidden(&self, key: &Key, snapshot: &Snapshot) -> bool {
-        let Some(Own { deleted: Some(uid), .. }) = self.own.get(key) else { return false };
+        let Some(Own { deleted: Some((uid, _)), .. }) = self.own.get(key) else { return false };
         snapshot.meta().is_ok_and(|meta| *meta.uid == **uid)
     }
 }
@@ -182,6 +185,7 @@ impl Store {
             progress: watch::Sender::new(Progress::default()),
             unsynced: watches.into(),
             epoch: AtomicU32::new(0),
+            heard: Mutex::new(Instant::now()),
         }
     }
 
@@ -268,6 +272,16 @@ impl Store {
         }
     }
 
+    /// Notes that the watch is alive.
+    pub(crate) fn alive(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// How long ago the watch brought anything.
+    pub(crate) fn silence(&self) -> Duration {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
     /// Begins a list.
     pub(crate) fn begin(&self) -> u32 {
         self.epoch.fetch_add(1, Ordering::AcqRel) + 1
@@ -291,7 +305,7 @@ impl Store {
                 let by = own.writes.iter().find(|(written, _)| *written == version).map(|(_, by)| by.clone());
                 own.writes.retain(|(written, _)| *written > version);
                 // Another object of this name has come: the deleted one is gone.
-                if own.deleted.as_ref().is_some_and(|deleted| *deleted != uid) {
+                if own.deleted.as_ref().is_some_and(|(deleted, _)| *deleted != uid) {
                     own.deleted = None;
                 }
                 // A list may have skipped the states of others before the own one.
@@ -326,17 +340,20 @@ impl Store {
 
     /// Takes a deletion that a watch delivered.
     pub(crate) fn gone(&self, key: &Key, version: u64) {
-        let old = {
+        let (old, author) = {
             let mut state = self.write();
             // An object that the operator made anew after this deletion is not the deleted one.
             if state.objects.get(key).is_some_and(|entry| version != 0 && entry.snapshot.version > version) {
-                None
+                (None, None)
             } else {
-                state.own.remove(key);
-                state.remove(key)
+                let own = state.own.remove(key);
+                let old = state.remove(key);
+                let uid = old.as_ref().and_then(|old| Some(old.meta().ok()?.uid.to_string()));
+                let by = own.and_then(|own| own.deleted).filter(|(deleted, _)| Some(deleted) == uid.as_ref());
+                (old, by.map(|(_, author)| author))
             }
         };
-        let change = Change { key, old: old.as_ref(), new: None, listed: false, author: None };
+        let change = Change { key, old: old.as_ref(), new: None, listed: false, author: author.as_ref() };
         self.notify(&Notice::Changed(change));
     }
 
@@ -404,14 +421,14 @@ impl Store {
     }
 
     /// Notes that the operator deleted an object at once.
-    pub(crate) fn deleted(&self, key: &Key, uid: &str) {
+    pub(crate) fn deleted(&self, key: &Key, uid: &str, author: Author) {
         let mut state = self.write();
         let same = state
             .objects
             .get(key)
             .is_some_and(|entry| entry.snapshot.meta().is_ok_and(|meta| *meta.uid == *uid));
         if same {
-            state.own.entry(key.clone()).or_default().deleted = Some(uid.to_owned());
+            state.own.entry(key.clone()).or_default().deleted = Some((uid.to_owned(), author));
         }
     }
 }

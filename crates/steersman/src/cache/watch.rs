@@ -53,6 +53,7 @@ pub(crate) async fn run(
             match event {
                 Ok(event) => {
                     delay = RETRY.0;
+                    store.alive();
                     match event {
                         Event::Init => epoch = store.begin(),
                         Event::InitApply(object) => store.deliver(object, epoch, true),

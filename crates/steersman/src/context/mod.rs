@@ -20,6 +20,7 @@ use crate::{
     environment::Environment,
     error::{Error, Result},
     kind::{Key, Kind, Object},
+    metrics::Metrics,
 };
 
 /// What the controllers of an operator share.
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) caches: Caches,
     pub(crate) events: Recorder,
     pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) metrics: Metrics,
 }
 
 /// The object that a reconcile is about.

@@ -233,7 +233,7 @@ impl Context {
             let answer: Incoming = from_value(kind, answer)?;
             store.written(answer, Some(self.author()));
         } else {
-            store.deleted(key, &uid);
+            store.deleted(key, &uid, self.author());
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Context {
             // The last one: the object is gone with this answer.
             let uid = meta.uid.to_string();
             let snapshot = answer.snapshot(&self.shared.name, std::sync::Arc::from);
-            store.deleted(&key, &uid);
+            store.deleted(&key, &uid, self.author());
             return Ok(snapshot);
         }
         Ok(store.written(answer, author))

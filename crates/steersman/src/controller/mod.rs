@@ -8,9 +8,11 @@ mod work;
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
-use kube::core::DynamicObject;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResourceExt, core::DynamicObject};
 
 pub(crate) use self::engine::Engine;
+pub(crate) use self::watch::Relation;
 pub use self::watch::Watch;
 use crate::{
     action::Action,
@@ -83,7 +85,7 @@ pub(crate) struct Finalizer {
 /// async fn reconcile(map: Arc<ConfigMap>, ctx: Context) -> steersman::Result<Action> {
 ///     Ok(Action::await_change())
 /// }
-/// let controller = Controller::of::<ConfigMap>(reconcile).owns::<Deployment>().concurrency(4);
+/// let controller = Controller::of_existing::<ConfigMap>(reconcile).owns::<Deployment>().concurrency(4);
 /// ```
 #[must_use]
 pub struct Controller<K> {
@@ -96,6 +98,7 @@ pub struct Controller<K> {
 pub(crate) struct Blueprint {
     pub(crate) name: Option<String>,
     pub(crate) primary: Watch,
+    pub(crate) crd: Option<fn() -> CustomResourceDefinition>,
     pub(crate) reconcile: Step,
     pub(crate) watches: Vec<Watch>,
     pub(crate) finalizers: Vec<Finalizer>,
@@ -106,8 +109,15 @@ pub(crate) struct Blueprint {
 }
 
 impl Controller<()> {
-    /// A controller for a type of objects.
-    pub fn of<K: Object>(reconcile: impl Reconcile<K>) -> Controller<K> {
+    /// A controller for the operator's own type of objects, whose definition comes with it.
+    pub fn of<K: Object + CustomResourceExt>(reconcile: impl Reconcile<K>) -> Controller<K> {
+        let mut controller = Self::of_existing(reconcile);
+        controller.blueprint.crd = Some(K::crd);
+        controller
+    }
+
+    /// A controller for a type of objects that others define, Kubernetes for instance.
+    pub fn of_existing<K: Object>(reconcile: impl Reconcile<K>) -> Controller<K> {
         Controller::new(Kind::of::<K>(), |snapshot, _| snapshot.parse(), reconcile)
     }
 
@@ -123,6 +133,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
         let blueprint = Blueprint {
             name: None,
             primary: Watch::primary(kind),
+            crd: None,
             reconcile: step,
             watches: Vec::new(),
             finalizers: Vec::new(),

@@ -3,6 +3,7 @@
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::{Engine, Finalizer};
@@ -12,6 +13,7 @@ use crate::{
     context::{Context, Primary, Shared},
     error::{Class, Error, Result},
     kind::{Key, Kind},
+    metrics::Ended,
     queue::{Done, Job},
 };
 
@@ -28,16 +30,19 @@ impl Engine {
 
     async fn attempt(self: &Arc<Self>, job: &Job, shared: &Arc<Shared>) -> Done {
         self.reads().begin(&job.key);
+        let start = Instant::now();
         let result = self.process(&job.key, shared).await;
         self.reads().end(&job.key);
-        match result {
-            Ok(Action { after: Some(after) }) => Done::After(after),
-            Ok(Action { after: None }) => match self.options.period.filter(|_| self.exists(&job.key)) {
-                Some(period) => Done::After(period),
-                None => Done::Rest,
-            },
+        let (done, ended) = match result {
+            Ok(Action { after: Some(after) }) => (Done::After(after), Ended::RequeueAfter),
+            Ok(Action { after: None }) => {
+                let period = self.options.period.filter(|_| self.exists(&job.key));
+                (period.map_or(Done::Rest, Done::After), Ended::Success)
+            }
             Err(error) => self.failed(&job.key, &error, shared),
-        }
+        };
+        shared.metrics.reconciled(self, ended, job.waited, start.elapsed());
+        done
     }
 
     fn exists(&self, key: &Key) -> bool {
@@ -45,18 +50,23 @@ impl Engine {
     }
 
     /// Reports a failure, and decides how to go on.
-    fn failed(self: &Arc<Self>, key: &Key, error: &Error, shared: &Arc<Shared>) -> Done {
+    fn failed(self: &Arc<Self>, key: &Key, error: &Error, shared: &Arc<Shared>) -> (Done, Ended) {
         let class = error.class();
         if class == Class::Transient {
             tracing::debug!(%error, "trying again");
-            return Done::Failed;
+            return (Done::Failed, Ended::Requeue);
         }
         let failures = self.queue.failures(key);
         tracing::error!(%error, failures, "reconcile failed");
         if let Some(context) = self.context(key, shared) {
             context.warn("ReconcileFailed", error.to_string());
         }
-        if class == Class::Terminal { Done::Rest } else { Done::Failed }
+        match (class, error) {
+            (Class::Terminal, _) => (Done::Rest, Ended::Terminal),
+            (_, Error::Panic(_)) => (Done::Failed, Ended::Panic),
+            (_, Error::Timeout(_)) => (Done::Failed, Ended::Timeout),
+            _ => (Done::Failed, Ended::Error),
+        }
     }
 
     fn context(self: &Arc<Self>, key: &Key, shared: &Arc<Shared>) -> Option<Context> {

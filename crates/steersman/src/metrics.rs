@@ -1,0 +1,279 @@
+//! Metrics under controller-runtime's names, so that its dashboards and alerts carry over, and some about the caches.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicU64},
+    time::Duration,
+};
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::{context::Shared, controller::Engine};
+
+/// The upper bounds of controller-runtime's reconcile times.
+const RECONCILE_TIME: [f64; 32] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 10.0, 30.0, 60.0,
+];
+/// The upper bounds of its queue times.
+const QUEUE_TIME: [f64; 11] = [1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    controller: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    controller: String,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Waiting {
+    name: String,
+    controller: String,
+    priority: i32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QueueOf {
+    name: String,
+    controller: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    code: String,
+    method: String,
+    host: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CacheOf {
+    kind: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LeaseOf {
+    name: String,
+}
+
+type Float = Gauge<f64, AtomicU64>;
+
+/// All metrics of an operator.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    registry: Arc<Registry>,
+    reconciles: Family<Outcome, Counter>,
+    errors: Family<Of, Counter>,
+    terminal: Family<Of, Counter>,
+    panics: Family<Of, Counter>,
+    timeouts: Family<Of, Counter>,
+    time: Family<Of, Histogram>,
+    concurrency: Family<Of, Gauge>,
+    active: Family<Of, Gauge>,
+    depth: Family<Waiting, Gauge>,
+    adds: Family<QueueOf, Counter>,
+    retries: Family<QueueOf, Counter>,
+    queue_time: Family<QueueOf, Histogram>,
+    work_time: Family<QueueOf, Histogram>,
+    unfinished: Family<QueueOf, Float>,
+    longest: Family<QueueOf, Float>,
+    requests: Family<Asked, Counter>,
+    leader: Family<LeaseOf, Gauge>,
+    cache_objects: Family<CacheOf, Gauge>,
+    cache_bytes: Family<CacheOf, Gauge>,
+    cache_synced: Family<CacheOf, Gauge>,
+    cache_silence: Family<CacheOf, Float>,
+    sources: Arc<Mutex<Sources>>,
+}
+
+/// What is looked at when somebody asks for the metrics.
+#[derive(Default)]
+struct Sources {
+    engines: Vec<Weak<Engine>>,
+    shared: Option<Weak<Shared>>,
+}
+
+/// How a reconcile ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Success,
+    RequeueAfter,
+    Error,
+    Terminal,
+    Panic,
+    Timeout,
+    /// A conflict or the like: tried again, and no error.
+    Requeue,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::default();
+        let r = &mut registry;
+        let reconcile_time = || Histogram::new(RECONCILE_TIME);
+        let queue_time = || Histogram::new(QUEUE_TIME);
+        let mut metrics = Self {
+            registry: Arc::default(),
+            reconciles: family(r, "controller_runtime_reconcile", "Reconciles by result"),
+            errors: family(r, "controller_runtime_reconcile_errors", "Failed reconciles"),
+            terminal: family(
+                r,
+                "controller_runtime_terminal_reconcile_errors",
+                "Reconciles that failed for good",
+            ),
+            panics: family(r, "controller_runtime_reconcile_panics", "Reconciles that panicked"),
+            timeouts: family(r, "controller_runtime_reconcile_timeouts", "Reconciles that took too long"),
+            time: Family::new_with_constructor(reconcile_time),
+            concurrency: family(r, "controller_runtime_max_concurrent_reconciles", "Workers"),
+            active: family(r, "controller_runtime_active_workers", "Workers at work"),
+            depth: family(r, "workqueue_depth", "Objects that are ready and wait"),
+            adds: family(r, "workqueue_adds", "Objects that became ready"),
+            retries: family(r, "workqueue_retries", "Objects that came back after a failure"),
+            queue_time: Family::new_with_constructor(queue_time),
+            work_time: Family::new_with_constructor(queue_time),
+            unfinished: family(r, "workqueue_unfinished_work_seconds", "Work under way, added up"),
+            longest: family(r, "workqueue_longest_running_processor_seconds", "The longest work under way"),
+            requests: family(r, "rest_client_requests", "Requests to the API server"),
+            leader: family(r, "leader_election_master_status", "Whether this replica is the leader"),
+            cache_objects: family(r, "steersman_cache_objects", "Objects in the cache"),
+            cache_bytes: family(r, "steersman_cache_bytes", "Memory of the objects in the cache"),
+            cache_synced: family(
+                r,
+                "steersman_cache_synced",
+                "Whether the cache is filled and its watch is alive",
+            ),
+            cache_silence: family(
+                r,
+                "steersman_cache_silence_seconds",
+                "Time since the watch brought anything",
+            ),
+            sources: Arc::default(),
+        };
+        r.register("controller_runtime_reconcile_time_seconds", "Length of reconciles", metrics.time.clone());
+        r.register("workqueue_queue_duration_seconds", "Time that objects wait", metrics.queue_time.clone());
+        r.register(
+            "workqueue_work_duration_seconds",
+            "Time that objects are worked on",
+            metrics.work_time.clone(),
+        );
+        metrics.registry = Arc::new(registry);
+        metrics
+    }
+
+    /// Shows the queues and caches of an operator.
+    pub(crate) fn observe(&self, engines: &[Arc<Engine>], shared: &Arc<Shared>) {
+        for engine in engines {
+            let workers = i64::try_from(engine.options.concurrency).unwrap_or(i64::MAX);
+            self.concurrency.get_or_create(&of(engine)).set(workers);
+        }
+        let mut sources = self.sources();
+        sources.engines = engines.iter().map(Arc::downgrade).collect();
+        sources.shared = Some(Arc::downgrade(shared));
+    }
+
+    fn sources(&self) -> std::sync::MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn reconciled(&self, engine: &Engine, ended: Ended, waited: Duration, took: Duration) {
+        let result = match ended {
+            Ended::Success => "success",
+            Ended::RequeueAfter => "requeue_after",
+            Ended::Requeue => "requeue",
+            Ended::Error | Ended::Terminal | Ended::Panic | Ended::Timeout => "error",
+        };
+        let controller = of(engine);
+        let queue = queue_of(engine);
+        let outcome = Outcome { controller: engine.name.to_string(), result };
+        self.reconciles.get_or_create(&outcome).inc();
+        if result == "error" {
+            self.errors.get_or_create(&controller).inc();
+        }
+        match ended {
+            Ended::Terminal => drop(self.terminal.get_or_create(&controller).inc()),
+            Ended::Panic => drop(self.panics.get_or_create(&controller).inc()),
+            Ended::Timeout => drop(self.timeouts.get_or_create(&controller).inc()),
+            _ => {}
+        }
+        if matches!(ended, Ended::Error | Ended::Panic | Ended::Timeout | Ended::Requeue) {
+            self.retries.get_or_create(&queue).inc();
+        }
+        self.adds.get_or_create(&queue).inc();
+        self.time.get_or_create(&controller).observe(took.as_secs_f64());
+        self.queue_time.get_or_create(&queue).observe(waited.as_secs_f64());
+        self.work_time.get_or_create(&queue).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn asked(&self, method: &http::Method, code: Option<u16>, host: &str) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        let asked = Asked { code, method: method.to_string(), host: host.to_owned() };
+        self.requests.get_or_create(&asked).inc();
+    }
+
+    pub(crate) fn leads(&self, lease: &str, leads: bool) {
+        self.leader.get_or_create(&LeaseOf { name: lease.to_owned() }).set(leads.into());
+    }
+
+    /// All metrics, in the text format of OpenMetrics.
+    pub(crate) fn render(&self) -> String {
+        self.refresh();
+        let mut text = String::new();
+        // A string takes everything.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+
+    fn refresh(&self) {
+        let sources = self.sources();
+        for engine in sources.engines.iter().filter_map(Weak::upgrade) {
+            let depth = engine.queue.depth();
+            let (name, controller) = (engine.name.to_string(), engine.name.to_string());
+            for (priority, count) in
+                [(crate::queue::NORMAL, depth.ready), (crate::queue::LISTED, depth.listed)]
+            {
+                let waiting = Waiting { name: name.clone(), controller: controller.clone(), priority };
+                self.depth.get_or_create(&waiting).set(int(count));
+            }
+            self.active.get_or_create(&of(&engine)).set(int(depth.running));
+            self.unfinished.get_or_create(&queue_of(&engine)).set(depth.unfinished.as_secs_f64());
+            self.longest.get_or_create(&queue_of(&engine)).set(depth.longest.as_secs_f64());
+        }
+        let Some(shared) = sources.shared.as_ref().and_then(Weak::upgrade) else { return };
+        for (_, store) in shared.caches.all() {
+            let cache = CacheOf { kind: store.kind.to_string() };
+            let (objects, bytes) = store.size();
+            let progress = store.progress.borrow().clone();
+            self.cache_objects.get_or_create(&cache).set(int(objects));
+            self.cache_bytes.get_or_create(&cache).set(int(bytes));
+            self.cache_synced.get_or_create(&cache).set((progress.synced && progress.error.is_none()).into());
+            self.cache_silence.get_or_create(&cache).set(store.silence().as_secs_f64());
+        }
+    }
+}
+
+fn family<M>(registry: &mut Registry, name: &str, help: &str) -> M
+where
+    M: prometheus_client::registry::Metric + Clone + Default,
+{
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+fn of(engine: &Engine) -> Of {
+    Of { controller: engine.name.to_string() }
+}
+
+fn queue_of(engine: &Engine) -> QueueOf {
+    QueueOf { name: engine.name.to_string(), controller: engine.name.to_string() }
+}
+
+fn int(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

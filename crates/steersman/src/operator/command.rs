@@ -1,0 +1,223 @@
+//! The program that an operator is: `run | manifests | crds | rbac | version`.
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use super::{Operator, logs};
+use crate::{
+    error::{Error, Result},
+    leader::LeaderElection,
+};
+
+#[derive(Debug, Parser)]
+#[command(disable_version_flag = true, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: Run,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the operator (this is the default)
+    Run(Run),
+    /// Print everything that the operator needs in a cluster
+    Manifests(Manifests),
+    /// Print the definitions of the operator's kinds
+    Crds,
+    /// Print the permissions that the operator needs
+    Rbac {
+        /// The namespace that the operator runs in
+        #[arg(long, default_value = "default", value_name = "NAME")]
+        namespace: String,
+    },
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, Args)]
+struct Manifests {
+    /// The image that the operator is in
+    #[arg(long, default_value = "controller:latest", value_name = "IMAGE")]
+    image: String,
+    /// The namespace that the operator runs in
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    namespace: String,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Where metrics are served; 0 turns them off
+    #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
+    metrics_bind_address: String,
+    /// Where /healthz and /readyz are served; 0 turns them off
+    #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
+    health_probe_bind_address: String,
+    /// Work only while leading, so that several replicas can run
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false)]
+    leader_elect: bool,
+    /// The lease to lead by [default: the operator's name]
+    #[arg(long, value_name = "NAME")]
+    leader_election_id: Option<String>,
+    /// The lease's namespace [default: the operator's own]
+    #[arg(long, value_name = "NAME")]
+    leader_election_namespace: Option<String>,
+    /// The namespaces to watch, separated by commas [default: all]
+    #[arg(long, env = "WATCH_NAMESPACE", value_name = "NAMES")]
+    watch_namespace: Option<String>,
+    /// Apply the definitions of the operator's kinds first
+    #[arg(long)]
+    install_crds: bool,
+    /// What is logged: a level, or `target=level` pairs separated by commas
+    #[arg(long, env = "LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    log_level: String,
+    /// The form of the logs
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = logs::Format::Auto)]
+    log_format: logs::Format,
+    /// Serve /debug/queue and /debug/cache beside the probes
+    #[arg(long)]
+    debug_endpoints: bool,
+    /// How long reconciles under way may take when stopping, in seconds
+    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    graceful_shutdown_timeout: u64,
+    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Operator {
+    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac` and `version`, with kubebuilder's
+    /// flags and environment, logs, metrics, probes, and a graceful stop on SIGTERM and SIGINT. A wrong command line
+    /// ends the process.
+    ///
+    /// # Errors
+    /// As [`Operator::run_until`], and if there is no way to a cluster.
+    pub async fn main(self) -> Result<()> {
+        self.main_from(std::env::args_os()).await
+    }
+
+    /// As [`Operator::main`], with other arguments than the process'.
+    ///
+    /// # Errors
+    /// As [`Operator::main`].
+    pub async fn main_from(
+        self,
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<()> {
+        let command = Cli::command().bin_name(self.name.clone());
+        let matches = command.get_matches_from(arguments);
+        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        match cli.command {
+            None => self.run_command(cli.run).await,
+            Some(Command::Run(run)) => self.run_command(run).await,
+            Some(Command::Manifests(Manifests { image, namespace })) => {
+                print(&self.declarations().manifests(&namespace, &image)?)
+            }
+            Some(Command::Crds) => print(&self.declarations().crd_manifests()?),
+            Some(Command::Rbac { namespace }) => print(&self.declarations().rbac_manifests(&namespace)?),
+            Some(Command::Version) => print(&format!("{} {}\n", self.name, self.version)),
+        }
+    }
+
+    async fn run_command(mut self, run: Run) -> Result<()> {
+        logs::start(&run.log_level, run.log_format);
+        let client = connect(run.kubeconfig).await?;
+        if let Some(names) = &run.watch_namespace {
+            self.namespaces =
+                names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        }
+        self.metrics = address(&run.metrics_bind_address)?;
+        self.probes = address(&run.health_probe_bind_address)?;
+        self.debug |= run.debug_endpoints;
+        self.grace = Duration::from_secs(run.graceful_shutdown_timeout);
+        if run.leader_elect && self.election.is_none() {
+            let mut election =
+                LeaderElection::new(run.leader_election_id.unwrap_or_else(|| self.name.clone()));
+            if let Some(namespace) = run.leader_election_namespace {
+                election = election.namespace(namespace);
+            }
+            self.election = Some(election);
+        }
+        if run.install_crds {
+            self.install_crds(&client).await?;
+        }
+        // What the doctor can't find out shows later anyway.
+        for finding in self.doctor(&client).await.unwrap_or_default() {
+            tracing::warn!(mend = finding.mend, "{}", finding.problem);
+        }
+        let stop = stop_signal()?;
+        self.run_until(client, stop).await
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the output of a command")]
+fn print(text: &str) -> Result<()> {
+    print!("{text}");
+    Ok(())
+}
+
+async fn connect(kubeconfig: Option<PathBuf>) -> Result<Client> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(&path).map_err(|error| Error::Config(error.to_string()))?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .map_err(|error| Error::Config(error.to_string()))?
+        }
+        None => Config::infer().await.map_err(|error| Error::Config(error.to_string()))?,
+    };
+    Ok(Client::try_from(config)?)
+}
+
+/// Reads `:8080`, `127.0.0.1:8080` or `0`.
+fn address(text: &str) -> Result<Option<SocketAddr>> {
+    if text == "0" || text.is_empty() {
+        return Ok(None);
+    }
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    full.parse().map(Some).map_err(|_| Error::Config(format!("{text} is not an address")))
+}
+
+fn stop_signal() -> Result<impl Future<Output = ()> + Send> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::other)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::other)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_read_as_kubebuilder_writes_them() {
+        assert_eq!(address(":8081").unwrap().unwrap().to_string(), "0.0.0.0:8081");
+        assert_eq!(address("127.0.0.1:1").unwrap().unwrap().to_string(), "127.0.0.1:1");
+        assert_eq!(address("0").unwrap(), None);
+        assert!(address("nowhere").is_err());
+    }
+
+    #[test]
+    fn flags_read_as_kubebuilder_writes_them() {
+        let cli = Cli::try_parse_from(["operator", "--leader-elect", "--metrics-bind-address=0"]).unwrap();
+        assert!(cli.run.leader_elect);
+        let cli = Cli::try_parse_from(["operator", "run", "--leader-elect=false"]).unwrap();
+        assert!(matches!(cli.command, Some(Command::Run(run)) if !run.leader_elect));
+    }
+}

@@ -1,0 +1,174 @@
+//! The start-up doctor: what is stale or missing in the cluster, one line each.
+
+use std::fmt;
+
+use k8s_openapi::{
+    api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps},
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
+
+use crate::{error::Result, manifests::Declarations};
+
+/// Something that is wrong with the cluster, and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What is wrong.
+    pub problem: String,
+    /// What helps.
+    pub mend: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (mend: {})", self.problem, self.mend)
+    }
+}
+
+pub(super) async fn install(declarations: &Declarations<'_>, client: &Client) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    // Plain `kubectl apply` refuses large definitions, since it copies them into an annotation.
+    let params = PatchParams::apply(declarations.name).force();
+    for crd in declarations.crds() {
+        api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn examine(declarations: &Declarations<'_>, client: &Client) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in declarations.crds() {
+        let name = crd.name_any();
+        let mend = "start with --install-crds, or apply the output of the command crds".to_owned();
+        match api.get_opt(&name).await {
+            Ok(None) => findings.push(Finding { problem: format!("CRD {name} is not in the cluster"), mend }),
+            Ok(Some(live)) => {
+                let missing = missing_fields(&crd, &live);
+                if !missing.is_empty() {
+                    let problem = format!(
+                        "CRD {name} in the cluster is older than this binary: {} would be dropped silently",
+                        missing.join(", ")
+                    );
+                    findings.push(Finding { problem, mend });
+                }
+            }
+            // Reading definitions is a courtesy that the operator can do without.
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    findings.extend(permissions(declarations, client).await?);
+    Ok(findings)
+}
+
+/// The fields that the binary knows and the cluster does not, by version.
+fn missing_fields(ours: &CustomResourceDefinition, live: &CustomResourceDefinition) -> Vec<String> {
+    let mut missing = Vec::new();
+    for version in &ours.spec.versions {
+        let Some(other) = live.spec.versions.iter().find(|other| other.name == version.name) else {
+            missing.push(format!("version {}", version.name));
+            continue;
+        };
+        let schema = |version: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion| {
+            version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.clone()).unwrap_or_default()
+        };
+        compare(&schema(version), &schema(other), "", &mut missing, 0);
+        let has_status = |version: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion| {
+            version.subresources.as_ref().is_some_and(|all| all.status.is_some())
+        };
+        if has_status(version) && !has_status(other) {
+            missing.push("the status subresource".to_owned());
+        }
+    }
+    missing
+}
+
+fn compare(
+    ours: &JSONSchemaProps,
+    live: &JSONSchemaProps,
+    path: &str,
+    missing: &mut Vec<String>,
+    depth: usize,
+) {
+    if depth > 64 || live.x_kubernetes_preserve_unknown_fields == Some(true) {
+        return;
+    }
+    for (name, schema) in ours.properties.iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match live.properties.as_ref().and_then(|properties| properties.get(name)) {
+            Some(other) => compare(schema, other, &path, missing, depth + 1),
+            None => missing.push(path),
+        }
+    }
+    let items = |schema: &JSONSchemaProps| {
+        match &schema.items {
+        Some(k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaPropsOrArray::Schema(
+            items,
+        )) => Some((**items).clone()),
+        _ => None,
+    }
+    };
+    if let (Some(ours), Some(live)) = (items(ours), items(live)) {
+        compare(&ours, &live, &format!("{path}[]"), missing, depth + 1);
+    }
+}
+
+/// The permissions that the operator needs and lacks.
+async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result<Vec<Finding>> {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let namespaces = match declarations.namespaces {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    };
+    let mut findings = Vec::new();
+    for rule in declarations.rules() {
+        let groups = rule.api_groups.unwrap_or_default();
+        for (group, resource) in groups
+            .iter()
+            .flat_map(|group| rule.resources.iter().flatten().map(move |resource| (group, resource)))
+        {
+            let (name, subresource) = match resource.split_once('/') {
+                Some((name, subresource)) => (name, Some(subresource.to_owned())),
+                None => (resource.as_str(), None),
+            };
+            for namespace in &namespaces {
+                let mut denied = Vec::new();
+                for verb in &rule.verbs {
+                    let attributes = ResourceAttributes {
+                        group: Some(group.clone()),
+                        resource: Some(name.to_owned()),
+                        subresource: subresource.clone(),
+                        verb: Some(verb.clone()),
+                        namespace: namespace.clone(),
+                        ..ResourceAttributes::default()
+                    };
+                    let review = SelfSubjectAccessReview {
+                        spec: SelfSubjectAccessReviewSpec {
+                            resource_attributes: Some(attributes),
+                            ..SelfSubjectAccessReviewSpec::default()
+                        },
+                        ..SelfSubjectAccessReview::default()
+                    };
+                    let answer = api.create(&PostParams::default(), &review).await?;
+                    if !answer.status.is_some_and(|status| status.allowed) {
+                        denied.push(verb.as_str());
+                    }
+                }
+                if !denied.is_empty() {
+                    let dot = if group.is_empty() { "" } else { "." };
+                    let place =
+                        namespace.as_ref().map_or(String::new(), |name| format!(" in namespace {name}"));
+                    findings.push(Finding {
+                        problem: format!("not allowed: {} {resource}{dot}{group}{place}", denied.join(", ")),
+                        mend: "apply the output of the command rbac".to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    Ok(findings)
+}

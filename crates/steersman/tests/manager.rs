@@ -1,0 +1,155 @@
+//! The manager: election, metrics, probes, manifests, the doctor.
+
+mod common;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use common::{Widget, WidgetStatus, shown, widget};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::{Api, CustomResourceExt as _};
+use steersman::{Action, Context, Controller, Error, LeaderElection, Operator, Result, testing::TestEnv};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+fn operator(note: &'static str) -> Operator {
+    let reconcile = move |widget: Arc<Widget>, ctx: Context| async move {
+        ctx.update_status(&WidgetStatus { color: widget.spec.color.clone(), note: Some(note.to_owned()) })
+            .await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    Operator::new("test").controller(Controller::of::<Widget>(reconcile).owns::<ConfigMap>())
+}
+
+fn election(identity: &str) -> LeaderElection {
+    let times = [1500, 1000, 100].map(Duration::from_millis);
+    LeaderElection::new("test").identity(identity).times(times[0], times[1], times[2])
+}
+
+#[tokio::test]
+async fn one_leads_and_the_next_takes_over_when_it_stops() -> Result<()> {
+    let mut env = TestEnv::start().await?;
+    env.install(&Widget::crd()).await?;
+    env.run(operator("first").leader_election(election("first")));
+    env.create(&widget("one", "red")).await?;
+    env.wait("one", |widget| shown(widget) == Some("red")).await?;
+    let mut standby = TestEnv::on(env.cluster().clone());
+    standby.run(operator("second").leader_election(election("second")));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let lease: Lease = env.api().get("test").await?;
+    assert_eq!(lease.spec.and_then(|spec| spec.holder_identity).as_deref(), Some("first"));
+    let start = tokio::time::Instant::now();
+    env.stop().await?;
+    env.wait("one", |widget: Option<&Widget>| {
+        widget.and_then(|widget| widget.status.as_ref()?.note.as_deref()) == Some("second")
+    })
+    .await?;
+    assert!(start.elapsed() < Duration::from_millis(1200), "the lease was given back: {:?}", start.elapsed());
+    let lease: Lease = env.api().get("test").await?;
+    assert_eq!(lease.spec.and_then(|spec| spec.lease_transitions), Some(1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn losing_the_lease_ends_the_operator() -> Result<()> {
+    let env = TestEnv::start().await?;
+    env.install(&Widget::crd()).await?;
+    let running = tokio::spawn(
+        operator("x").leader_election(election("x")).run_until(env.client(), std::future::pending()),
+    );
+    env.wait("test", |lease: Option<&Lease>| lease.is_some()).await?;
+    env.patch::<Lease>("test", serde_json::json!({"spec": {"holderIdentity": "thief"}})).await?;
+    let error = tokio::time::timeout(Duration::from_secs(5), running).await.map_err(Error::other)?;
+    assert!(matches!(error.map_err(Error::other)?, Err(Error::LeadershipLost(_))));
+    Ok(())
+}
+
+async fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())
+        .await?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await?;
+    Ok(text)
+}
+
+fn free_port() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn metrics_and_probes_are_served() -> Result<()> {
+    let mut env = TestEnv::start().await?;
+    env.install(&Widget::crd()).await?;
+    let (metrics, probes) = (free_port(), free_port());
+    env.run(operator("x").metrics_address(metrics).probe_address(probes).debug(true));
+    env.create(&widget("one", "red")).await?;
+    env.wait("one", |widget| shown(widget) == Some("red")).await?;
+    env.quiet().await;
+    let text = get(metrics, "/metrics").await.map_err(Error::other)?;
+    for expected in [
+        r#"controller_runtime_reconcile_total{controller="widget",result="success"} 1"#,
+        r#"controller_runtime_max_concurrent_reconciles{controller="widget"} 16"#,
+        r#"controller_runtime_reconcile_time_seconds_count{controller="widget"} 1"#,
+        r#"workqueue_depth{name="widget",controller="widget",priority="0"} 0"#,
+        r#"workqueue_queue_duration_seconds_bucket{le="#,
+        r#"rest_client_requests_total{code="200",method="PATCH""#,
+        r#"steersman_cache_objects{kind="widgets.test.steersman.dev"} 1"#,
+        r#"steersman_cache_synced{kind="configmaps"} 1"#,
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    assert!(get(probes, "/healthz").await.map_err(Error::other)?.starts_with("HTTP/1.1 200"));
+    assert!(get(probes, "/readyz").await.map_err(Error::other)?.starts_with("HTTP/1.1 200"));
+    assert!(get(probes, "/nothing").await.map_err(Error::other)?.starts_with("HTTP/1.1 404"));
+    assert!(get(probes, "/debug/queue").await.map_err(Error::other)?.ends_with(r#"{"widget":[]}"#));
+    let cache = get(probes, "/debug/cache").await.map_err(Error::other)?;
+    assert!(cache.contains(r#""kind":"widgets.test.steersman.dev""#), "{cache}");
+    Ok(())
+}
+
+#[test]
+fn permissions_follow_from_what_is_declared() {
+    let rules = operator("x").permission("", ["secrets"], ["get"]).rules();
+    let lines: Vec<String> = rules
+        .iter()
+        .map(|rule| {
+            let join =
+                |list: &Option<Vec<String>>| list.iter().flatten().cloned().collect::<Vec<_>>().join(",");
+            format!("{} {} {}", join(&rule.api_groups), join(&rule.resources), rule.verbs.join(","))
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            " configmaps create,delete,get,list,patch,update,watch",
+            "events.k8s.io events create,patch",
+            "test.steersman.dev widgets get,list,patch,update,watch",
+            "test.steersman.dev widgets/status get,patch,update",
+            "test.steersman.dev widgets/finalizers update",
+            " secrets get",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_doctor_finds_missing_and_stale_definitions() -> Result<()> {
+    let env = TestEnv::start().await?;
+    let operator = operator("x");
+    let findings = operator.doctor(&env.client()).await?;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].problem, "CRD widgets.test.steersman.dev is not in the cluster");
+    let mut old = Widget::crd();
+    let schema = old.spec.versions[0].schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+    let status = schema.and_then(|schema| schema.properties.as_mut()?.get_mut("status")?.properties.as_mut());
+    status.unwrap().remove("note");
+    env.install(&old).await?;
+    let findings = operator.doctor(&env.client()).await?;
+    assert!(findings[0].problem.ends_with("status.note would be dropped silently"), "{findings:?}");
+    operator.install_crds(&env.client()).await?;
+    assert_eq!(operator.doctor(&env.client()).await?, []);
+    let api: Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = Api::all(env.client());
+    assert_eq!(api.list(&Default::default()).await?.items.len(), 1);
+    Ok(())
+}
