@@ -48,8 +48,6 @@ pub struct Options {
     pub show: usize,
     /// What to do with the cases. [`Mode::Compare`] by default.
     pub mode: Mode,
-    /// How many cases of a thousand may differ for reasons that are not listed. None by default.
-    pub allow: usize,
 }
 
 /// What to do with the cases.
@@ -66,7 +64,7 @@ pub enum Mode {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, scale: 1.0, only: None, show: 5, mode: Mode::Compare, allow: 0 }
+        Self { seed: 1, scale: 1.0, only: None, show: 5, mode: Mode::Compare }
     }
 }
 
@@ -82,10 +80,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether at most one case in a thousand differs, and each of those for a listed reason; or no more than allowed do.
-    pub fn passed(self, allow: usize) -> bool {
-        let few = |count: usize, limit: usize| count * 1000 <= self.tried * limit;
-        if allow > 0 { few(self.different, allow) } else { self.unexplained == 0 && few(self.different, 1) }
+    /// Whether at most one case in a thousand differs, and each of those for a listed reason.
+    pub fn passed(self) -> bool {
+        self.unexplained == 0 && self.different * 1000 <= self.tried
     }
 }
 

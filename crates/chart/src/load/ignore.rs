@@ -8,6 +8,8 @@ pub(super) struct Rules(Vec<Rule>);
 
 struct Rule {
     pattern: String,
+    /// Whether the pattern matches itself alone.
+    literal: bool,
     scope: Scope,
     negated: bool,
     only_directories: bool,
@@ -46,7 +48,8 @@ impl Rules {
         let (rule, only_directories) = rule.strip_suffix('/').map_or((rule, false), |rest| (rest, true));
         let scope = if rule.contains('/') { Scope::Path } else { Scope::Name };
         let pattern = rule.strip_prefix('/').unwrap_or(rule).to_owned();
-        self.0.push(Rule { pattern, scope, negated, only_directories });
+        let literal = !pattern.contains(['*', '?', '[', '\\']);
+        self.0.push(Rule { pattern, literal, scope, negated, only_directories });
         Ok(())
     }
 
@@ -64,7 +67,12 @@ impl Rules {
                 Scope::Path => path,
                 Scope::Name => base_name(path),
             };
-            if path_match(&rule.pattern, name).unwrap_or(false) != rule.negated {
+            let matches = if rule.literal {
+                rule.pattern == name
+            } else {
+                path_match(&rule.pattern, name).unwrap_or(false)
+            };
+            if matches != rule.negated {
                 return true;
             }
         }

@@ -1,97 +1,17 @@
 //! Why values do not meet a schema, in the words and the order of the validator that Helm uses.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value as Json};
 
-use super::schema::ADDRESS;
+use super::documents::Documents;
 use super::words::{display, float, grouped, quote};
 
 /// How deep schemas may refer to each other on one value.
 const MAX_DEPTH: usize = 200;
 
-/// A schema and what it refers to.
-pub(super) struct Documents {
-    root: Json,
-    others: HashMap<String, Json>,
-    draft: u16,
-}
-
-impl Documents {
-    /// The draft of the schema: 4, 6, 7, 2019 or 2020.
-    pub(super) fn draft(&self) -> u16 {
-        self.draft
-    }
-
-    pub(super) fn new(root: Json, others: HashMap<String, Json>) -> Self {
-        let draft = match root.get("$schema").and_then(Json::as_str) {
-            Some(url) if url.contains("draft-04") => 4,
-            Some(url) if url.contains("draft-06") => 6,
-            Some(url) if url.contains("draft-07") => 7,
-            Some(url) if url.contains("2019-09") => 2019,
-            _ => 2020,
-        };
-        Self { root, others, draft }
-    }
-
-    /// The schema that a reference names, and the document it stands in.
-    fn resolve<'a>(&'a self, document: &'a Json, reference: &str) -> Option<(&'a Json, &'a Json)> {
-        let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let document = match address {
-            "" => document,
-            ADDRESS => &self.root,
-            url => self.others.get(url).or_else(|| find_by(document, &["$id", "id"], url))?,
-        };
-        let fragment = percent_decode(fragment);
-        if fragment.is_empty() {
-            return Some((document, document));
-        }
-        if fragment.starts_with('/') {
-            return Some((document, document.pointer(&fragment)?));
-        }
-        let anchored = find_by(document, &["$anchor", "$dynamicAnchor"], &fragment)
-            .or_else(|| find_by(document, &["$id", "id"], &format!("#{fragment}")))?;
-        Some((document, anchored))
-    }
-}
-
-fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match (first, code.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            (byte, _) => {
-                bytes.push(*byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The first subschema that has this text under one of these keys.
-fn find_by<'a>(schema: &'a Json, keys: &[&str], text: &str) -> Option<&'a Json> {
-    match schema {
-        Json::Object(entries) => {
-            if keys.iter().any(|key| entries.get(*key).and_then(Json::as_str) == Some(text)) {
-                return Some(schema);
-            }
-            entries.values().find_map(|inner| find_by(inner, keys, text))
-        }
-        Json::Array(items) => items.iter().find_map(|inner| find_by(inner, keys, text)),
-        _ => None,
-    }
-}
-
 /// The reasons, one line each with further ones indented below it; `None` if none was found.
 pub(super) fn explain(documents: &Documents, values: &Json) -> Option<String> {
-    let checker = Checker { documents, document: &documents.root, depth: 0 };
-    let failure = checker.check(&documents.root, values, "")?;
+    let checker = Checker { documents, document: documents.root(), depth: 0 };
+    let failure = checker.check(documents.root(), values, "")?;
     let mut text = String::new();
     let causes = failure.into_causes();
     for cause in &causes {
@@ -163,7 +83,7 @@ impl<'a> Checker<'a> {
             _ => return None,
         };
         let reference = schema.get("$ref").and_then(Json::as_str);
-        if let Some(reference) = reference.filter(|_| self.documents.draft < 2019) {
+        if let Some(reference) = reference.filter(|_| self.documents.draft() < 2019) {
             // Nothing but a constant counts beside a reference in the older drafts.
             let constant = self.constant(schema, value).map(fail);
             return constant.or_else(|| self.reference(reference, value, at));
@@ -185,7 +105,7 @@ impl<'a> Checker<'a> {
             }
             _ => {}
         }
-        if self.documents.draft >= 2019 {
+        if self.documents.draft() >= 2019 {
             for keyword in ["$recursiveRef", "$dynamicRef"] {
                 if let Some(reference) = schema.get(keyword).and_then(Json::as_str) {
                     failures.extend(self.dynamic_reference(keyword, reference, value, at));
@@ -193,7 +113,7 @@ impl<'a> Checker<'a> {
             }
         }
         self.conditions(schema, value, at, &mut failures);
-        if self.documents.draft >= 2019 {
+        if self.documents.draft() >= 2019 {
             self.unevaluated(schema, value, at, &mut failures);
         }
         match failures.len() {
@@ -238,7 +158,7 @@ impl<'a> Checker<'a> {
             });
         }
         if let (Some(Json::String(format)), Json::String(text)) = (schema.get("format"), value)
-            && self.documents.draft < 2019
+            && self.documents.draft() < 2019
             && let Some(why) = format_problem(format, text)
         {
             return Some(format!("{} is not valid {format}: {why}", quote(text)));
@@ -248,7 +168,7 @@ impl<'a> Checker<'a> {
 
     fn constant(&self, schema: &Map<String, Json>, value: &Json) -> Option<String> {
         let wanted =
-            schema.get("const").filter(|wanted| self.documents.draft > 4 && !equal(value, wanted))?;
+            schema.get("const").filter(|wanted| self.documents.draft() > 4 && !equal(value, wanted))?;
         Some(match wanted {
             Json::Array(_) | Json::Object(_) => "'const' failed".into(),
             wanted => format!("value must be {}", display(wanted)),
@@ -262,7 +182,7 @@ impl<'a> Checker<'a> {
 
     /// A reference that the outermost schema may have taken over.
     fn dynamic_reference(self, keyword: &str, reference: &str, value: &Json, at: &str) -> Option<Failure> {
-        let root = &self.documents.root;
+        let root = self.documents.root();
         let taken_over = match keyword {
             "$recursiveRef" => root.get("$recursiveAnchor") == Some(&Json::Bool(true)),
             _ => root.get("$dynamicAnchor").and_then(Json::as_str) == reference.strip_prefix('#'),
@@ -288,7 +208,7 @@ impl<'a> Checker<'a> {
         at: &str,
         failures: &mut Vec<Failure>,
     ) {
-        let draft = self.documents.draft;
+        let draft = self.documents.draft();
         let plain = |message: String| Failure::plain(at, message, Vec::new());
         let size = object.len() as u64;
         if let Some(wanted) = count(schema, "minProperties").filter(|wanted| size < *wanted) {
@@ -410,8 +330,8 @@ impl<'a> Checker<'a> {
             failures.push(plain(format!("items at {first} and {second} are equal"), Vec::new()));
         }
         let indexed = |from: usize| items.iter().enumerate().skip(from);
-        let prefix_keyword = if self.documents.draft < 2020 { "items" } else { "prefixItems" };
-        let rest_keyword = if self.documents.draft < 2020 { "additionalItems" } else { "items" };
+        let prefix_keyword = if self.documents.draft() < 2020 { "items" } else { "prefixItems" };
+        let rest_keyword = if self.documents.draft() < 2020 { "additionalItems" } else { "items" };
         let prefix = schema.get(prefix_keyword).and_then(Json::as_array);
         let mut evaluated = 0;
         if let Some(prefix) = prefix {
@@ -419,7 +339,7 @@ impl<'a> Checker<'a> {
                 failures.extend(self.check(schema, item, &child(at, &index.to_string())));
                 evaluated = index + 1;
             }
-        } else if self.documents.draft < 2020
+        } else if self.documents.draft() < 2020
             && let Some(schema) = schema.get("items")
         {
             for (index, item) in indexed(0) {
@@ -428,7 +348,7 @@ impl<'a> Checker<'a> {
             evaluated = items.len();
         }
         match schema.get(rest_keyword) {
-            Some(Json::Bool(false)) if self.documents.draft < 2020 && evaluated != items.len() => {
+            Some(Json::Bool(false)) if self.documents.draft() < 2020 && evaluated != items.len() => {
                 let count = items.len() - evaluated;
                 failures.push(plain(format!("last {count} additionalItem(s) not allowed"), Vec::new()));
             }
@@ -439,7 +359,7 @@ impl<'a> Checker<'a> {
             }
             _ => {}
         }
-        if let Some(contains) = schema.get("contains").filter(|_| self.documents.draft > 4) {
+        if let Some(contains) = schema.get("contains").filter(|_| self.documents.draft() > 4) {
             let mut causes = Vec::new();
             let mut matched = Vec::new();
             for (index, item) in indexed(0) {
@@ -450,7 +370,7 @@ impl<'a> Checker<'a> {
             }
             let found = matched.len() as u64;
             let places = matched.join(" ");
-            match count(schema, "minContains").filter(|_| self.documents.draft >= 2019) {
+            match count(schema, "minContains").filter(|_| self.documents.draft() >= 2019) {
                 Some(wanted) if found < wanted && found == 0 => failures.push(plain(
                     format!(
                         "min {} items required to match contains schema, but none matched",
@@ -550,7 +470,7 @@ impl<'a> Checker<'a> {
                 [_] => {}
             }
         }
-        if let Some(condition) = schema.get("if").filter(|_| self.documents.draft >= 7) {
+        if let Some(condition) = schema.get("if").filter(|_| self.documents.draft() >= 7) {
             let branch = if check(condition).is_none() { "then" } else { "else" };
             failures.extend(schema.get(branch).and_then(check));
         }
@@ -565,7 +485,7 @@ impl<'a> Checker<'a> {
             }
         }
         if let (Some(rest), Json::Array(items)) = (schema.get("unevaluatedItems"), value) {
-            let everything = schema.contains_key("items") && self.documents.draft >= 2020;
+            let everything = schema.contains_key("items") && self.documents.draft() >= 2020;
             let prefix = schema.get("prefixItems").and_then(Json::as_array).map_or(0, Vec::len);
             for (index, item) in items.iter().enumerate().skip(if everything { items.len() } else { prefix })
             {

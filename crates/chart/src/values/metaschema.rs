@@ -6,7 +6,8 @@ use std::sync::Arc;
 use referencing::meta;
 use serde_json::Value as Json;
 
-use super::explain::{Documents, explain};
+use super::documents::Documents;
+use super::explain::explain;
 
 /// Why a schema is none, in the words of the validator that Helm uses; `None` if it is one.
 pub(super) fn problem(schema: &Json) -> Option<String> {

@@ -2,11 +2,13 @@
 
 pub(crate) mod coalesce;
 mod data;
+mod documents;
 mod explain;
 mod go_list;
 mod literal;
 mod metaschema;
 mod options;
+mod plain;
 pub(crate) mod schema;
 mod strvals;
 mod words;

@@ -1,7 +1,7 @@
 //! values.schema.json: whether values meet it, and if not, Helm's words for it.
 //!
-//! The `jsonschema` crate decides. Its errors are worded and nested in another way than those that Helm prints, so
-//! [`super::explain`] finds the reasons again in Helm's.
+//! The `jsonschema` crate decides, unless the schema is so plain that [`super::explain`] can do without. The crate's errors are
+//! worded and nested in another way than those that Helm prints, so the reasons are always found again in Helm's.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,9 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value as Json;
 
-use super::explain::{Documents, explain};
+use super::documents::Documents;
+use super::explain::explain;
+use super::plain::is_plain;
 use super::{Data, Table, metaschema, table_to_json};
 use crate::dependencies::NodeId;
 use crate::error::Error;
@@ -44,7 +46,8 @@ impl fmt::Debug for FetchSchema {
 pub(crate) struct Schema(Result<Compiled, String>);
 
 struct Compiled {
-    validator: Validator,
+    /// `None` for a plain schema.
+    validator: Option<Validator>,
     documents: Documents,
     warnings: Vec<String>,
 }
@@ -59,41 +62,69 @@ impl Schema {
     pub(crate) fn check(&self, values: &Json, warnings: &mut Vec<String>) -> Result<(), String> {
         let compiled = self.0.as_ref().map_err(Clone::clone)?;
         warnings.extend_from_slice(&compiled.warnings);
-        if compiled.validator.is_valid(values) {
-            return Ok(());
-        }
-        let reasons = explain(&compiled.documents, values).unwrap_or_else(|| {
-            let errors = compiled.validator.iter_errors(values);
-            errors
-                .map(|error| format!("- at '{}': {error}", error.instance_path()))
-                .collect::<Vec<_>>()
-                .join("\n")
-        });
+        let reasons = match &compiled.validator {
+            None => match explain(&compiled.documents, values) {
+                None => return Ok(()),
+                Some(reasons) => reasons,
+            },
+            Some(validator) if validator.is_valid(values) => return Ok(()),
+            Some(validator) => explain(&compiled.documents, values).unwrap_or_else(|| {
+                let errors = validator.iter_errors(values);
+                let lines = errors.map(|error| format!("- at '{}': {error}", error.instance_path()));
+                lines.collect::<Vec<_>>().join("\n")
+            }),
+        };
         Err(format!("{reasons}\n"))
     }
 }
 
 fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String> {
-    // Go's words for what is not JSON; its numbers are all floats though, and a schema's are printed as written.
-    steersman_yaml::json::from_slice(text).map_err(|error| error.to_string())?;
-    let schema: Json = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let schema = read(text)?;
+    let documents = Documents::new(schema, HashMap::new());
+    if is_plain(documents.root(), documents.draft()) {
+        return Ok(Compiled { validator: None, documents, warnings: Vec::new() });
+    }
+    let schema = documents.root();
     let fetched = Arc::new(Fetched { fetch: fetch.cloned(), ..Fetched::default() });
     let built = jsonschema::options()
         .with_base_uri(ADDRESS)
         .with_retriever(Shared(Arc::clone(&fetched)))
-        .build(&schema);
+        .build(schema);
     let take =
         |cell: &Mutex<Vec<String>>| std::mem::take(&mut *cell.lock().unwrap_or_else(PoisonError::into_inner));
     let validator = match built {
         Ok(validator) => validator,
         Err(error) => {
             // What could not be loaded says more than the reference that led there.
-            return Err(take(&fetched.failures).pop().unwrap_or_else(|| refused(&schema, &error)));
+            return Err(take(&fetched.failures).pop().unwrap_or_else(|| refused(schema, &error)));
         }
     };
     let others = fetched.documents.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let warnings = take(&fetched.warnings);
-    Ok(Compiled { validator, documents: Documents::new(schema, others), warnings })
+    Ok(Compiled { validator: Some(validator), documents: documents.with(others), warnings })
+}
+
+/// Reads a schema's text, whose numbers stay as they are written: they are printed so. What is no JSON is told in the
+/// words of Go's decoder of streams.
+fn read(text: &[u8]) -> Result<Json, String> {
+    let error = match serde_json::from_slice(text) {
+        Ok(schema) => return Ok(schema),
+        Err(error) => error,
+    };
+    match steersman_yaml::json::from_slice(text) {
+        // What only Go reads: lone surrogates, bytes that are no UTF-8.
+        Ok(schema) => Ok(schema),
+        Err(_) if text.trim_ascii().is_empty() => Err("EOF".into()),
+        Err(_) if error.is_eof() => Err("unexpected EOF".into()),
+        Err(problem) => {
+            let problem = problem.to_string();
+            Err(if problem.ends_with(" after top-level value") {
+                "invalid character after top-level value".into()
+            } else {
+                problem
+            })
+        }
+    }
 }
 
 /// Helm's words for a schema that is none.

@@ -1,6 +1,6 @@
 //! Pipelines, commands and the fields of values.
 
-use super::{Result, Rv, State};
+use super::{Result, Rv, Seen, State};
 use crate::ast::{Cmd, Expr, ExprId, ExprKind, Names, Node, Pipe};
 use crate::parse::{Ideal, Number};
 use crate::set::MissingKey;
@@ -219,7 +219,8 @@ impl<'a, H> State<'a, H> {
                         let what = format_args!("{name} has arguments but cannot be invoked as function");
                         return Err(self.fail(what));
                     }
-                    return Ok(Rv::result(value));
+                    let in_place = object.kind() == Kind::Ptr || receiver.seen == Seen::InPlace;
+                    return Ok(if in_place { Rv::in_place(value) } else { Rv::result(value) });
                 }
                 if object.fields().is_some_and(|fields| fields.iter().any(|(field, _)| *field == name)) {
                     let what =

@@ -32,6 +32,8 @@ enum Seen {
     Plainly,
     /// As an element of type `interface {}`.
     ThroughInterface,
+    /// As a field of what a pointer points to: Go can take its address.
+    InPlace,
 }
 
 impl Rv {
@@ -53,13 +55,21 @@ impl Rv {
         Self { value, seen }
     }
 
+    /// What a field of a struct behind a pointer holds.
+    pub(crate) fn in_place(value: Value) -> Self {
+        let seen = if matches!(value, Value::Nil) { Seen::ThroughInterface } else { Seen::InPlace };
+        Self { value, seen }
+    }
+
     pub(crate) fn is_interface(&self) -> bool {
         self.seen == Seen::ThroughInterface
     }
 
     /// What an interface holds, which is nothing if that is nil.
     fn unwrapped(mut self) -> Self {
-        self.seen = Seen::Plainly;
+        if self.is_interface() {
+            self.seen = Seen::Plainly;
+        }
         self
     }
 
@@ -294,7 +304,7 @@ impl<'a, H> State<'a, H> {
                     self.fail(format_args!("can't print {{{{{node}}}}} of type {}", object.type_name()))
                 );
             }
-            Value::Object(object) if object.addressed().is_some() => {
+            Value::Object(object) if value.seen == Seen::InPlace && object.addressed().is_some() => {
                 self.out.extend_from_slice(object.addressed().unwrap_or_default().as_bytes());
             }
             other => {
