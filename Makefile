@@ -53,12 +53,12 @@ test-slow: oracle-helm oracle-helm-commands oracle-kubernetes fuzz ## Compare wi
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
 	oracles/helm/build oracle helm >/dev/null
-	$(CARGO) run --quiet --release --package steersman-oracles
+	$(CARGO) run --quiet --profile checks --package steersman-oracles
 
 .PHONY: oracle-helm-commands
 oracle-helm-commands: ## Type the same commands for helm and for steer
 	oracles/helm/build helm >/dev/null
-	$(CARGO) test --quiet --release --package steersman-cli --test helm -- --ignored --nocapture
+	$(CARGO) test --quiet --profile checks --package steersman-cli --test helm -- --ignored --nocapture
 
 # How many of a hundred written cases the embedded API server answers as the real one at least. It only rises; the aim is 99.5.
 KUBERNETES_EQUAL ?= 35
@@ -66,8 +66,8 @@ KUBERNETES_EQUAL ?= 35
 .PHONY: oracle-kubernetes
 oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and the API server with the real one
 	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
-	$(CARGO) test --quiet --release --package steersman-patch --package steersman-cel --test oracle -- --ignored --nocapture --test-threads 1
-	$(CARGO) run --quiet --release --package steersman-k8s-oracle --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt
+	$(CARGO) test --quiet --profile checks --package steersman-patch --package steersman-cel --test oracle -- --ignored --nocapture --test-threads 1
+	$(CARGO) run --quiet --profile checks --package steersman-k8s-oracle --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt
 
 .PHONY: fuzz
 fuzz: ## Feed hostile input for a minute each
