@@ -56,8 +56,20 @@ impl apply::Resource for Described<'_> {
         self.resource.strategy.convert(object.clone(), from, api_version).ok().map(Cow::Owned)
     }
 
-    fn default(&self, object: &mut Value) {
-        self.resource.strategy.default(&self.resource.version, object);
+    fn finish(&self, object: &mut Value) -> Result<(), String> {
+        let strategy = &self.resource.strategy;
+        let version = &self.resource.version;
+        if strategy.typed()
+            && let Some(schema) = strategy.schema(version)
+        {
+            schema.convert(object)?;
+        }
+        strategy.default(version, object);
+        Ok(())
+    }
+
+    fn empty(&self, _: &Value) -> Value {
+        empty(self.resource)
     }
 
     fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
@@ -77,7 +89,7 @@ pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
     }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
-    let nothing = empty(call);
+    let nothing = empty(&call.resource);
     apply::update(&Described::new(call), old.unwrap_or(&nothing), object, request);
     if call.subresource_name() == "scale" {
         forget_scale_times(object);
@@ -101,7 +113,9 @@ pub(crate) fn track_detached(call: &Call, api_version: &str, type_name: &str, ob
             Some(Cow::Borrowed(object))
         }
 
-        fn default(&self, _: &mut Value) {}
+        fn finish(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
 
         fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
             None
@@ -136,16 +150,16 @@ fn forget_scale_times(object: &mut Value) {
 pub(crate) fn apply(call: &Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
-    let nothing = empty(call);
+    let nothing = empty(&call.resource);
     let force = call.options.force.unwrap_or(false);
     apply::apply(&Described::new(call), current.unwrap_or(&nothing), intent, request, force).map_err(refuse)
 }
 
 /// The object without content: what a typed encoder writes of it.
-fn empty(call: &Call) -> Value {
-    let mut nothing = json!({"apiVersion": call.resource.api_version(), "kind": call.resource.kind});
-    if call.resource.strategy.typed()
-        && let Some(schema) = call.resource.strategy.schema(&call.resource.version)
+fn empty(resource: &Resource) -> Value {
+    let mut nothing = json!({"apiVersion": resource.api_version(), "kind": resource.kind});
+    if resource.strategy.typed()
+        && let Some(schema) = resource.strategy.schema(&resource.version)
     {
         schema.encode(&mut nothing);
     }

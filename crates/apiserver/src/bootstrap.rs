@@ -8,11 +8,29 @@ use crate::{call::Call, pipeline, server::Core};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
+/// Classes of priority for what a cluster can't do without.
+const PRIORITIES: [(&str, i64, &str); 2] = [
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
 /// Makes what is missing.
 pub(crate) fn populate(core: &Arc<Core>) {
     crate::auth::rbac::populate(core);
     for name in NAMESPACES {
         ensure(core, "", "v1", "namespaces", "", &json!({"metadata": {"name": name}}));
+    }
+    for (name, value, about) in PRIORITIES {
+        let class = json!({"metadata": {"name": name}, "value": value, "description": about});
+        ensure(core, "scheduling.k8s.io", "v1", "priorityclasses", "", &class);
     }
     ensure(
         core,

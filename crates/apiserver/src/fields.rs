@@ -13,14 +13,22 @@ pub enum FieldErrorKind {
     Required,
     /// The value breaks a rule.
     Invalid(Value),
+    /// The value, already written out, breaks a rule.
+    InvalidShown(String),
+    /// The value, which is not shown, breaks a rule.
+    InvalidOmitted,
     /// The value has the wrong type.
     TypeInvalid(Value),
     /// The value is none of the supported ones.
     NotSupported(Value, Vec<String>),
+    /// The value, already written out, is none of the supported ones.
+    NotSupportedShown(String, Vec<String>),
     /// The field must not be set, or not be changed.
     Forbidden,
     /// The value repeats another one.
     Duplicate(Value),
+    /// The value, already written out, repeats another one.
+    DuplicateShown(String),
     /// The value names something that is not there.
     NotFound(Value),
     /// The value is longer than so many bytes.
@@ -37,11 +45,11 @@ impl FieldErrorKind {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
-            Self::Invalid(_) => "FieldValueInvalid",
+            Self::Invalid(_) | Self::InvalidShown(_) | Self::InvalidOmitted => "FieldValueInvalid",
             Self::TypeInvalid(_) => "FieldValueTypeInvalid",
-            Self::NotSupported(..) => "FieldValueNotSupported",
+            Self::NotSupported(..) | Self::NotSupportedShown(..) => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
-            Self::Duplicate(_) => "FieldValueDuplicate",
+            Self::Duplicate(_) | Self::DuplicateShown(_) => "FieldValueDuplicate",
             Self::NotFound(_) => "FieldValueNotFound",
             Self::TooLong(_) => "FieldValueTooLong",
             Self::TooMany(..) => "FieldValueTooMany",
@@ -76,6 +84,20 @@ impl FieldError {
         Self::new(field, FieldErrorKind::Invalid(value.into()), detail)
     }
 
+    /// The value breaks a rule and is shown as given: some values are written as the real server's inner types.
+    pub fn invalid_shown(
+        field: impl Into<String>,
+        shown: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(field, FieldErrorKind::InvalidShown(shown.into()), detail)
+    }
+
+    /// The value breaks a rule and is not shown.
+    pub fn invalid_omitted(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::InvalidOmitted, detail)
+    }
+
     /// The value has the wrong type.
     pub fn type_invalid(
         field: impl Into<String>,
@@ -91,6 +113,16 @@ impl FieldError {
         Self::new(field, FieldErrorKind::NotSupported(value.into(), supported), "")
     }
 
+    /// The value is none of the supported ones and is shown as given.
+    pub fn not_supported_shown(
+        field: impl Into<String>,
+        shown: impl Into<String>,
+        supported: &[&str],
+    ) -> Self {
+        let supported = supported.iter().map(ToString::to_string).collect();
+        Self::new(field, FieldErrorKind::NotSupportedShown(shown.into(), supported), "")
+    }
+
     /// The field must not be set, or not be changed.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Forbidden, detail)
@@ -99,6 +131,11 @@ impl FieldError {
     /// The value repeats another one.
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(field, FieldErrorKind::Duplicate(value.into()), "")
+    }
+
+    /// The value repeats another one and is shown as given.
+    pub fn duplicate_shown(field: impl Into<String>, shown: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::DuplicateShown(shown.into()), "")
     }
 
     /// The value names something that is not there.
@@ -131,16 +168,13 @@ impl FieldError {
             FieldErrorKind::Invalid(v) | FieldErrorKind::TypeInvalid(v) => {
                 format!("Invalid value: {}", show(v))
             }
+            FieldErrorKind::InvalidOmitted => "Invalid value".to_owned(),
+            FieldErrorKind::InvalidShown(text) => format!("Invalid value: {text}"),
             FieldErrorKind::Duplicate(v) => format!("Duplicate value: {}", show(v)),
+            FieldErrorKind::DuplicateShown(text) => format!("Duplicate value: {text}"),
             FieldErrorKind::NotFound(v) => format!("Not found: {}", show(v)),
-            FieldErrorKind::NotSupported(v, supported) => {
-                let list: Vec<String> = supported.iter().map(|s| quote(s)).collect();
-                return if list.is_empty() {
-                    format!("Unsupported value: {}", show(v))
-                } else {
-                    format!("Unsupported value: {}: supported values: {}", show(v), list.join(", "))
-                };
-            }
+            FieldErrorKind::NotSupported(v, supported) => return unsupported(&show(v), supported),
+            FieldErrorKind::NotSupportedShown(text, supported) => return unsupported(text, supported),
             FieldErrorKind::TooLong(limit) => {
                 let unit = if *limit == 1 { "byte" } else { "bytes" };
                 return format!("Too long: may not be more than {limit} {unit}");
@@ -157,6 +191,15 @@ impl FieldError {
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+fn unsupported(value: &str, supported: &[String]) -> String {
+    let list: Vec<String> = supported.iter().map(|s| quote(s)).collect();
+    if list.is_empty() {
+        format!("Unsupported value: {value}")
+    } else {
+        format!("Unsupported value: {value}: supported values: {}", list.join(", "))
     }
 }
 

@@ -128,18 +128,23 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Finalizers without a domain that the API itself knows.
-const PLAIN_FINALIZERS: [&str; 4] = ["kubernetes", "orphan", "foregroundDeletion", "storageVersion"];
+const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// Complains about finalizers that are neither known nor have a domain. Built-in kinds do; custom ones are free.
+pub(crate) fn known_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
+    for (index, name) in object::finalizers(object).into_iter().enumerate() {
+        if !name.contains('/') && !PLAIN_FINALIZERS.contains(&name) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("metadata.finalizers[{index}]"), name, detail));
+        }
+    }
+}
 
 fn finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     let list = object::finalizers(object);
-    for (index, name) in list.iter().enumerate() {
-        let field = format!("metadata.finalizers[{index}]");
+    for name in &list {
         for complaint in names::qualified(name) {
             errors.push(FieldError::invalid("metadata.finalizers", *name, complaint));
-        }
-        if !name.contains('/') && !PLAIN_FINALIZERS.contains(name) {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(field, *name, detail));
         }
     }
     if list.contains(&"orphan") && list.contains(&"foregroundDeletion") {

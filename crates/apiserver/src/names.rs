@@ -7,8 +7,6 @@ pub(crate) enum NameRule {
     Subdomain,
     /// One label, up to 63 characters.
     Label,
-    /// One label that starts with a letter, up to 63 characters. Services.
-    Label1035,
     /// Anything that can stand in a path. RBAC kinds.
     PathSegment,
 }
@@ -19,12 +17,22 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
+/// Names are measured in characters by the words of the API, labels in bytes; the limit is the same.
 fn too_long(limit: usize) -> String {
+    format!("must be no more than {limit} characters")
+}
+
+fn too_many_bytes(limit: usize) -> String {
     format!("must be no more than {limit} bytes")
 }
 
 fn lower(c: u8) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+/// Whether a text has the shape of an RFC 1123 label, whatever its length.
+pub(crate) fn is_label(text: &str) -> bool {
+    label_shape(text)
 }
 
 fn label_shape(text: &str) -> bool {
@@ -47,7 +55,6 @@ pub(crate) fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain(name),
         NameRule::Label => label(name),
-        NameRule::Label1035 => label_1035(name),
         NameRule::PathSegment => path_segment(name),
     }
 }
@@ -73,7 +80,8 @@ pub(crate) fn label(text: &str) -> Vec<String> {
         errors.push(too_long(63));
     }
     if !label_shape(text) {
-        errors.push(LABEL.to_owned());
+        let dotted = !text.is_empty() && text.split('.').all(label_shape);
+        errors.push(if dotted { "must not contain dots".to_owned() } else { LABEL.to_owned() });
     }
     errors
 }
@@ -129,7 +137,7 @@ pub(crate) fn qualified(text: &str) -> Vec<String> {
     if name.is_empty() {
         errors.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        errors.push(format!("name part {}", too_long(63)));
+        errors.push(format!("name part {}", too_many_bytes(63)));
     }
     if !qualified_shape(name) {
         errors.push(QUALIFIED.to_owned());
@@ -142,7 +150,7 @@ pub(crate) fn qualified(text: &str) -> Vec<String> {
 pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
-        errors.push(too_long(63));
+        errors.push(too_many_bytes(63));
     }
     if !text.is_empty() && !qualified_shape(text) {
         errors.push(LABEL_VALUE.to_owned());

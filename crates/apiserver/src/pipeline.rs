@@ -112,8 +112,12 @@ fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
         object::metadata(&mut object).insert("generation".into(), 1.into());
     }
     let mut errors = metadata::validate(&object, strategy.name_rule(), resource.namespaced);
+    if strategy.checks_finalizers() {
+        metadata::known_finalizers(&object, &mut errors);
+    }
     errors.extend(strategy.validate_create(call.hook(), &object));
     if errors.is_empty() {
+        call.warnings.extend(strategy.warnings(&object, None));
         encode(call, &mut object);
         return Ok(object);
     }
@@ -195,6 +199,7 @@ async fn mutate(
     object: &mut Value,
     old: Option<&Value>,
 ) -> ApiResult<()> {
+    admission::own::mutate(call, operation, object, old)?;
     if call.core.admission.is_empty() {
         return Ok(());
     }
@@ -219,6 +224,7 @@ pub(crate) async fn validate(
     object: &Value,
     old: Option<&Value>,
 ) -> ApiResult<()> {
+    admission::own::validate(call, operation, object, old)?;
     if call.core.admission.is_empty() {
         return Ok(());
     }
@@ -267,9 +273,19 @@ pub(crate) async fn update(
             if !may_create {
                 return Err(ApiError::not_found(&call.resource, &call.name));
             }
-            let object = change(call, None)?;
-            if !object::uid(&object).is_empty() {
-                return Err(wrong_uid(call, object::uid(&object), ""));
+            let mut object = change(call, None)?;
+            let uid = object::uid(&object);
+            if !uid.is_empty() {
+                if mode != Mode::Apply {
+                    return Err(wrong_uid(call, uid, ""));
+                }
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                return Err(ApiError::conflict(&call.resource, &call.name, &why));
+            }
+            if mode == Mode::Apply {
+                object::metadata(&mut object).remove("resourceVersion");
             }
             match create_by(call, object, mode).await {
                 // Somebody was quicker; the next attempt updates what they made.
@@ -352,21 +368,19 @@ fn wrong_uid(call: &Call, given: &str, actual: &str) -> ApiError {
     ApiError::conflict(&call.resource, &call.name, &why)
 }
 
-fn prepare_update(call: &Call, object: &mut Value, stored: &Value) -> ApiResult<()> {
-    let strategy = &call.resource.strategy;
+fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiResult<()> {
+    let resource = Arc::clone(&call.resource);
+    let strategy = &resource.strategy;
     let metadata = object::metadata(object);
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "selfLink",
-    ] {
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "generation", "selfLink"] {
         match stored["metadata"].get(field) {
             Some(value) => metadata.insert(field.into(), value.clone()),
             None => metadata.remove(field),
         };
+    }
+    // Another period is refused later on, whether or not the object is on its way out.
+    if let Some(period) = stored["metadata"].get("deletionGracePeriodSeconds") {
+        metadata.entry("deletionGracePeriodSeconds").or_insert_with(|| period.clone());
     }
     // Whatever a kind takes back, the record of who wrote what stays.
     let managed = metadata.get("managedFields").cloned();
@@ -381,15 +395,20 @@ fn prepare_update(call: &Call, object: &mut Value, stored: &Value) -> ApiResult<
     }
     let mut errors =
         metadata::validate(object, crate::names::NameRule::PathSegment, call.resource.namespaced);
-    // Asked twice in the real server: for all kinds, and again by each kind.
-    let changes = metadata::validate_update(object, stored);
-    errors.extend(changes.clone());
-    errors.extend(changes);
+    errors.extend(metadata::validate_update(object, stored));
+    if resource.custom {
+        // Asked once more by the kind; built-in kinds see to that themselves.
+        errors.extend(metadata::validate_update(object, stored));
+    }
     errors.extend(strategy.validate_update(call.hook(), object, stored));
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.resource, &call.name, errors));
     }
     encode(call, object);
+    if call.subresource.is_none() {
+        let warnings = strategy.warnings(object, Some(stored));
+        call.warnings.extend(warnings);
+    }
     Ok(())
 }
 

@@ -81,6 +81,16 @@ pub(crate) trait Strategy: Send + Sync {
     /// Judges a new version of `old`, metadata aside.
     fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError>;
 
+    /// Whether finalizers without a domain must be known ones.
+    fn checks_finalizers(&self) -> bool {
+        false
+    }
+
+    /// What is odd about a new object, or about a new version of `old`, though it is not wrong.
+    fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Gives back what [`Strategy::prepare_create`] took, once the object is gone or was not stored after all.
     fn release(&self, core: &Core, object: &Value);
 

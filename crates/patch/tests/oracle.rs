@@ -221,7 +221,9 @@ impl Resource for BuiltIn<'_> {
     fn convert<'v>(&self, object: &'v Value, api_version: &str) -> Option<Cow<'v, Value>> {
         (api_version == self.api_version).then_some(Cow::Borrowed(object))
     }
-    fn default(&self, _: &mut Value) {}
+    fn finish(&self, _: &mut Value) -> Result<(), String> {
+        Ok(())
+    }
     fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
         Some(&self.reset)
     }

@@ -1,6 +1,8 @@
 //! What happens to a write between decoding and storing: mutating plugins, then validating ones.
 
 mod lifecycle;
+pub(crate) mod own;
+mod pod;
 
 use std::{fmt, future::Future, pin::Pin};
 

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::{environment::Environment, object};
 
-/// First address, as a number, and how many of the service network's (10.96.0.0/12) addresses can be handed out.
+/// First address, as a number, and how many of the service network's (10.96.0.0/16) addresses can be handed out.
 const NETWORK: u32 = u32::from_be_bytes([10, 96, 0, 0]);
-const ADDRESSES: u32 = (1 << 20) - 2;
+const ADDRESSES: u32 = (1 << 16) - 2;
 /// The first addresses are left to those who choose theirs.
 const RESERVED: u32 = 256;
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;

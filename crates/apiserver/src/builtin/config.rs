@@ -1,10 +1,13 @@
 //! ConfigMaps and Secrets.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::Rules;
-use crate::{fields::FieldError, object, status::ApiResult, strategy::Hook};
+use super::{
+    Change, Rules,
+    check::{self, At, Complain, Errors, IMMUTABLE, Read},
+};
+use crate::{fields::FieldError, object};
 
 /// Largest total size of a Secret's or a ConfigMap's data.
 const MAX_SIZE: usize = 1024 * 1024;
@@ -12,29 +15,37 @@ const MAX_SIZE: usize = 1024 * 1024;
 pub(super) struct ConfigMap;
 
 impl Rules for ConfigMap {
-    fn validate(&self, object: &Value, errors: &mut Vec<FieldError>) {
+    fn validate(&self, object: &Value, errors: &mut Errors) {
         let mut size = 0;
-        for field in ["data", "binaryData"] {
-            for (key, value) in object.get(field).and_then(Value::as_object).into_iter().flatten() {
-                check_key(field, key, errors);
-                size += value.as_str().map_or(0, str::len);
-                if field == "binaryData" && object::get(object, &["data", key]).is_some() {
-                    errors.push(FieldError::invalid(
-                        format!("binaryData[{key}]"),
-                        key.as_str(),
-                        "duplicate of key present in data",
-                    ));
-                }
+        let at = At::root("data");
+        for (key, value) in object.pairs("data") {
+            errors.all(&at.key(key), key, check::config_key(key));
+            if object.at("binaryData").opt(key).is_some() {
+                errors.invalid(at.key(key), key, "duplicate of key present in binaryData");
             }
+            size += value.as_str().map_or(0, str::len);
+        }
+        let at = At::root("binaryData");
+        for (key, value) in object.pairs("binaryData") {
+            errors.all(&at.key(key), key, check::config_key(key));
+            size += decoded_length(value);
         }
         if size > MAX_SIZE {
             errors.push(FieldError::too_long("", MAX_SIZE));
         }
     }
 
-    fn validate_update(&self, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-        immutable(object, old, &["data", "binaryData"], errors);
+    fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
+        change.metadata(errors);
+        immutable(change, &["data", "binaryData"], errors);
+        change.whole_metadata(errors);
+        self.validate(change.object, errors);
     }
+}
+
+fn decoded_length(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    text.len() / 4 * 3 - text.bytes().rev().take_while(|c| *c == b'=').count().min(text.len() / 4 * 3)
 }
 
 pub(super) struct Secret;
@@ -48,85 +59,91 @@ impl Rules for Secret {
                 data.insert(key, STANDARD.encode(value.as_str().unwrap_or_default()).into());
             }
         }
-        if root.get("type").and_then(Value::as_str).unwrap_or_default().is_empty() {
-            root.insert("type".into(), "Opaque".into());
-        }
+        check::default_zero(root, "type", "Opaque");
     }
 
-    fn prepare_update(&self, _: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
-        if object.get("type").is_none() {
-            object::carry(old, object, "type");
-        }
-        Ok(())
-    }
-
-    fn validate(&self, object: &Value, errors: &mut Vec<FieldError>) {
-        let empty = Map::new();
-        let data = object.get("data").and_then(Value::as_object).unwrap_or(&empty);
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        let at = At::root("data");
         let mut size = 0;
-        for (key, value) in data {
-            check_key("data", key, errors);
-            size += value.as_str().map_or(0, |v| v.len() / 4 * 3);
+        for (key, value) in object.pairs("data") {
+            errors.all(&at.key(key), key, check::config_key(key));
+            size += decoded_length(value);
         }
         if size > MAX_SIZE {
-            errors.push(FieldError::too_long("data", MAX_SIZE));
+            errors.push(FieldError::too_long(at, MAX_SIZE));
         }
-        let needed: &[&str] = match object::text(object, &["type"]).unwrap_or_default() {
-            "kubernetes.io/tls" => &["tls.crt", "tls.key"],
-            "kubernetes.io/dockercfg" => &[".dockercfg"],
-            "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
-            "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
-            _ => &[],
-        };
-        for key in needed {
-            if !data.contains_key(*key) {
-                errors.push(FieldError::required(format!("data[{key}]"), ""));
+        let data = object.at("data");
+        let has = |key: &str| data.get(key).is_some();
+        match object.str("type") {
+            "kubernetes.io/service-account-token" => {
+                let key = "kubernetes.io/service-account.name";
+                if object.path(&["metadata", "annotations"]).str(key).is_empty() {
+                    errors.required(format!("metadata.annotations[{key}]"), "");
+                }
             }
+            "kubernetes.io/dockercfg" => docker_file(at.key(".dockercfg"), data.at(".dockercfg"), errors),
+            "kubernetes.io/dockerconfigjson" => {
+                docker_file(at.key(".dockerconfigjson"), data.at(".dockerconfigjson"), errors);
+            }
+            "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+                errors.required(at.key("username"), "");
+                errors.required(at.key("password"), "");
+            }
+            "kubernetes.io/ssh-auth" if data.str("ssh-privatekey").is_empty() => {
+                errors.required(at.key("ssh-privatekey"), "");
+            }
+            "kubernetes.io/tls" => {
+                for key in ["tls.crt", "tls.key"] {
+                    if !has(key) {
+                        errors.required(at.key(key), "");
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
-    fn validate_update(&self, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-        if object.get("type") != old.get("type") {
-            errors.push(FieldError::invalid(
-                "type",
-                object.get("type").cloned().unwrap_or_default(),
-                "field is immutable",
-            ));
+    fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
+        change.metadata(errors);
+        if change.object.str("type") != change.old.str("type") {
+            errors.invalid("type", change.object.str("type"), IMMUTABLE);
         }
-        immutable(object, old, &["data"], errors);
+        immutable(change, &["data"], errors);
+        change.whole_metadata(errors);
+        self.validate(change.object, errors);
     }
 }
 
-fn check_key(field: &str, key: &str, errors: &mut Vec<FieldError>) {
-    let path = format!("{field}[{key}]");
-    if key.len() > 253 {
-        errors.push(FieldError::invalid(path.clone(), key, "must be no more than 253 characters"));
-    }
-    let shape =
-        !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'));
-    if !shape {
-        let rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-        errors.push(FieldError::invalid(path, key, rule));
-    } else if key == "." || key == ".." {
-        errors.push(FieldError::invalid(path, key, format!("must not be '{key}'")));
-    } else if key.starts_with("..") {
-        errors.push(FieldError::invalid(path, key, "must not start with '..'"));
-    }
+fn docker_file(at: At<'_>, content: &Value, errors: &mut Errors) {
+    let Some(text) = content.as_str() else { return errors.required(at, "") };
+    let bytes = STANDARD.decode(text).unwrap_or_default();
+    let why = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => {
+            let kind = match other {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Number(_) => "number",
+                _ => "bool",
+            };
+            format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+        }
+        Err(error) => crate::decode::syntax(&bytes, &error),
+    };
+    errors.invalid(at, "<secret contents redacted>", why);
 }
 
-fn immutable(object: &Value, old: &Value, fields: &[&str], errors: &mut Vec<FieldError>) {
-    let flag = |v: &Value| v.get("immutable").and_then(Value::as_bool) == Some(true);
-    if !flag(old) {
+fn immutable(change: Change<'_>, fields: &[&str], errors: &mut Errors) {
+    if !change.old.flag("immutable") {
         return;
     }
-    if !flag(object) {
-        errors.push(FieldError::forbidden("immutable", "field is immutable when `immutable` is set"));
+    let why = "field is immutable when `immutable` is set";
+    if !change.object.flag("immutable") {
+        errors.forbidden("immutable", why);
     }
     for field in fields {
-        let content =
-            |v: &Value| v.get(field).filter(|f| f.as_object().is_some_and(|m| !m.is_empty())).cloned();
-        if content(object) != content(old) {
-            errors.push(FieldError::forbidden(*field, "field is immutable when `immutable` is set"));
+        if change.object.at(field) != change.old.at(field) {
+            errors.forbidden(*field, why);
         }
     }
 }

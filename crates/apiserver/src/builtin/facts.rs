@@ -53,10 +53,16 @@ pub(super) fn allows_create_on_update(key: Key<'_>) -> bool {
 pub(super) fn name_rule(key: Key<'_>) -> NameRule {
     match key {
         ("", "namespaces") => NameRule::Label,
-        ("", "services") => NameRule::Label1035,
+        ("", "services") | ("apps", "statefulsets") => NameRule::Label,
+        ("policy", _) => NameRule::PathSegment,
         ("rbac.authorization.k8s.io" | "apiregistration.k8s.io", _) => NameRule::PathSegment,
         _ => NameRule::Subdomain,
     }
+}
+
+/// Whether finalizers without a domain must be known ones.
+pub(super) fn checks_finalizers(key: Key<'_>) -> bool {
+    !matches!(key, ("policy" | "coordination.k8s.io" | "apiextensions.k8s.io", _) | ("", "events"))
 }
 
 /// Whether there is a status that ordinary updates leave alone.

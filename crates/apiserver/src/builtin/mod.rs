@@ -1,14 +1,31 @@
 //! What is particular to the built-in kinds: one module per kind or family, behind [`Rules`].
 
 mod allocate;
+mod apps;
+mod autoscaling;
+mod batch;
+mod check;
+mod claim;
 mod config;
 mod convert;
+mod diff;
+mod endpoints;
+mod event;
 mod facts;
+mod internal;
+mod job_status;
 mod namespace;
+mod networking;
 mod pod;
+mod policy;
 mod print;
+mod quota;
+mod rbac;
+mod resources;
+mod schedule;
 mod service;
-mod workload;
+mod service_rules;
+mod storage;
 
 use std::{
     borrow::Cow,
@@ -25,9 +42,12 @@ use steersman_patch::{
 
 pub(crate) use allocate::Allocators;
 
+use check::{Complain as _, Errors, Read as _};
+
 use crate::{
     catalog::split_api_version,
     fields::FieldError,
+    metadata,
     names::NameRule,
     object,
     schema::{self, Schema},
@@ -54,11 +74,24 @@ pub(crate) trait Rules: Send + Sync {
         Ok(())
     }
 
-    /// Judges a new object.
-    fn validate(&self, _object: &Value, _errors: &mut Vec<FieldError>) {}
+    /// Judges a new object, metadata aside.
+    fn validate(&self, _object: &Value, _errors: &mut Errors) {}
 
-    /// Judges a change.
-    fn validate_update(&self, _object: &Value, _old: &Value, _errors: &mut Vec<FieldError>) {}
+    /// Judges a change, metadata included where the real server looks at it a second time.
+    fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
+        change.metadata(errors);
+        self.validate(change.object, errors);
+    }
+
+    /// What is odd about a new object, or about a new version of an old one.
+    fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether a change counts as a new generation.
+    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
+        !object::same_except(object, old, &["status"])
+    }
 
     /// Gives back what a preparation took.
     fn release(&self, _core: &Core, _object: &Value) {}
@@ -66,6 +99,52 @@ pub(crate) trait Rules: Send + Sync {
     /// Cells of one row, in the order of the kind's columns; `None` leaves it to the common ones.
     fn cells(&self, _core: &Core, _object: &Value) -> Option<Vec<Cell>> {
         None
+    }
+}
+
+/// A change that is being judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    pub(crate) object: &'a Value,
+    pub(crate) old: &'a Value,
+    pub(crate) subresource: Option<&'a str>,
+    rule: NameRule,
+    finalizers: bool,
+}
+
+impl Change<'_> {
+    /// Judges how metadata changed, as most kinds do once more after the generic code.
+    pub(crate) fn metadata(&self, errors: &mut Errors) {
+        self.plain_metadata(errors);
+        if self.finalizers {
+            metadata::known_finalizers(self.object, errors);
+        }
+    }
+
+    /// Judges how metadata changed, except for names of finalizers.
+    pub(crate) fn plain_metadata(&self, errors: &mut Errors) {
+        errors.extend(metadata::validate_update(self.object, self.old));
+    }
+
+    /// Judges the metadata as if the object were new, which some kinds do on a change as well.
+    pub(crate) fn whole_metadata(&self, errors: &mut Errors) {
+        let namespaced = !object::namespace(self.object).is_empty();
+        errors.extend(metadata::validate(self.object, self.rule, namespaced));
+        metadata::known_finalizers(self.object, errors);
+    }
+
+    /// Whether the status alone is written.
+    pub(crate) fn is_status(&self) -> bool {
+        self.subresource == Some("status")
+    }
+
+    /// Complains about fields of the object that changed.
+    pub(crate) fn immutable(&self, fields: &[&str], errors: &mut Errors) {
+        for field in fields {
+            if self.object.at(field) != self.old.at(field) {
+                errors.invalid(*field, self.object.shown(field), check::IMMUTABLE);
+            }
+        }
     }
 }
 
@@ -81,12 +160,44 @@ fn rules(group: &str, plural: &str) -> &'static dyn Rules {
         ("", "secrets") => &config::Secret,
         ("", "configmaps") => &config::ConfigMap,
         ("", "pods") => &pod::Pod,
-        ("apps", "deployments") => &workload::Deployment,
-        ("apps", "replicasets") => &workload::ReplicaSet,
-        ("apps", "statefulsets") => &workload::StatefulSet,
-        ("apps", "daemonsets") => &workload::DaemonSet,
-        ("batch", "jobs") => &workload::Job,
-        ("batch", "cronjobs") => &workload::CronJob,
+        ("", "podtemplates") => &apps::PodTemplate,
+        ("", "replicationcontrollers") => &apps::ReplicationController,
+        ("", "endpoints") => &endpoints::Endpoints,
+        ("", "events") => &event::Event { core: true },
+        ("events.k8s.io", "events") => &event::Event { core: false },
+        ("", "limitranges") => &quota::LimitRange,
+        ("", "resourcequotas") => &quota::ResourceQuota,
+        ("", "persistentvolumes") => &storage::Volume,
+        ("", "persistentvolumeclaims") => &claim::Claim,
+        ("", "serviceaccounts") => &policy::ServiceAccount,
+        ("apps", "deployments") => &apps::Deployment,
+        ("apps", "replicasets") => &apps::ReplicaSet,
+        ("apps", "statefulsets") => &apps::StatefulSet,
+        ("apps", "daemonsets") => &apps::DaemonSet,
+        ("apps", "controllerrevisions") => &apps::ControllerRevision,
+        ("batch", "jobs") => &batch::Job,
+        ("batch", "cronjobs") => &batch::CronJob,
+        ("rbac.authorization.k8s.io", "roles") => &rbac::Role { namespaced: true },
+        ("rbac.authorization.k8s.io", "clusterroles") => &rbac::Role { namespaced: false },
+        ("rbac.authorization.k8s.io", "rolebindings") => &rbac::Binding { namespaced: true },
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => &rbac::Binding { namespaced: false },
+        ("networking.k8s.io", "ingresses") => &networking::Ingress,
+        ("networking.k8s.io", "ingressclasses") => &networking::IngressClass,
+        ("networking.k8s.io", "networkpolicies") => &networking::NetworkPolicy,
+        ("networking.k8s.io", "ipaddresses") => &networking::IpAddress,
+        ("networking.k8s.io", "servicecidrs") => &networking::ServiceCidr,
+        ("policy", "poddisruptionbudgets") => &policy::DisruptionBudget,
+        ("autoscaling", "horizontalpodautoscalers") => &autoscaling::Autoscaler,
+        ("discovery.k8s.io", "endpointslices") => &endpoints::EndpointSlice,
+        ("scheduling.k8s.io", "priorityclasses") => &policy::PriorityClass,
+        ("node.k8s.io", "runtimeclasses") => &policy::RuntimeClass,
+        ("coordination.k8s.io", "leases") => &policy::Lease,
+        ("storage.k8s.io", "storageclasses") => &storage::StorageClass,
+        ("storage.k8s.io", "csidrivers") => &policy::CsiDriver,
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => &policy::Webhooks,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => &policy::MutatingWebhooks,
+        ("admissionregistration.k8s.io", _) => &policy::AdmissionPolicy,
+        ("certificates.k8s.io", "certificatesigningrequests") => &policy::SigningRequest,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &crate::crd::DefinitionRules,
         _ => &Plain,
     }
@@ -245,11 +356,25 @@ impl Strategy for Builtin {
         errors
     }
 
-    fn validate_update(&self, _: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        self.rules.validate(object, &mut errors);
-        self.rules.validate_update(object, old, &mut errors);
+        let change = Change {
+            object,
+            old,
+            subresource: hook.subresource,
+            rule: self.name_rule(),
+            finalizers: self.checks_finalizers(),
+        };
+        self.rules.validate_update(change, &mut errors);
         errors
+    }
+
+    fn checks_finalizers(&self) -> bool {
+        facts::checks_finalizers(self.key())
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        self.rules.warnings(object, old)
     }
 
     fn release(&self, core: &Core, object: &Value) {
@@ -265,7 +390,7 @@ impl Strategy for Builtin {
     }
 
     fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
-        !object::same_except(object, old, &["status"])
+        self.rules.is_new_generation(object, old)
     }
 
     fn allows_unconditional_update(&self) -> bool {

@@ -197,13 +197,16 @@ async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
     if !object::get(&intent, &["metadata", "managedFields"]).is_none_or(Value::is_null) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    if resource.strategy.typed()
-        && let Some(schema) = resource.strategy.schema(&resource.version)
-    {
-        schema.decode(&mut intent).map_err(ApiError::bad_request)?;
+    let known = call.core.catalog().find_kind(group, short, kind).is_some();
+    if version != resource.api_version() && !known {
+        return Err(ApiError::bad_request(format!("invalid object type: {group}/{short}, Kind={kind}")));
     }
-    let result =
-        pipeline::update(call, Mode::Apply, |call, current| apply::apply(call, current, &intent)).await;
+    let result = pipeline::update(call, Mode::Apply, |call, current| {
+        let object = apply::apply(call, current, &intent)?;
+        check_name(call, &object)?;
+        Ok(object)
+    })
+    .await;
     let (written, created) = result?;
     answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK })
 }

@@ -51,6 +51,15 @@ pub(crate) fn definition(name: &str) -> Option<Arc<Schema>> {
     Some(Arc::new(Schema { arena: Arc::clone(&EMPTY), root }))
 }
 
+/// The Go type of a field where it does not follow from the schema; needed for the words of errors alone.
+pub(crate) fn go_type(structure: &str, field: &str) -> Option<&'static str> {
+    static TYPES: LazyLock<HashMap<String, HashMap<String, String>>> = LazyLock::new(|| {
+        // The file is part of the program; a test parses it.
+        serde_json::from_str(include_str!("../../data/gotypes.json")).unwrap_or_default()
+    });
+    TYPES.get(structure)?.get(field).map(String::as_str)
+}
+
 /// Where references point.
 pub(crate) const PREFIX: &str = "#/components/schemas/";
 
@@ -155,7 +164,8 @@ impl Loader {
             let presence = self.presence.get(name).map(|p| p.of(key)).unwrap_or_default();
             fields.insert(key.clone(), Field { ty: self.inline(property), presence });
         }
-        Struct { name: name.rsplit('.').next().unwrap_or_default().to_owned(), fields, open: false }
+        let short = name.rsplit('.').next().unwrap_or_default().to_owned();
+        Struct { name: short, full: name.to_owned(), fields, open: false }
     }
 }
 
@@ -202,6 +212,7 @@ mod tests {
     #[test]
     fn the_data_file_parses() {
         assert!(definitions().len() > 500);
+        assert_eq!(go_type("io.k8s.api.core.v1.Container", "imagePullPolicy"), Some("v1.PullPolicy"));
         let deployment = definition("io.k8s.api.apps.v1.Deployment").unwrap();
         let Type::Struct(root) = deployment.get(deployment.root()) else { panic!("not a struct") };
         let Type::Struct(spec) = deployment.get(root.fields["spec"].ty) else { panic!("not a struct") };

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use super::{Scalar, Schema, Type, TypeId, quantity};
+use super::{Scalar, Schema, Type, TypeId, quantity, time};
 
 /// Removes unknown fields below `path` and lists them.
 pub(super) fn prune(
@@ -58,135 +58,211 @@ fn push_key(path: &mut String, key: &str) {
     path.push_str(key);
 }
 
-/// Compares JSON types with the schema's, the way Go's decoder does, and drops nulls, which it takes for absence.
-pub(super) fn types<'a>(
+/// Whose words are used for what does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decoder {
+    /// The decoder of requests.
+    Json,
+    /// The conversion of an applied object, whose shape has been checked before.
+    Conversion,
+}
+
+/// Compares JSON types with the schema's, the way Go's decoders do, and drops nulls, which they take for absence.
+pub(super) fn types(schema: &Schema, value: &mut Value, decoder: Decoder) -> Result<(), String> {
+    let mut walk = Walk { schema, decoder, path: Vec::new(), error: None };
+    walk.value(schema.root(), value, None);
+    walk.error.map_or(Ok(()), Err)
+}
+
+/// The struct whose field is being read.
+#[derive(Clone, Copy)]
+struct Owner<'a> {
+    name: &'a str,
+    /// The Go type of the field, as far as it differs from what the schema says.
+    go: Option<&'static str>,
+}
+
+struct Walk<'a> {
     schema: &'a Schema,
-    id: TypeId,
-    value: &mut Value,
-    path: &mut Vec<String>,
-    owner: &'a str,
-) -> Result<(), String> {
-    let wrong = |value: &Value, path: &[String], go: &str| {
-        let place = if owner.is_empty() {
-            String::new()
-        } else {
-            format!("Go struct field {owner}.{} of type ", path.join("."))
+    decoder: Decoder,
+    path: Vec<String>,
+    /// The first thing that is wrong.
+    error: Option<String>,
+}
+
+impl<'a> Walk<'a> {
+    fn fail(&mut self, error: String) {
+        self.error.get_or_insert(error);
+    }
+
+    fn mismatch(&mut self, id: TypeId, value: &Value, owner: Option<Owner<'a>>) {
+        let go = owner.and_then(|owner| owner.go).map_or_else(|| self.go_type(id), str::to_owned);
+        let integer = matches!(self.schema.get(id), Type::Scalar(Scalar::Int32 | Scalar::Int64));
+        if self.decoder == Decoder::Conversion && integer && value.is_number() {
+            return self.fail(format!("cannot convert float64 to {go}"));
+        }
+        let what = match value {
+            Value::Number(number) if integer => format!("number {number}"),
+            value => json_type(value).to_owned(),
         };
-        let place = if place.is_empty() { "Go value of type ".to_owned() } else { place };
-        Err(format!("json: cannot unmarshal {} into {place}{go}", json_type(value)))
-    };
-    match (schema.get(id), &mut *value) {
-        (_, Value::Null) | (Type::Any, _) => Ok(()),
-        (Type::Struct(ty), Value::Object(map)) => {
-            map.retain(|_, v| !v.is_null());
-            for (key, child) in map {
-                let Some(field) = ty.fields.get(key) else { continue };
-                path.push(key.clone());
-                types(schema, field.ty, child, path, &ty.name)?;
-                path.pop();
+        let place = match owner {
+            Some(owner) => format!("Go struct field {}.{}", owner.name, self.path.join(".")),
+            None => "Go value".to_owned(),
+        };
+        self.fail(format!("json: cannot unmarshal {what} into {place} of type {go}"));
+    }
+
+    /// What a type is called in Go if it has no name of its own.
+    fn go_type(&self, id: TypeId) -> String {
+        match self.schema.get(id) {
+            Type::Any => "interface {}".to_owned(),
+            Type::List(items) => format!("[]{}", self.go_type(*items)),
+            Type::Map(values) => format!("map[string]{}", self.go_type(*values)),
+            Type::Struct(ty) => {
+                let package = ty.full.rsplit('.').nth(1).unwrap_or("v1");
+                format!("{package}.{}", ty.name)
             }
-            Ok(())
+            Type::Scalar(scalar) => match scalar {
+                Scalar::String => "string",
+                Scalar::Bytes => "[]uint8",
+                Scalar::Time => "v1.Time",
+                Scalar::MicroTime => "v1.MicroTime",
+                Scalar::Quantity => "resource.Quantity",
+                Scalar::IntOrString => "intstr.IntOrString",
+                Scalar::Int32 => "int32",
+                Scalar::Int64 => "int64",
+                Scalar::Number => "float64",
+                Scalar::Boolean => "bool",
+            }
+            .to_owned(),
         }
-        (Type::Map(values), Value::Object(map)) => {
-            for child in map.values_mut() {
-                if child.is_null() && matches!(schema.get(*values), Type::Scalar(Scalar::String)) {
-                    *child = Value::String(String::new());
+    }
+
+    /// What items of a field are called, from what the field is called.
+    fn inner(owner: Option<Owner<'a>>) -> Option<Owner<'a>> {
+        owner.map(|owner| {
+            let go = owner.go.and_then(|go| {
+                go.strip_prefix("[]")
+                    .or_else(|| go.strip_prefix("map[").and_then(|go| Some(go.split_once(']')?.1)))
+            });
+            Owner { go: go.map(|go| go.trim_start_matches('*')), ..owner }
+        })
+    }
+
+    fn value(&mut self, id: TypeId, value: &mut Value, owner: Option<Owner<'a>>) {
+        let schema = self.schema;
+        match (schema.get(id), &mut *value) {
+            (Type::Scalar(scalar), v) if !v.is_null() => self.scalar(id, *scalar, value, owner),
+            (_, Value::Null) | (Type::Any, _) => {}
+            (Type::Struct(ty), Value::Object(map)) => {
+                map.retain(|_, v| !v.is_null());
+                for (key, child) in map {
+                    let Some(field) = ty.fields.get(key) else { continue };
+                    self.path.push(key.clone());
+                    let owner = Owner { name: &ty.name, go: super::go_type(&ty.full, key) };
+                    self.value(field.ty, child, Some(owner));
+                    self.path.pop();
                 }
-                types(schema, *values, child, path, owner)?;
             }
-            Ok(())
-        }
-        (Type::List(items), Value::Array(list)) => {
-            for child in list {
-                types(schema, *items, child, path, owner)?;
-            }
-            Ok(())
-        }
-        (Type::Scalar(scalar), v) => {
-            let place = |go: &str| wrong(v, path, go);
-            match (scalar, &*v) {
-                (Scalar::String | Scalar::IntOrString, Value::String(_))
-                | (Scalar::Boolean, Value::Bool(_))
-                | (Scalar::Number, Value::Number(_)) => Ok(()),
-                (Scalar::Int64, Value::Number(n)) if n.is_i64() => Ok(()),
-                (Scalar::Int32 | Scalar::IntOrString, Value::Number(n))
-                    if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) =>
-                {
-                    Ok(())
+            (Type::Map(values), Value::Object(map)) => {
+                for child in map.values_mut() {
+                    if child.is_null() && matches!(schema.get(*values), Type::Scalar(Scalar::String)) {
+                        *child = Value::String(String::new());
+                    }
+                    self.value(*values, child, Self::inner(owner));
                 }
-                (Scalar::Bytes, Value::String(text)) => match STANDARD.decode(text.as_bytes()) {
-                    Ok(_) => Ok(()),
+            }
+            (Type::List(items), Value::Array(list)) => {
+                for child in list.iter_mut() {
+                    self.value(*items, child, Self::inner(owner));
+                    // What is nothing in a list becomes something empty.
+                    if child.is_null() {
+                        *child = match schema.get(*items) {
+                            Type::Struct(_) => Value::Object(serde_json::Map::new()),
+                            Type::Scalar(Scalar::String) => Value::String(String::new()),
+                            Type::Scalar(Scalar::Int32 | Scalar::Int64) => Value::from(0),
+                            _ => continue,
+                        };
+                    }
+                }
+            }
+            (_, v) => {
+                let v = v.clone();
+                self.mismatch(id, &v, owner);
+            }
+        }
+    }
+
+    fn scalar(&mut self, id: TypeId, scalar: Scalar, value: &mut Value, owner: Option<Owner<'a>>) {
+        match (scalar, &*value) {
+            (Scalar::String | Scalar::IntOrString, Value::String(_))
+            | (Scalar::Boolean, Value::Bool(_))
+            | (Scalar::Number, Value::Number(_)) => {}
+            (Scalar::Int64, Value::Number(n)) if n.is_i64() => {}
+            (Scalar::Int32 | Scalar::IntOrString, Value::Number(n)) if n.is_i64() => {
+                let number = n.as_i64().unwrap_or_default();
+                match i32::try_from(number) {
+                    Ok(_) => {}
+                    // The conversion cuts off what is too large.
+                    Err(_) if self.decoder == Decoder::Conversion && scalar == Scalar::Int32 => {
+                        #[allow(clippy::cast_possible_truncation)]
+                        let cut = number as i32;
+                        *value = Value::from(cut);
+                    }
+                    Err(_) => self.scalar_mismatch(id, scalar, value, owner),
+                }
+            }
+            (Scalar::Bytes, Value::String(text)) => {
+                let at = match STANDARD.decode(text.as_bytes()) {
+                    Ok(_) => return,
                     Err(
                         base64::DecodeError::InvalidByte(at, _)
                         | base64::DecodeError::InvalidLastSymbol(at, _),
-                    ) => Err(format!("illegal base64 data at input byte {at}")),
-                    Err(_) => Err(format!("illegal base64 data at input byte {}", text.len() / 4 * 4)),
-                },
-                (Scalar::Time | Scalar::MicroTime, Value::String(text)) => {
-                    match text.parse::<jiff::Timestamp>() {
-                        Ok(at) => {
-                            let text = if *scalar == Scalar::Time {
-                                crate::environment::seconds(at)
-                            } else {
-                                at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-                            };
-                            *value = Value::String(text);
-                            Ok(())
-                        }
-                        Err(_) => Err(bad_time(text, *scalar)),
-                    }
-                }
-                (Scalar::Quantity, Value::String(_) | Value::Number(_)) => {
-                    let text = v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-                    match quantity::canonical(&text) {
-                        Some(text) => {
-                            *value = Value::String(text);
-                            Ok(())
-                        }
-                        None => Err("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into()),
-                    }
-                }
-                (scalar, _) => place(go_type(*scalar)),
+                    ) => at,
+                    Err(_) => text.len() / 4 * 4,
+                };
+                let prefix =
+                    if self.decoder == Decoder::Conversion { "error decoding from json: " } else { "" };
+                self.fail(format!("{prefix}illegal base64 data at input byte {at}"));
             }
+            (Scalar::Time | Scalar::MicroTime, Value::String(text)) => match time::read(text, scalar) {
+                Ok(text) => *value = Value::String(text),
+                Err(why) => self.fail(why),
+            },
+            (Scalar::Quantity, v) => {
+                let text = v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+                match quantity::canonical(&text) {
+                    Some(text) => *value = Value::String(text),
+                    None => self.fail("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into()),
+                }
+            }
+            _ => self.scalar_mismatch(id, scalar, value, owner),
         }
-        (Type::Struct(ty), v) => wrong(v, path, &format!("v1.{}", ty.name)),
-        (Type::Map(_), v) => wrong(v, path, "map[string]string"),
-        (Type::List(_), v) => wrong(v, path, "[]string"),
+    }
+
+    /// Types that read themselves do not know where they are.
+    fn scalar_mismatch(&mut self, id: TypeId, scalar: Scalar, value: &Value, owner: Option<Owner<'a>>) {
+        let go = match scalar {
+            Scalar::IntOrString => "int32",
+            Scalar::Time | Scalar::MicroTime => "string",
+            _ => return self.mismatch(id, value, owner),
+        };
+        let what = match value {
+            Value::Number(number) if go == "int32" => format!("number {number}"),
+            value => json_type(value).to_owned(),
+        };
+        self.fail(format!("json: cannot unmarshal {what} into Go value of type {go}"));
     }
 }
 
-fn bad_time(text: &str, scalar: Scalar) -> String {
-    let layout =
-        if scalar == Scalar::Time { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
-    let quoted = crate::status::quote(text);
-    let year: String = text.chars().take(4).collect();
-    if year.len() < 4 || !year.bytes().all(|b| b.is_ascii_digit()) {
-        return format!("parsing time {quoted} as {layout:?}: cannot parse {quoted} as \"2006\"");
-    }
-    format!("parsing time {quoted} as {layout:?}: cannot parse it")
-}
-
-fn json_type(value: &Value) -> String {
+fn json_type(value: &Value) -> &'static str {
     match value {
-        Value::Null => "null".into(),
-        Value::Bool(_) => "bool".into(),
-        Value::Number(n) if n.is_i64() => "number".into(),
-        Value::Number(n) => format!("number {n}"),
-        Value::String(_) => "string".into(),
-        Value::Array(_) => "array".into(),
-        Value::Object(_) => "object".into(),
-    }
-}
-
-fn go_type(scalar: Scalar) -> &'static str {
-    match scalar {
-        Scalar::String | Scalar::IntOrString => "string",
-        Scalar::Bytes => "[]uint8",
-        Scalar::Time | Scalar::MicroTime | Scalar::Quantity => "string",
-        Scalar::Int32 => "int32",
-        Scalar::Int64 => "int64",
-        Scalar::Number => "float64",
-        Scalar::Boolean => "bool",
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 

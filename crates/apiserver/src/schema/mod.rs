@@ -7,14 +7,15 @@ mod builtin;
 mod canonical;
 mod check;
 pub(crate) mod duplicates;
-mod quantity;
+pub(crate) mod quantity;
 mod structural;
+mod time;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-pub(crate) use builtin::{PREFIX, builtin, definition, definitions, reference};
+pub(crate) use builtin::{PREFIX, builtin, definition, definitions, go_type, reference};
 
 /// A type somewhere in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,6 +78,8 @@ pub(crate) enum Scalar {
 pub(crate) struct Struct {
     /// Name of the type, as error messages have it; empty for custom resources.
     pub(crate) name: String,
+    /// Name of the type in the OpenAPI document; empty for custom resources.
+    pub(crate) full: String,
     /// Known fields.
     pub(crate) fields: BTreeMap<String, Field>,
     /// Whether unknown fields are kept.
@@ -136,7 +139,14 @@ impl Schema {
     /// Refuses JSON that a typed decoder would not take, with the decoder's words; writes amounts and times as the decoder
     /// understands them, and drops what it takes for nothing.
     pub(crate) fn decode(&self, value: &mut Value) -> Result<(), String> {
-        check::types(self, self.root, value, &mut Vec::new(), "")?;
+        check::types(self, value, check::Decoder::Json)?;
+        canonical::drop_empty(self, self.root, value);
+        Ok(())
+    }
+
+    /// The same for an object that is known to fit roughly, with the words of the conversion that follows an apply.
+    pub(crate) fn convert(&self, value: &mut Value) -> Result<(), String> {
+        check::types(self, value, check::Decoder::Conversion)?;
         canonical::drop_empty(self, self.root, value);
         Ok(())
     }

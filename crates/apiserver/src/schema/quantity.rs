@@ -21,6 +21,35 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     Some(print(nanos, format))
 }
 
+/// The amount in billionths; 0 if the text is no amount.
+pub(crate) fn nanos(text: &str) -> i128 {
+    parse(text).map_or(0, |(nanos, _)| nanos)
+}
+
+/// The amount in whole units, rounded away from zero as the API rounds.
+pub(crate) fn whole(text: &str) -> i128 {
+    let nanos = nanos(text);
+    nanos / NANO + (nanos % NANO).signum()
+}
+
+/// The canonical form of so many billionths, in powers of two or of ten.
+pub(crate) fn show(nanos: i128, binary: bool) -> String {
+    print(nanos, if binary { Format::Binary } else { Format::Decimal })
+}
+
+/// Whether the text is an amount below zero.
+pub(crate) fn is_negative(text: &str) -> bool {
+    nanos(text) < 0
+}
+
+/// Whether the text is an amount of whole units; thousandths are the finest that count.
+pub(crate) fn is_whole(text: &str) -> bool {
+    let nanos = nanos(text);
+    // Parts finer than a thousandth are rounded up to one.
+    let thousandths = nanos / 1_000_000 + (nanos % 1_000_000).signum();
+    thousandths % 1000 == 0
+}
+
 fn parse(text: &str) -> Option<(i128, Format)> {
     let text = text.trim();
     let end = text

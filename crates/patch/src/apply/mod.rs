@@ -36,8 +36,14 @@ pub trait Resource {
     /// The object in another version; `None` if that version is no longer served.
     fn convert<'a>(&self, object: &'a Value, api_version: &str) -> Option<Cow<'a, Value>>;
 
-    /// Fills in the defaults of the request's version after a merge.
-    fn default(&self, object: &mut Value);
+    /// Brings a merged object into the form of the request's version and fills in its defaults. The error says why it
+    /// can't be read.
+    fn finish(&self, object: &mut Value) -> Result<(), String>;
+
+    /// The object without content, in the form that `live` has.
+    fn empty(&self, live: &Value) -> Value {
+        json!({"apiVersion": live.get("apiVersion"), "kind": live.get("kind")})
+    }
 
     /// What this request may not change, by version: the status on the main resource, all else on the status.
     fn reset_fields(&self, api_version: &str) -> Option<&FieldSet>;
@@ -143,7 +149,7 @@ pub fn apply(
     if managed.0.is_empty() {
         // What was there before the first apply belongs to a manager of its own.
         let before = Writer { resource, request: Request { manager: "before-first-apply", ..request } };
-        let nothing = json!({"apiVersion": live.get("apiVersion"), "kind": live.get("kind")});
+        let nothing = resource.empty(&live);
         managed = before.update(&nothing, &live, managed).map_err(|e| {
             ApplyError::Internal(format!("failed to create manager for existing fields: {e}"))
         })?;
@@ -356,7 +362,12 @@ impl Writer<'_> {
             return Ok((live.clone(), managed));
         }
         let mut object = pruned;
-        self.resource.default(&mut object);
+        self.resource.finish(&mut object).map_err(|e| {
+            let (of, kind) = (describe(config), object_type(config));
+            ApplyError::Internal(format!(
+                "failed to convert new object ({of}) to proper version: unable to convert unstructured object to {kind}: {e}"
+            ))
+        })?;
         Ok((object, managed))
     }
 
@@ -557,7 +568,13 @@ fn cap_update_managers(managed: &mut Managed) {
 fn describe(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-    let (version, kind) = (text("/apiVersion"), text("/kind"));
+    format!("{namespace}/{name}; {}", object_type(object))
+}
+
+/// `group/version, Kind=kind`, as messages name a type.
+fn object_type(object: &Value) -> String {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
     let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
-    format!("{namespace}/{name}; {version}, Kind={kind}")
+    format!("{version}, Kind={kind}")
 }

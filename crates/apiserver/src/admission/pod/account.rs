@@ -1,0 +1,104 @@
+//! The account that a pod acts as, and the token for it.
+
+use serde_json::{Value, json};
+
+use crate::{
+    call::Call,
+    environment::EnvironmentExt as _,
+    object,
+    status::{ApiError, ApiResult, quote},
+};
+
+const DEFAULT: &str = "default";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+const VOLUME: &str = "kube-api-access-";
+const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Seconds that a token is good for: an hour, and some for renewal.
+const EXPIRATION: i64 = 3607;
+
+/// Gives a new pod its account.
+pub(super) fn admit(call: &Call, pod: &mut Value) -> ApiResult<()> {
+    let given = object::text(pod, &["spec", "serviceAccountName"]).unwrap_or_default().to_owned();
+    if object::get(pod, &["metadata", "annotations", MIRROR]).is_some() {
+        return if given.is_empty() {
+            Ok(())
+        } else {
+            Err(refuse(call, "a mirror pod may not reference service accounts"))
+        };
+    }
+    let name = if given.is_empty() { DEFAULT.to_owned() } else { given };
+    let key = object::key(call.scope(), &name);
+    let account = match call.core.store.get("serviceaccounts", &key) {
+        Some(entry) => entry.value(),
+        // A controller makes this one for every namespace. There may be none here, or it may be on its way.
+        None if name == DEFAULT => json!({}),
+        None => {
+            let why =
+                format!("error looking up service account {key}: serviceaccount {} not found", quote(&name));
+            return Err(refuse(call, &why));
+        }
+    };
+    let spec = object::child(pod, "spec");
+    spec.insert("serviceAccountName".into(), name.as_str().into());
+    spec.insert("serviceAccount".into(), name.into());
+    let flag = |value: Option<&Value>| value.and_then(Value::as_bool);
+    let mounts = flag(spec.get("automountServiceAccountToken"))
+        .or_else(|| flag(account.get("automountServiceAccountToken")))
+        .unwrap_or(true);
+    if mounts {
+        mount_token(call, spec);
+    }
+    let own = spec.get("imagePullSecrets").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if let Some(secrets) = account.get("imagePullSecrets").and_then(Value::as_array).filter(|_| !own) {
+        let names = secrets.iter().map(|secret| json!({"name": object::text(secret, &["name"])}));
+        spec.insert("imagePullSecrets".into(), names.collect());
+    }
+    Ok(())
+}
+
+fn refuse(call: &Call, why: &str) -> ApiError {
+    ApiError::forbidden("", "pods", &call.name, why)
+}
+
+/// Mounts a token where no container has something else in its place.
+fn mount_token(call: &Call, spec: &mut serde_json::Map<String, Value>) {
+    let volumes = spec.get("volumes").and_then(Value::as_array);
+    let existing = volumes
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| object::text(volume, &["name"]))
+        .find(|name| name.starts_with(VOLUME))
+        .map(str::to_owned);
+    let name = existing.clone().unwrap_or_else(|| format!("{VOLUME}{}", call.core.environment.name_suffix()));
+    let mut needed = false;
+    for list in ["initContainers", "containers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let mounts = object::ensure(container).entry("volumeMounts").or_insert_with(|| json!([]));
+            let Some(mounts) = mounts.as_array_mut() else { continue };
+            if !mounts.iter().any(|mount| object::text(mount, &["mountPath"]) == Some(MOUNT)) {
+                mounts.push(json!({"name": name, "readOnly": true, "mountPath": MOUNT}));
+                needed = true;
+            }
+        }
+    }
+    if existing.is_some() || !needed {
+        return;
+    }
+    let volumes = spec.entry("volumes").or_insert_with(|| json!([]));
+    if let Some(volumes) = volumes.as_array_mut() {
+        volumes.push(json!({
+            "name": name,
+            "projected": {
+                "defaultMode": 420,
+                "sources": [
+                    {"serviceAccountToken": {"path": "token", "expirationSeconds": EXPIRATION}},
+                    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                    {"downwardAPI": {"items": [
+                        {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+                    ]}},
+                ],
+            },
+        }));
+    }
+}

@@ -1,0 +1,61 @@
+//! What every cluster does to new pods: they get an account, a priority, and patience with nodes that fail.
+
+mod account;
+mod class;
+
+use serde_json::{Map, Value, json};
+
+use super::Operation;
+use crate::{call::Call, object, status::ApiResult};
+
+pub(super) use class::default_priority;
+
+/// Changes or refuses a pod that is created or updated.
+pub(super) fn mutate(
+    call: &Call,
+    operation: Operation,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> ApiResult<()> {
+    if call.subresource.is_some() {
+        return Ok(());
+    }
+    match (operation, old) {
+        (Operation::Create, _) => {
+            account::admit(call, object)?;
+            class::priority(call, object)?;
+            class::runtime(call, object)?;
+        }
+        (Operation::Update, Some(old)) => {
+            let spec = object::child(object, "spec");
+            for field in ["priority", "preemptionPolicy"] {
+                if let Some(value) = object::get(old, &["spec", field]) {
+                    spec.entry(field).or_insert_with(|| value.clone());
+                }
+            }
+        }
+        _ => return Ok(()),
+    }
+    tolerate_failing_nodes(object::child(object, "spec"));
+    Ok(())
+}
+
+/// Pods stay for five minutes on nodes that stop answering, unless they say otherwise.
+fn tolerate_failing_nodes(spec: &mut Map<String, Value>) {
+    const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+    let list = spec.entry("tolerations").or_insert_with(|| json!([]));
+    let Some(list) = list.as_array_mut() else { return };
+    let missing: Vec<&str> = TAINTS
+        .into_iter()
+        .filter(|taint| {
+            !list.iter().any(|toleration| {
+                let text = |key: &str| object::text(toleration, &[key]).unwrap_or_default();
+                (text("key") == *taint || text("key").is_empty())
+                    && matches!(text("effect"), "NoExecute" | "")
+            })
+        })
+        .collect();
+    for key in missing {
+        list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+    }
+}

@@ -1,0 +1,382 @@
+//! What is odd about a pod or a template though it is not wrong.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::super::{check::Read, claim, endpoints::ip_warning};
+use crate::{schema::quantity, status::quote};
+
+const VOLUMES: [(&str, &str, &str); 8] = [
+    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// Labels of nodes that have newer names.
+pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+        "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+        "failure-domain.beta.kubernetes.io/region" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead"
+        }
+        "failure-domain.beta.kubernetes.io/zone" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"
+        }
+        "beta.kubernetes.io/instance-type" => {
+            "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"
+        }
+        _ => return None,
+    })
+}
+
+/// The warnings about a pod, or a template at a place.
+pub(crate) fn of(place: &str, object: &Value) -> Vec<String> {
+    let join = |rest: &str| if place.is_empty() { rest.to_owned() } else { format!("{place}.{rest}") };
+    let spec = object.at("spec");
+    let mut warnings = Vec::new();
+    for (key, _) in spec.pairs("nodeSelector") {
+        if let Some(why) = deprecated_label(key) {
+            warnings.push(format!("{}: {why}", join(&format!("spec.nodeSelector[{key}]"))));
+        }
+    }
+    let node = spec.path(&["affinity", "nodeAffinity"]);
+    let required = node.at("requiredDuringSchedulingIgnoredDuringExecution");
+    for (index, term) in required.list("nodeSelectorTerms").iter().enumerate() {
+        let at = format!(
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"
+        );
+        node_term(&join(&at), term, false, &mut warnings);
+    }
+    let preferred = node.list("preferredDuringSchedulingIgnoredDuringExecution");
+    for (index, term) in preferred.iter().enumerate() {
+        let at = format!(
+            "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}].preference"
+        );
+        node_term(&join(&at), term.at("preference"), true, &mut warnings);
+    }
+    for (index, constraint) in spec.list("topologySpreadConstraints").iter().enumerate() {
+        let at = join(&format!("spec.topologySpreadConstraints[{index}]"));
+        let key = constraint.str("topologyKey");
+        if let Some(why) = deprecated_label(key) {
+            warnings.push(format!("{at}.topologyKey: {key} is {why}"));
+        }
+        if constraint.opt("labelSelector").is_none() {
+            warnings.push(format!("{at}.labelSelector: {NO_SELECTOR}"));
+        }
+    }
+    annotations(&join, object, &mut warnings);
+    volumes(&join, spec, &mut warnings);
+    repeated(&join, spec, "hostAliases", "ip", &mut warnings);
+    repeated(&join, spec, "imagePullSecrets", "name", &mut warnings);
+    for (index, secret) in spec.list("imagePullSecrets").iter().enumerate() {
+        if secret.str("name").is_empty() {
+            let at = join(&format!("spec.imagePullSecrets[{index}].name"));
+            warnings.push(format!("{at}: invalid empty name \"\""));
+        }
+    }
+    fractions(&join("spec.overhead"), spec.at("overhead"), &mut warnings);
+    containers(&join, object, !place.is_empty(), &mut warnings);
+    ports(&join, spec, &mut warnings);
+    if spec.int("terminationGracePeriodSeconds") < 0 {
+        let at = join("spec.terminationGracePeriodSeconds");
+        warnings.push(format!("{at}: must be >= 0; negative values are invalid and will be treated as 1"));
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let affinity = spec.path(&["affinity", kind]);
+        for (list, inner) in [
+            ("requiredDuringSchedulingIgnoredDuringExecution", ""),
+            ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm."),
+        ] {
+            for (index, term) in affinity.list(list).iter().enumerate() {
+                let term = if inner.is_empty() { term } else { term.at("podAffinityTerm") };
+                if term.opt("labelSelector").is_none() {
+                    let at = join(&format!("spec.affinity.{kind}.{list}[{index}].{inner}labelSelector"));
+                    warnings.push(format!("{at}: {NO_SELECTOR}"));
+                }
+            }
+        }
+    }
+    for (index, server) in spec.at("dnsConfig").strs("nameservers").into_iter().enumerate() {
+        warnings.extend(ip_warning(&join(&format!("spec.dnsConfig.nameservers[{index}]")), server));
+    }
+    for (index, alias) in spec.list("hostAliases").iter().enumerate() {
+        warnings.extend(ip_warning(&join(&format!("spec.hostAliases[{index}].ip")), alias.str("ip")));
+    }
+    warnings
+}
+
+const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
+
+/// Warnings about the nodes that are meant.
+pub(crate) fn node_term(at: &str, term: &Value, values: bool, warnings: &mut Vec<String>) {
+    for (index, expression) in term.list("matchExpressions").iter().enumerate() {
+        let key = expression.str("key");
+        let at = format!("{at}.matchExpressions[{index}]");
+        if let Some(why) = deprecated_label(key) {
+            warnings.push(format!("{at}.key: {key} is {why}"));
+        }
+        for (index, value) in expression.strs("values").into_iter().enumerate().filter(|_| values) {
+            for complaint in crate::names::label_value(value) {
+                warnings.push(format!("{at}.values[{index}]: {complaint}"));
+            }
+        }
+    }
+}
+
+fn annotations(join: &dyn Fn(&str) -> String, object: &Value, warnings: &mut Vec<String>) {
+    let annotations = object.path(&["metadata", "annotations"]);
+    for (key, why) in [
+        (
+            "scheduler.alpha.kubernetes.io/critical-pod",
+            "non-functional in v1.16+; use the \"priorityClassName\" field instead",
+        ),
+        (
+            "security.alpha.kubernetes.io/sysctls",
+            "non-functional in v1.11+; use the \"sysctls\" field instead",
+        ),
+        (
+            "security.alpha.kubernetes.io/unsafe-sysctls",
+            "non-functional in v1.11+; use the \"sysctls\" field instead",
+        ),
+    ] {
+        if annotations.opt(key).is_some() {
+            warnings.push(format!("{}: {why}", join(&format!("metadata.annotations[{key}]"))));
+        }
+    }
+}
+
+fn volumes(join: &dyn Fn(&str) -> String, spec: &Value, warnings: &mut Vec<String>) {
+    for (index, volume) in spec.list("volumes").iter().enumerate() {
+        let at = join(&format!("spec.volumes[{index}]"));
+        for (field, shown, why) in VOLUMES {
+            if volume.opt(field).is_some() {
+                warnings.push(format!("{at}.{shown}: {why}"));
+            }
+            if field == "glusterfs"
+                && let Some(template) = volume.at("ephemeral").opt("volumeClaimTemplate")
+            {
+                let at = format!("{at}.ephemeral.volumeClaimTemplate.spec");
+                warnings.extend(claim::spec_warnings(&at, template.at("spec")));
+            }
+        }
+        if volume.opt("rbd").is_some() {
+            warnings.push(format!("{at}.rbd: deprecated in v1.28, non-functional in v1.31+"));
+        }
+    }
+    for volume in spec.list("volumes") {
+        overlaps(volume, warnings);
+    }
+}
+
+/// Files in one volume that hide each other.
+fn overlaps(volume: &Value, warnings: &mut Vec<String>) {
+    let name = quote(volume.str("name"));
+    let mut warn = |what: String, items: &Value| {
+        let paths: Vec<(String, String)> =
+            items.list("items").iter().map(|item| (item.str("path").to_owned(), String::new())).collect();
+        for body in overlapping(paths) {
+            warnings.push(format!("volume {name} ({what}): overlapping paths: {body}"));
+        }
+    };
+    if let Some(source) = volume.opt("configMap") {
+        warn(format!("ConfigMap {}", quote(source.str("name"))), source);
+    }
+    if let Some(source) = volume.opt("secret") {
+        warn(format!("Secret {}", quote(source.str("secretName"))), source);
+    }
+    if let Some(source) = volume.opt("downwardAPI") {
+        warn("DownwardAPI".to_owned(), source);
+    }
+    let Some(projected) = volume.opt("projected") else { return };
+    let mut all: Vec<(String, String)> = Vec::new();
+    for source in projected.list("sources") {
+        if source.as_object().is_none_or(serde_json::Map::is_empty) {
+            warnings.push(format!("volume {name} (Projected) has no sources provided"));
+            continue;
+        }
+        let items = |items: &Value, what: String| -> Vec<(String, String)> {
+            items.list("items").iter().map(|item| (item.str("path").to_owned(), what.clone())).collect()
+        };
+        let paths = if let Some(map) = source.opt("configMap").filter(|m| m.opt("items").is_some()) {
+            items(map, format!("ConfigMap {}", quote(map.str("name"))))
+        } else if let Some(secret) = source.opt("secret").filter(|m| m.opt("items").is_some()) {
+            items(secret, format!("Secret {}", quote(secret.str("name"))))
+        } else if let Some(fields) = source.opt("downwardAPI").filter(|m| m.opt("items").is_some()) {
+            items(fields, "DownwardAPI".to_owned())
+        } else if let Some(token) = source.opt("serviceAccountToken") {
+            vec![(token.str("path").to_owned(), "ServiceAccountToken".to_owned())]
+        } else {
+            Vec::new()
+        };
+        if paths.is_empty() {
+            continue;
+        }
+        for body in overlapping(all.iter().cloned().chain(paths.iter().cloned()).collect()) {
+            warnings.push(format!("volume {name} (Projected): overlapping paths: {body}"));
+        }
+        all.extend(paths);
+    }
+}
+
+fn overlapping(mut paths: Vec<(String, String)>) -> Vec<String> {
+    for (path, _) in &mut paths {
+        let trimmed = path.trim_end_matches('/');
+        *path = trimmed.to_owned();
+    }
+    paths.sort_by(|a, b| a.0.cmp(&b.0));
+    let shown = |(path, source): &(String, String)| {
+        if source.is_empty() { quote(path) } else { format!("{} ({source})", quote(path)) }
+    };
+    let mut found = Vec::new();
+    for (index, first) in paths.iter().enumerate() {
+        for second in paths.iter().skip(index + 1) {
+            if second.0 == first.0 || second.0.starts_with(&format!("{}/", first.0)) {
+                found.push(format!("{} with {}", shown(second), shown(first)));
+            }
+        }
+    }
+    found
+}
+
+fn repeated(
+    join: &dyn Fn(&str) -> String,
+    spec: &Value,
+    list: &str,
+    field: &str,
+    warnings: &mut Vec<String>,
+) {
+    let mut seen = HashSet::new();
+    for (index, item) in spec.list(list).iter().enumerate() {
+        let text = item.str(field);
+        if !seen.insert(text) {
+            let at = join(&format!("spec.{list}[{index}].{field}"));
+            warnings.push(format!("{at}: duplicate {field} {}", quote(text)));
+        }
+    }
+}
+
+fn fractions(at: &str, amounts: &Value, warnings: &mut Vec<String>) {
+    for name in ["memory", "ephemeral-storage"] {
+        if let Some(text) = amounts.opt_str(name).filter(|text| !quantity::is_whole(text)) {
+            let text = quote(text);
+            warnings
+                .push(format!("{at}[{name}]: fractional byte value {text} is invalid, must be an integer"));
+        }
+    }
+}
+
+/// Each container with its place.
+fn each<'a>(join: &dyn Fn(&str) -> String, spec: &'a Value) -> Vec<(String, &'a Value)> {
+    let mut found = Vec::new();
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for (index, container) in spec.list(list).iter().enumerate() {
+            found.push((join(&format!("spec.{list}[{index}]")), container));
+        }
+    }
+    found
+}
+
+fn containers(join: &dyn Fn(&str) -> String, object: &Value, is_template: bool, warnings: &mut Vec<String>) {
+    let spec = object.at("spec");
+    let annotations = object.path(&["metadata", "annotations"]);
+    let seccomp = "seccomp.security.alpha.kubernetes.io/pod";
+    let instead = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
+    if spec.at("securityContext").opt("seccompProfile").is_none() && annotations.opt(seccomp).is_some() {
+        warnings.push(format!("{}: {instead}", join(&format!("metadata.annotations[{seccomp}]"))));
+    }
+    for (at, container) in each(join, spec) {
+        let context = container.at("securityContext");
+        let name = container.str("name");
+        let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
+        if context.opt("seccompProfile").is_none() && annotations.opt(&key).is_some() {
+            warnings.push(format!("{}: {instead}", join(&format!("metadata.annotations[{key}]"))));
+        }
+        let key = format!("container.apparmor.security.beta.kubernetes.io/{name}");
+        if is_template && context.opt("appArmorProfile").is_none() && annotations.opt(&key).is_some() {
+            let at = join(&format!("metadata.annotations[{key}]"));
+            warnings.push(format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead"));
+        }
+        let resources = container.at("resources");
+        for name in ["memory", "ephemeral-storage"] {
+            for part in ["limits", "requests"] {
+                if let Some(text) = resources.at(part).opt_str(name).filter(|text| !quantity::is_whole(text))
+                {
+                    warnings.push(format!(
+                        "{at}.resources.{part}[{name}]: fractional byte value {} is invalid, must be an integer",
+                        quote(text)
+                    ));
+                }
+            }
+        }
+        let mut seen = HashSet::new();
+        for (index, variable) in container.list("env").iter().enumerate() {
+            let name = variable.str("name");
+            if seen.insert(name) {
+                continue;
+            }
+            let reference = format!("$({name})");
+            let value = variable.str("value");
+            if variable.opt("valueFrom").is_some() || value == reference || !value.contains(&reference) {
+                warnings.push(format!(
+                    "{at}.env[{index}]: hides previous definition of {}, which may be dropped when using apply",
+                    quote(name)
+                ));
+            }
+        }
+    }
+}
+
+fn ports(join: &dyn Fn(&str) -> String, spec: &Value, warnings: &mut Vec<String>) {
+    let mut blocks: HashMap<(i64, &str), Vec<(String, &Value)>> = HashMap::new();
+    for (at, container) in each(join, spec) {
+        for (index, port) in container.list("ports").iter().enumerate() {
+            let here = format!("{at}.ports[{index}]");
+            let (address, host) = (port.str("hostIP"), port.int("hostPort"));
+            if !address.is_empty() && host == 0 {
+                warnings.push(format!(
+                    "{here}: hostIP set without hostPort: {{Name:{} HostPort:{host} ContainerPort:{} Protocol:{} HostIP:{address}}}",
+                    port.str("name"),
+                    port.int("containerPort"),
+                    port.str("protocol")
+                ));
+            }
+            let others = blocks.entry((port.int("containerPort"), port.str("protocol"))).or_default();
+            for (place, other) in others.iter() {
+                let (other_address, other_host) = (other.str("hostIP"), other.int("hostPort"));
+                if address == other_address && host == other_host {
+                    warnings.push(format!("{here}: duplicate port definition with {place}"));
+                } else if host == 0 || other_host == 0 {
+                    warnings.push(format!("{here}: overlapping port definition with {place}"));
+                } else if host == other_host && address.is_empty() != other_address.is_empty() {
+                    warnings.push(format!("{here}: dangerously ambiguous port definition with {place}"));
+                }
+            }
+            others.push((here, port));
+        }
+    }
+    let mut named: HashMap<&str, String> = HashMap::new();
+    for (at, container) in each(join, spec) {
+        for (index, port) in container.list("ports").iter().enumerate() {
+            let (name, here) = (port.str("name"), format!("{at}.ports[{index}]"));
+            if name.is_empty() {
+                continue;
+            }
+            match named.get(name) {
+                Some(other) => warnings.push(format!(
+                    "{here}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
+                    quote(name)
+                )),
+                None => {
+                    named.insert(name, here);
+                }
+            }
+        }
+    }
+}
