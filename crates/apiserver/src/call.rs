@@ -83,7 +83,12 @@ impl Call {
 
     /// What strategies may know of this request.
     pub(crate) fn hook(&self) -> Hook<'_> {
-        Hook { core: &self.core, subresource: self.subresource.as_deref(), dry_run: self.dry_run }
+        Hook {
+            core: &self.core,
+            version: &self.resource.version,
+            subresource: self.subresource.as_deref(),
+            dry_run: self.dry_run,
+        }
     }
 
     /// Rewrites a stored object into the version of the request.

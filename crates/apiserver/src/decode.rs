@@ -118,19 +118,16 @@ pub(crate) fn no_name(url: &str) -> String {
 
 /// Refuses, reports or drops what the schema does not know, as the client wishes.
 pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> {
-    let Some(schema) = call.resource.strategy.schema(&call.resource.version) else { return Ok(()) };
-    if call.resource.strategy.typed() {
-        schema.decode(value).map_err(|detail| {
-            ApiError::bad_request(format!(
-                "{} in version {} cannot be handled as a {}: {detail}",
-                call.resource.kind,
-                crate::status::quote(&call.resource.version),
-                call.resource.kind
-            ))
-        })?;
-    }
+    let found = call.resource.strategy.decode(&call.resource.version, value).map_err(|detail| {
+        ApiError::bad_request(format!(
+            "{} in version {} cannot be handled as a {}: {detail}",
+            call.resource.kind,
+            crate::status::quote(&call.resource.version),
+            call.resource.kind
+        ))
+    })?;
     let mut complaints = std::mem::take(&mut call.complaints);
-    complaints.extend(schema.prune(value));
+    complaints.extend(found);
     complain(call, complaints)
 }
 

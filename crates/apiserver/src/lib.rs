@@ -19,11 +19,9 @@ mod connect;
 mod crd;
 mod decode;
 mod environment;
-mod fields;
 mod handlers;
 mod http;
 mod metadata;
-mod names;
 mod object;
 mod openapi;
 mod pipeline;
@@ -46,10 +44,13 @@ pub use auth::{
 pub use catalog::{Catalog, Group, Resource, Subresource, Version};
 pub use connect::{Connection, Connector};
 pub use environment::{Environment, SeededEnvironment, SystemEnvironment};
-pub use fields::{FieldError, FieldErrorKind};
 pub use http::Body;
 pub use server::{Builder, Server};
 pub use service::Service;
 pub use status::{ApiError, ApiResult, Cause, Refusal};
+pub use steersman_structural::{FieldError, FieldErrorKind};
 pub use store::{Entry, Event, EventKind, History, Journal, JournalError, Record, Store};
 pub use system::KUBERNETES_VERSION;
+
+use steersman_formats::names;
+use steersman_structural::fields;

@@ -3,6 +3,8 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+pub(crate) use steersman_structural::go::quote;
+
 use crate::{catalog::Resource, fields::FieldError};
 
 /// A refusal, rendered as a `Status` object. Boxed, since results carry it everywhere and it is rarely there.
@@ -307,23 +309,4 @@ impl Cause {
         }
         Value::Object(out)
     }
-}
-
-/// A string as Go's `%q` prints it (for the characters that occur in names).
-pub(crate) fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -22,6 +22,8 @@ use crate::{
 pub(crate) struct Hook<'a> {
     /// The server.
     pub(crate) core: &'a Core,
+    /// The version that the client speaks.
+    pub(crate) version: &'a str,
     /// The subresource written, if any.
     pub(crate) subresource: Option<&'a str>,
     /// Whether nothing may be kept: no address may be taken, for instance.
@@ -35,6 +37,16 @@ pub(crate) struct Hook<'a> {
 pub(crate) trait Strategy: Send + Sync {
     /// The type of an object in `version`, for decoding, patching and applying; `None` accepts anything.
     fn schema(&self, version: &str) -> Option<Arc<Schema>>;
+
+    /// Does to an object of `version` what its decoder does: types are checked, and what is not known is dropped. Gives
+    /// complaints about the latter; the error is the decoder's.
+    fn decode(&self, version: &str, object: &mut Value) -> Result<Vec<String>, String> {
+        let Some(schema) = self.schema(version) else { return Ok(Vec::new()) };
+        if self.typed() {
+            schema.decode(object)?;
+        }
+        Ok(schema.prune(object))
+    }
 
     /// The type of a stored object; differs from [`Strategy::schema`] where two groups share a storage.
     fn stored_schema(&self, version: &str) -> Option<Arc<Schema>> {

@@ -42,7 +42,7 @@ async fn rules_are_enforced() {
         },
         "x-kubernetes-validations": [{
             "rule": "!has(self.min_size) || self.size >= self.min_size",
-            "messageExpression": "'size ' + string(self.size) + ' is below ' + string(self.min_size)",
+            "messageExpression": "self.size < 0 ? 'no size at all' : 'size is below min_size'",
         }],
     });
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -57,7 +57,7 @@ async fn rules_are_enforced() {
         .unwrap_err();
     assert_eq!(
         message(refused),
-        "Shop.example.com \"a\" is invalid: spec: Invalid value: \"object\": size 1 is below 2"
+        "Shop.example.com \"a\" is invalid: spec: Invalid value: size is below min_size"
     );
     let good = shop("a", json!({"size": 3, "min_size": 2, "tier": "gold"}));
     shops.create(&PostParams::default(), &good).await.unwrap();
@@ -65,7 +65,7 @@ async fn rules_are_enforced() {
     let refused = shops.patch("a", &PatchParams::default(), &change("silver")).await.unwrap_err();
     assert_eq!(
         message(refused),
-        "Shop.example.com \"a\" is invalid: spec.tier: Invalid value: \"string\": tier stays as it is"
+        "Shop.example.com \"a\" is invalid: spec.tier: Invalid value: \"silver\": tier stays as it is"
     );
     shops.patch("a", &PatchParams::default(), &change("gold")).await.unwrap();
 }
@@ -79,7 +79,7 @@ async fn a_definition_with_a_rule_that_does_not_compile_is_refused() {
     let definitions: Api<CustomResourceDefinition> = Api::all(client());
     let refused = definitions.create(&PostParams::default(), &definition(&spec)).await.unwrap_err();
     let message = message(refused);
-    let place = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule";
+    let place = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule";
     assert!(message.contains(place), "{message}");
     assert!(message.contains("undefined field 'sise'"), "{message}");
 }

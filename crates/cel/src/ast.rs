@@ -3,6 +3,8 @@
 /// An expression and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
+    /// Its number among all parts of the whole, outermost first.
+    pub(crate) id: usize,
     /// The place in the source, in characters: of an operator rather than of its first operand.
     pub(crate) offset: usize,
     pub(crate) kind: ExprKind,
@@ -47,6 +49,47 @@ pub(crate) enum Literal {
 }
 
 impl Expr {
+    pub(crate) fn new(offset: usize, kind: ExprKind) -> Self {
+        Self { id: 0, offset, kind }
+    }
+
+    /// Gives each part its number. Gives back how many there are.
+    pub(crate) fn number(&mut self) -> usize {
+        let mut next = 0;
+        self.number_from(&mut next);
+        next
+    }
+
+    fn number_from(&mut self, next: &mut usize) {
+        self.id = *next;
+        *next += 1;
+        match &mut self.kind {
+            ExprKind::Literal(_) | ExprKind::Ident(_) => {}
+            ExprKind::Select { operand, .. } => operand.number_from(next),
+            ExprKind::Call { target, args, .. } => {
+                target.iter_mut().for_each(|target| target.number_from(next));
+                args.iter_mut().for_each(|arg| arg.number_from(next));
+            }
+            ExprKind::List(elements) => {
+                elements.iter_mut().for_each(|(element, _)| element.number_from(next));
+            }
+            ExprKind::Map(entries) => {
+                for entry in entries {
+                    entry.key.number_from(next);
+                    entry.value.number_from(next);
+                }
+            }
+            ExprKind::Struct { fields, .. } => {
+                fields.iter_mut().for_each(|field| field.value.number_from(next));
+            }
+            ExprKind::Comprehension(c) => {
+                for part in [&mut c.range, &mut c.accu_init, &mut c.condition, &mut c.step, &mut c.result] {
+                    part.number_from(next);
+                }
+            }
+        }
+    }
+
     /// Visits the expression and all that it is made of, outermost first.
     pub(crate) fn walk(&self, visit: &mut impl FnMut(&Expr)) {
         visit(self);

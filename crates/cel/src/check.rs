@@ -8,22 +8,25 @@ use crate::source::{Issue, Source};
 use crate::types::{Param, Type};
 
 /// The types of an expression and its parts.
+#[derive(Debug)]
 pub(crate) struct Checked {
     /// Of the whole.
     pub(crate) output: Type,
-    /// By the part's address: no part moves while its types are asked for.
-    parts: HashMap<usize, Type>,
+    /// By the part's number.
+    types: HashMap<usize, Type>,
+    calls: HashMap<usize, Vec<&'static Overload>>,
 }
 
 impl Checked {
     /// The type of a part.
-    pub(crate) fn of(&self, part: &Expr) -> Option<Type> {
-        self.parts.get(&address(part)).cloned()
+    pub(crate) fn of(&self, part: &Expr) -> &Type {
+        self.types.get(&part.id).unwrap_or(&Type::Dyn)
     }
-}
 
-fn address(expr: &Expr) -> usize {
-    std::ptr::from_ref(expr).addr()
+    /// The overloads that a call may mean.
+    pub(crate) fn overloads(&self, call: &Expr) -> &[&'static Overload] {
+        self.calls.get(&call.id).map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 /// The types that an expression has in an environment, or all that is wrong with it.
@@ -35,14 +38,15 @@ pub(crate) fn check(environment: &Environment, source: &Source, expr: &Expr) -> 
         mapping: HashMap::new(),
         fresh: 0,
         issues: Vec::new(),
-        parts: HashMap::new(),
+        types: HashMap::new(),
+        calls: HashMap::new(),
     };
     let ty = checker.expr(expr);
     if !checker.issues.is_empty() {
         return Err(checker.issues);
     }
-    let parts = checker.parts.iter().map(|(part, ty)| (*part, checker.substituted(ty, true))).collect();
-    Ok(Checked { output: checker.substituted(&ty, true), parts })
+    let types = checker.types.iter().map(|(part, ty)| (*part, checker.substituted(ty, true))).collect();
+    Ok(Checked { output: checker.substituted(&ty, true), types, calls: checker.calls })
 }
 
 type Mapping = HashMap<Param, Type>;
@@ -55,7 +59,8 @@ struct Checker<'a> {
     mapping: Mapping,
     fresh: u32,
     issues: Vec<Issue>,
-    parts: HashMap<usize, Type>,
+    types: HashMap<usize, Type>,
+    calls: HashMap<usize, Vec<&'static Overload>>,
 }
 
 impl Checker<'_> {
@@ -74,7 +79,7 @@ impl Checker<'_> {
 
     fn expr(&mut self, expr: &Expr) -> Type {
         let ty = self.type_of(expr);
-        self.parts.insert(address(expr), ty.clone());
+        self.types.insert(expr.id, ty.clone());
         ty
     }
 
@@ -170,7 +175,7 @@ impl Checker<'_> {
         let (target, is_optional) = ty.unwrapped();
         let result = match target {
             Type::Map(_, value) => (**value).clone(),
-            Type::Object(object) => match object.fields.get(field) {
+            Type::Object(object) => match object.field(field) {
                 Some(ty) => ty.clone(),
                 None => {
                     self.report(offset, format!("undefined field '{field}'"));
@@ -224,12 +229,13 @@ impl Checker<'_> {
         &mut self,
         expr: &Expr,
         function: &str,
-        overloads: &[Overload],
+        overloads: &'static [Overload],
         is_member: bool,
         args: &[Expr],
         arg_types: Vec<Type>,
     ) -> Type {
         if function == op::AND || function == op::OR {
+            self.calls.insert(expr.id, overloads.iter().collect());
             let mut result = Type::Bool;
             for (arg, ty) in args.iter().zip(&arg_types) {
                 if !self.assignable(ty, &Type::Bool) {
@@ -248,6 +254,7 @@ impl Checker<'_> {
             if !self.assignable_list(&arg_types, &declared) {
                 continue;
             }
+            self.calls.entry(expr.id).or_default().push(overload);
             let this = self.substituted(&declared_result, false);
             result = Some(match result {
                 None => this,

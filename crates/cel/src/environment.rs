@@ -7,6 +7,7 @@ use crate::types::Type;
 use crate::value::{Evaluated, Value};
 
 /// One way to call a function.
+#[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) member: bool,
     pub(crate) args: Vec<Type>,
@@ -58,6 +59,8 @@ impl Environment {
             "kubernetes.URL" => named(Type::Opaque("kubernetes.URL")),
             "net.IP" => named(Type::Opaque("net.IP")),
             "net.CIDR" => named(Type::Opaque("net.CIDR")),
+            "kubernetes.Semver" => named(Type::Opaque("kubernetes.Semver")),
+            "kubernetes.NamedFormat" => named(Type::Opaque("kubernetes.NamedFormat")),
             _ => None,
         }
     }

@@ -3,9 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::Program;
 use crate::ast::{Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::qualified_name;
-use crate::environment::{Environment, Overload};
+use crate::cost;
+use crate::environment::Overload;
 use crate::types::Type;
 use crate::value::{EvalError, Evaluated, Value, compare, equal, fail};
 
@@ -24,44 +26,67 @@ impl Budget {
         }
         Ok(())
     }
-}
 
-/// A tenth of a character's worth, rounded up: what walking over text costs.
-fn traversal(size: u64) -> u64 {
-    size.div_ceil(10)
+    fn is_exceeded(&self) -> bool {
+        self.spent > self.limit
+    }
 }
 
 pub(crate) struct Evaluator<'a> {
-    pub(crate) environment: &'a Environment,
+    pub(crate) program: &'a Program,
     /// Variables, innermost last.
-    pub(crate) scopes: Vec<(String, Value)>,
+    pub(crate) scopes: Vec<(&'a str, Value)>,
     pub(crate) budget: Budget,
 }
 
-impl Evaluator<'_> {
-    pub(crate) fn expr(&mut self, expr: &Expr) -> Evaluated {
+/// What a chain of selections has come to.
+struct Reached {
+    /// `None` once something optional was absent: nothing further is looked at.
+    value: Option<Value>,
+    optional: bool,
+}
+
+impl Reached {
+    fn start(value: Value) -> Self {
+        match value {
+            Value::Optional(inner) => Self { value: inner.map(|v| (*v).clone()), optional: true },
+            value => Self { value: Some(value), optional: false },
+        }
+    }
+
+    fn finish(self) -> Evaluated {
+        match self.value {
+            value if self.optional => Ok(Value::Optional(value.map(Arc::new))),
+            Some(value) => Ok(value),
+            None => Ok(Value::Optional(None)),
+        }
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    pub(crate) fn expr(&mut self, expr: &'a Expr) -> Evaluated {
+        if let Some(value) = self.program.constants.get(&expr.id) {
+            return Ok(value.clone());
+        }
         match &expr.kind {
             ExprKind::Literal(literal) => Ok(self::literal(literal)),
             ExprKind::Ident(name) => {
-                self.budget.spend(1)?;
-                self.named(name)
+                let found = self.named(name);
+                self.budget.spend(u64::from(!matches!(found, Ok(Value::Type(_)))))?;
+                found
             }
-            ExprKind::Select { operand, field, test_only } => self.select(expr, operand, field, *test_only),
-            ExprKind::Call { function, target, args } => self.call(function, target.as_deref(), args),
-            ExprKind::List(elements) => {
-                let mut out = Vec::with_capacity(elements.len());
-                for (element, optional) in elements {
-                    match (self.expr(element)?, optional) {
-                        (Value::Optional(inner), true) => out.extend(inner.map(|v| (*v).clone())),
-                        (value, false) => out.push(value),
-                        (_, true) => {
-                            return fail("cannot initialize optional list element from non-optional value");
-                        }
-                    }
+            ExprKind::Select { operand, field, test_only: true } => self.test(operand, field),
+            ExprKind::Select { .. } => match self.type_name(expr) {
+                Some(name) => Ok(name),
+                None => self.attribute(expr),
+            },
+            ExprKind::Call { function, target, args } => {
+                if is_attribute(expr) {
+                    return self.attribute(expr);
                 }
-                self.budget.spend(10)?;
-                Ok(Value::list(out))
+                self.call(expr, function, target.as_deref(), args)
             }
+            ExprKind::List(elements) => self.list(elements),
             ExprKind::Map(entries) => {
                 let mut out: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
                 for entry in entries {
@@ -82,96 +107,250 @@ impl Evaluator<'_> {
         }
     }
 
+    fn list(&mut self, elements: &'a [(Expr, bool)]) -> Evaluated {
+        let mut out = Vec::with_capacity(elements.len());
+        for (element, optional) in elements {
+            match (self.expr(element)?, optional) {
+                (Value::Optional(inner), true) => out.extend(inner.map(|v| (*v).clone())),
+                (value, false) => out.push(value),
+                (_, true) => {
+                    return fail("cannot initialize optional list element from non-optional value");
+                }
+            }
+        }
+        self.budget.spend(10)?;
+        Ok(Value::list(out))
+    }
+
     fn named(&self, name: &str) -> Evaluated {
         let name = name.strip_prefix('.').unwrap_or(name);
-        if let Some((_, value)) = self.scopes.iter().rev().find(|(variable, _)| variable == name) {
-            return Ok(value.clone());
+        if let Some((_, value)) = self.scopes.iter().rev().find(|(variable, _)| *variable == name) {
+            return value.clone().checked();
         }
-        match self.environment.variable(name) {
+        match self.program.environment.variable(name) {
             Some(Type::Type(_)) => Ok(Value::Type(name.into())),
             _ => fail(format!("no such attribute(s): {name}")),
         }
     }
 
-    fn select(&mut self, expr: &Expr, operand: &Expr, field: &str, test_only: bool) -> Evaluated {
-        if !test_only
-            && let Some(name) = qualified_name(expr)
-            && !self.scopes.iter().any(|(variable, _)| name.starts_with(&format!("{variable}.")))
-            && let Some(Type::Type(_)) = self.environment.variable(&name)
-        {
-            return Ok(Value::Type(name.into()));
+    /// The type that a dotted name stands for.
+    fn type_name(&self, expr: &Expr) -> Option<Value> {
+        let name = qualified_name(expr)?;
+        if self.scopes.iter().any(|(variable, _)| name.starts_with(&format!("{variable}."))) {
+            return None;
         }
-        let value = self.expr(operand)?;
-        if !test_only {
-            self.budget.spend(1)?;
-        }
-        let (inner, is_optional) = match &value {
-            Value::Optional(None) if test_only => return Ok(Value::Bool(false)),
-            Value::Optional(None) => return Ok(Value::Optional(None)),
-            Value::Optional(Some(inner)) => (&**inner, true),
-            other => (other, false),
-        };
-        if !matches!(inner, Value::Map(_)) {
-            return Err(EvalError::no_overload());
-        }
-        let found = inner.field(field);
-        match found {
-            _ if test_only => Ok(Value::Bool(found.is_some())),
-            _ if is_optional => Ok(Value::Optional(found.cloned().map(Arc::new))),
-            Some(found) => Ok(found.clone()),
-            None => fail(format!("no such key: {field}")),
+        match self.program.environment.variable(&name) {
+            Some(Type::Type(_)) => Some(Value::Type(name.into())),
+            _ => None,
         }
     }
 
-    fn call(&mut self, function: &str, target: Option<&Expr>, args: &[Expr]) -> Evaluated {
-        match (function, args) {
-            (op::AND, [left, right]) => return self.logical(left, right, false),
-            (op::OR, [left, right]) => return self.logical(left, right, true),
-            (op::CONDITIONAL, [condition, then, otherwise]) => {
-                return match self.expr(condition)? {
-                    Value::Bool(true) => self.expr(then),
-                    Value::Bool(false) => self.expr(otherwise),
-                    _ => Err(EvalError::no_overload()),
-                };
+    /// `has(operand.field)`.
+    fn test(&mut self, operand: &'a Expr, field: &str) -> Evaluated {
+        let reached = self.base(operand)?;
+        self.budget.spend(1)?;
+        Ok(Value::Bool(reached.value.is_some_and(|value| value.field(field).is_some())))
+    }
+
+    /// The value of a chain of selections. The chain itself costs one, unless a choice is at its root.
+    fn attribute(&mut self, expr: &'a Expr) -> Evaluated {
+        let reached = self.resolve(expr);
+        if !root_is_choice(expr) {
+            self.budget.spend(1)?;
+        }
+        reached?.finish()?.checked()
+    }
+
+    /// Follows a chain to where it leads.
+    fn resolve(&mut self, expr: &'a Expr) -> Result<Reached, EvalError> {
+        match &expr.kind {
+            ExprKind::Ident(name) => Ok(Reached { value: Some(self.named(name)?), optional: false }),
+            ExprKind::Select { operand, field, .. } => {
+                let reached = self.base(operand)?;
+                self.qualify(reached, Value::string(field.as_str()), false)
             }
-            (op::NOT_STRICTLY_FALSE, [arg]) => {
+            ExprKind::Call { function, args, .. } => match (function.as_str(), args.as_slice()) {
+                (op::CONDITIONAL, [condition, then, otherwise]) => {
+                    let chosen = match self.expr(condition)? {
+                        Value::Bool(true) => then,
+                        Value::Bool(false) => otherwise,
+                        _ => return Err(EvalError::no_overload()),
+                    };
+                    if is_attribute(chosen) {
+                        return self.resolve(chosen);
+                    }
+                    Ok(Reached { value: Some(self.expr(chosen)?), optional: false })
+                }
+                (op::INDEX | op::OPT_INDEX | op::OPT_SELECT, [operand, index]) => {
+                    let reached = self.base(operand)?;
+                    let optional = function != op::INDEX;
+                    if reached.optional && reached.value.is_none() {
+                        return Ok(reached);
+                    }
+                    if let Some(key) = self.constant(index) {
+                        return self.qualify(reached, key, optional);
+                    }
+                    let key = if is_attribute(index) {
+                        self.resolve(index).and_then(Reached::finish)
+                    } else {
+                        self.expr(index)
+                    };
+                    match key {
+                        Ok(key) => self.qualify(reached, key, optional),
+                        Err(error) => {
+                            self.budget.spend(1)?;
+                            Err(error)
+                        }
+                    }
+                }
+                _ => Ok(Reached { value: Some(self.expr(expr)?), optional: false }),
+            },
+            _ => Ok(Reached { value: Some(self.expr(expr)?), optional: false }),
+        }
+    }
+
+    /// What a chain goes on from: a shorter chain, or any value.
+    fn base(&mut self, operand: &'a Expr) -> Result<Reached, EvalError> {
+        let is_type = matches!(&operand.kind, ExprKind::Select { .. }) && self.type_name(operand).is_some();
+        let reached = if is_attribute(operand) && !is_type {
+            self.resolve(operand)?
+        } else {
+            Reached { value: Some(self.expr(operand)?), optional: false }
+        };
+        Ok(match reached {
+            Reached { value: Some(value), optional: false } => Reached::start(value),
+            reached => reached,
+        })
+    }
+
+    fn constant(&self, expr: &Expr) -> Option<Value> {
+        match &expr.kind {
+            ExprKind::Literal(literal) => Some(self::literal(literal)),
+            _ => self.program.constants.get(&expr.id).cloned(),
+        }
+    }
+
+    /// One step of a chain. What is optional costs nothing if it is absent.
+    fn qualify(&mut self, reached: Reached, key: Value, optional: bool) -> Result<Reached, EvalError> {
+        let Some(value) = reached.value else { return Ok(reached) };
+        if !reached.optional && !optional {
+            self.budget.spend(1)?;
+            return Ok(Reached { value: Some(get(&value, &key)?.checked()?), optional: false });
+        }
+        let found = match &value {
+            Value::List(_) if list_index(&key).is_none() => return Err(bad_index(&key)),
+            value => get(value, &key).ok(),
+        };
+        if found.is_some() {
+            self.budget.spend(1)?;
+        }
+        Ok(Reached { value: found.map(Value::checked).transpose()?, optional: true })
+    }
+
+    fn call(
+        &mut self,
+        expr: &'a Expr,
+        function: &'a str,
+        target: Option<&'a Expr>,
+        args: &'a [Expr],
+    ) -> Evaluated {
+        match (function, target, args) {
+            (op::AND, _, [left, right]) => return self.logical(left, right, false),
+            (op::OR, _, [left, right]) => return self.logical(left, right, true),
+            (op::NOT_STRICTLY_FALSE, _, [arg]) => {
                 let value = self.expr(arg);
                 self.budget.spend(1)?;
                 return Ok(Value::Bool(!matches!(value, Ok(Value::Bool(false)))));
             }
-            (op::OPT_SELECT, [operand, Expr { kind: ExprKind::Literal(Literal::String(field)), .. }]) => {
-                let value = self.expr(operand)?;
-                self.budget.spend(1)?;
-                return Ok(optional_get(&value, &Value::string(field.as_str())));
+            (op::IN, _, [item, list]) => {
+                if let Some(found) = self.member_of_constant(expr, item, list) {
+                    return found;
+                }
+            }
+            ("or" | "orValue", Some(target), [other]) => {
+                return match (self.expr(target)?, function) {
+                    (Value::Optional(None), _) => self.expr(other),
+                    (Value::Optional(Some(inner)), "orValue") => Ok((*inner).clone()),
+                    (value @ Value::Optional(_), _) => Ok(value),
+                    _ => fail(format!("no such overload: {function}")),
+                };
             }
             _ => {}
         }
         // A dotted name may be a function's rather than a value with a method.
+        let environment = &self.program.environment;
         let namespaced = target.and_then(qualified_name).map(|prefix| format!("{prefix}.{function}"));
-        let known = namespaced.and_then(|name| Some((name.clone(), self.environment.functions(&name)?)));
-        let mut values = Vec::with_capacity(args.len() + 1);
-        if known.is_none()
-            && let Some(target) = target
-        {
-            values.push(self.expr(target)?);
-        }
-        for arg in args {
-            values.push(self.expr(arg)?);
-        }
+        let known = namespaced.and_then(|name| Some((environment.functions(&name)?, name)));
         let is_member = target.is_some() && known.is_none();
-        let (name, overloads) = match known {
-            Some((name, overloads)) => (name, Some(overloads)),
+        let mut values = Vec::with_capacity(args.len() + 1);
+        if let Some(target) = target.filter(|_| is_member) {
+            values.push(self.expr(target));
+        }
+        values.extend(args.iter().map(|arg| self.expr(arg)));
+        if self.budget.is_exceeded() {
+            return fail("operation cancelled: actual cost limit exceeded");
+        }
+        let (overloads, name) = match &known {
+            Some((overloads, name)) => (Some(*overloads), name.as_str()),
             None => {
                 let name = function.strip_prefix('.').unwrap_or(function);
-                (name.to_owned(), self.environment.functions(name))
+                (environment.functions(name), name)
             }
         };
-        self.budget.spend(call_cost(&name, &values))?;
-        operator(&name, &values).unwrap_or_else(|| dispatch(overloads, is_member, &values, &name))
+        let result = self.apply(name, overloads, is_member, &values);
+        let only = match self.program.checked.overloads(expr) {
+            [only] => Some(*only),
+            _ => None,
+        };
+        self.budget.spend(cost::of_call(name, only, &values, &result))?;
+        result
+    }
+
+    fn apply(
+        &self,
+        name: &str,
+        overloads: Option<&'static [Overload]>,
+        is_member: bool,
+        args: &[Evaluated],
+    ) -> Evaluated {
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            values.push(arg.clone()?.checked()?);
+        }
+        let result =
+            operator(name, &values).unwrap_or_else(|| dispatch(overloads, is_member, &values, name))?;
+        result.checked()
+    }
+
+    /// Whether an item is in a list of constants, which is looked up rather than searched.
+    fn member_of_constant(&mut self, expr: &'a Expr, item: &'a Expr, list: &'a Expr) -> Option<Evaluated> {
+        let [overload] = self.program.checked.overloads(expr) else { return None };
+        let (Some(Type::List(_)), Some(Value::List(items))) = (overload.args.get(1), self.constant(list))
+        else {
+            return None;
+        };
+        if items.is_empty() {
+            return Some(Ok(Value::Bool(false)));
+        }
+        let is_primitive = |value: &Value| {
+            matches!(
+                value,
+                Value::Bool(_)
+                    | Value::Double(_)
+                    | Value::Int(_)
+                    | Value::Uint(_)
+                    | Value::String(_)
+                    | Value::Null
+            )
+        };
+        if !items.iter().all(is_primitive) {
+            return None;
+        }
+        Some(self.expr(item).map(|item| Value::Bool(items.iter().any(|i| equal(i, &item)))))
     }
 
     /// `&&` and `||`: a side that decides makes up for an error on the other.
-    fn logical(&mut self, left: &Expr, right: &Expr, deciding: bool) -> Evaluated {
+    fn logical(&mut self, left: &'a Expr, right: &'a Expr, deciding: bool) -> Evaluated {
         let left = self.expr(left);
         if matches!(left, Ok(Value::Bool(value)) if value == deciding) {
             return left;
@@ -185,7 +364,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn comprehension(&mut self, comprehension: &Comprehension) -> Evaluated {
+    fn comprehension(&mut self, comprehension: &'a Comprehension) -> Evaluated {
         let Comprehension { range, var, var2, accu, accu_init, condition, step, result } = comprehension;
         let range = self.expr(range)?;
         let items: Vec<(Value, Value)> = match &range {
@@ -201,47 +380,59 @@ impl Evaluator<'_> {
         let mut current = self.expr(accu_init);
         for (first, second) in items {
             // An error in a step may be made up for by a later one, so it goes along as the value.
-            let known = current.clone().unwrap_or(Value::Null);
-            self.scopes.push((accu.clone(), known));
-            self.scopes.push((var.clone(), first));
-            if let Some(var2) = var2 {
-                self.scopes.push((var2.clone(), second));
-            }
-            let go_on = match &current {
-                Ok(_) => self.expr(condition),
-                Err(_) => Ok(Value::Bool(true)),
+            let known = match &current {
+                Ok(value) => value.clone(),
+                Err(EvalError(why)) => Value::Invalid(why.as_str().into()),
             };
-            if !matches!(go_on, Ok(Value::Bool(true))) {
+            self.scopes.push((accu, known));
+            self.scopes.push((var, first));
+            if let Some(var2) = var2 {
+                self.scopes.push((var2, second));
+            }
+            let go_on = self.expr(condition);
+            if matches!(go_on, Ok(Value::Bool(false))) {
                 self.scopes.truncate(depth);
-                go_on?;
                 break;
             }
-            current = match current {
-                Ok(_) => self.expr(step),
-                Err(error) => self.after_error(step, error),
-            };
+            current = self.expr(step);
             self.scopes.truncate(depth);
-            if self.budget.spent > self.budget.limit {
-                return current;
+            if self.budget.is_exceeded() {
+                return fail("operation cancelled: actual cost limit exceeded");
             }
         }
-        self.scopes.push((accu.clone(), current?));
+        let value = match current {
+            Ok(value) => value,
+            Err(EvalError(why)) => Value::Invalid(why.into()),
+        };
+        self.scopes.push((accu, value));
         let result = self.expr(result);
         self.scopes.truncate(depth);
         result
     }
+}
 
-    /// The next step of `all` or `exists` after one that failed: the other side may still decide.
-    fn after_error(&mut self, step: &Expr, error: EvalError) -> Evaluated {
-        let ExprKind::Call { function, args, .. } = &step.kind else { return Err(error) };
-        let (deciding, [_, predicate]) = (function == op::OR, args.as_slice()) else { return Err(error) };
-        if function != op::OR && function != op::AND {
-            return Err(error);
+/// Whether an expression is a variable, or a chain of selections or a choice that is evaluated as one.
+fn is_attribute(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Ident(_) => true,
+        ExprKind::Select { test_only, .. } => !test_only,
+        ExprKind::Call { function, target: None, .. } => {
+            matches!(function.as_str(), op::INDEX | op::OPT_INDEX | op::OPT_SELECT | op::CONDITIONAL)
         }
-        match self.expr(predicate) {
-            Ok(Value::Bool(value)) if value == deciding => Ok(Value::Bool(value)),
-            _ => Err(error),
-        }
+        _ => false,
+    }
+}
+
+/// Whether a chain of selections starts from a choice.
+fn root_is_choice(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Select { operand, .. } => root_is_choice(operand),
+        ExprKind::Call { function, target: None, args } => match function.as_str() {
+            op::CONDITIONAL => true,
+            op::INDEX | op::OPT_INDEX | op::OPT_SELECT => args.first().is_some_and(root_is_choice),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -258,32 +449,12 @@ pub(crate) fn literal(literal: &Literal) -> Value {
     }
 }
 
-/// What a call costs besides its arguments.
-fn call_cost(function: &str, args: &[Value]) -> u64 {
-    let size = |i: usize| args.get(i).map_or(1, Value::size);
-    let is_text = |i: usize| matches!(args.get(i), Some(Value::String(_) | Value::Bytes(_)));
-    match function {
-        "startsWith" | "endsWith" => traversal(size(0)),
-        op::IN if matches!(args.get(1), Some(Value::List(_))) => size(1),
-        op::EQUALS | op::NOT_EQUALS => traversal(size(0).min(size(1))),
-        op::LESS | op::LESS_EQUALS | op::GREATER | op::GREATER_EQUALS if is_text(0) => {
-            traversal(size(0).min(size(1)))
-        }
-        op::ADD if is_text(0) => traversal(size(0).saturating_add(size(1))),
-        "matches" => traversal(size(0) + 1).saturating_mul(size(1).div_ceil(4)),
-        "contains" if is_text(0) => traversal(size(0)).saturating_mul(traversal(size(1))),
-        _ => 1,
-    }
-}
-
 /// Operators, which need no search among overloads.
 fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
     let ordered = |accept: fn(Ordering) -> bool| match args {
         [a, b] => Some(match compare(a, b) {
             Some(order) => Ok(Value::Bool(accept(order))),
-            None if matches!((a, b), (Value::Double(_), _) | (_, Value::Double(_))) && both_numbers(a, b) => {
-                Ok(Value::Bool(false))
-            }
+            None if both_numbers(a, b) => fail("NaN values cannot be ordered"),
             None => Err(EvalError::no_overload()),
         }),
         _ => None,
@@ -298,8 +469,6 @@ fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
         (op::NOT, [Value::Bool(value)]) => Some(Ok(Value::Bool(!value))),
         (op::IN, [item, Value::List(items)]) => Some(Ok(Value::Bool(items.iter().any(|i| equal(i, item))))),
         (op::IN, [key, map @ Value::Map(_)]) => Some(Ok(Value::Bool(map.get(key).is_some()))),
-        (op::INDEX, [container, index]) => Some(index_of(container, index)),
-        (op::OPT_INDEX, [container, index]) => Some(Ok(optional_get(container, index))),
         (op::MAP_INSERT, [Value::Map(entries), rest @ ..]) => Some(insert(entries, rest)),
         _ => None,
     }
@@ -335,10 +504,18 @@ fn list_index(index: &Value) -> Option<i64> {
     }
 }
 
-fn index_of(container: &Value, index: &Value) -> Evaluated {
+fn bad_index(index: &Value) -> EvalError {
+    EvalError(match index {
+        Value::Double(_) | Value::Uint(_) => format!("unsupported index value {index} in list"),
+        other => format!("unsupported index type '{}' in list", other.type_name()),
+    })
+}
+
+/// What is under a key or index.
+fn get(container: &Value, index: &Value) -> Evaluated {
     match container {
         Value::List(items) => {
-            let Some(at) = list_index(index) else { return Err(EvalError::no_overload()) };
+            let Some(at) = list_index(index) else { return Err(bad_index(index)) };
             match usize::try_from(at).ok().and_then(|at| items.get(at)) {
                 Some(item) => Ok(item.clone()),
                 None => fail(format!("index out of bounds: {at}")),
@@ -348,19 +525,9 @@ fn index_of(container: &Value, index: &Value) -> Evaluated {
             Some(value) => Ok(value.clone()),
             None => fail(format!("no such key: {index}")),
         },
-        Value::Optional(_) => Ok(optional_get(container, index)),
-        _ => Err(EvalError::no_overload()),
+        Value::Invalid(why) => fail(&**why),
+        _ => fail(format!("no such key: {index}")),
     }
-}
-
-/// What is under a key or index, if it is there and so is the container.
-fn optional_get(container: &Value, index: &Value) -> Value {
-    let container = match container {
-        Value::Optional(None) => return Value::Optional(None),
-        Value::Optional(Some(inner)) => inner,
-        other => other,
-    };
-    Value::Optional(index_of(container, index).ok().map(Arc::new))
 }
 
 /// Calls the overload that takes these arguments.

@@ -14,8 +14,11 @@
 
 mod ast;
 mod check;
+mod cost;
 mod environment;
+mod estimate;
 mod eval;
+mod fold;
 mod library;
 mod parse;
 mod source;
@@ -23,18 +26,21 @@ mod types;
 mod validate;
 mod value;
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 pub use environment::Environment;
+pub use estimate::{Range, Sizes};
 pub use library::net::Cidr;
 pub use library::quantity::Quantity;
-pub use library::time::{parse_duration, parse_timestamp};
-pub use library::url::Url;
+pub use library::semver::Semver;
 pub use source::Issue;
 pub use types::{ObjectType, Param, Type};
-pub use value::{EvalError, Evaluated, Value};
+pub use value::{EvalError, Evaluated, List, Value};
 
 use ast::Expr;
+use check::Checked;
 use eval::{Budget, Evaluator};
 use source::Source;
 
@@ -70,27 +76,36 @@ impl fmt::Display for CompileError {
 #[derive(Clone, Debug)]
 pub struct Program {
     environment: Environment,
-    expr: Expr,
-    output: Type,
+    expr: Arc<Expr>,
+    checked: Arc<Checked>,
+    /// The values of parts that are always the same, by their numbers.
+    constants: HashMap<usize, Value>,
 }
 
 impl Program {
     /// Parses and checks an expression.
     pub fn compile(environment: &Environment, text: &str) -> Result<Self, CompileError> {
         let source = Source::new(text);
-        let expr = parse::parse(&source).map_err(CompileError::issues)?;
+        let mut expr = parse::parse(&source).map_err(CompileError::issues)?;
+        expr.number();
         let checked = check::check(environment, &source, &expr).map_err(CompileError::issues)?;
         let issues = validate::validate(&source, &expr, &checked);
         if !issues.is_empty() {
             return Err(CompileError::issues(issues));
         }
-        validate::convert_literals(environment, &expr).map_err(CompileError::Conversion)?;
-        Ok(Self { environment: environment.clone(), output: checked.output, expr })
+        let mut program = Self {
+            environment: environment.clone(),
+            expr: Arc::new(expr),
+            checked: Arc::new(checked),
+            constants: HashMap::new(),
+        };
+        program.constants = fold::constants(&program).map_err(CompileError::Conversion)?;
+        Ok(program)
     }
 
     /// The type of the value that it gives.
     pub fn output(&self) -> &Type {
-        &self.output
+        &self.checked.output
     }
 
     /// Whether it names this variable anywhere.
@@ -103,14 +118,20 @@ impl Program {
 
     /// Runs it on these variables. Gives the value and what it cost; above `limit` it ends with an error.
     pub fn run<'a>(
-        &self,
+        &'a self,
         variables: impl IntoIterator<Item = (&'a str, Value)>,
         limit: u64,
     ) -> (Evaluated, u64) {
-        let scopes = variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let scopes = variables.into_iter().collect();
         let budget = Budget { limit, spent: 0 };
-        let mut evaluator = Evaluator { environment: &self.environment, scopes, budget };
+        let mut evaluator = Evaluator { program: self, scopes, budget };
         let value = evaluator.expr(&self.expr);
         (value, evaluator.budget.spent)
+    }
+
+    /// The least and the most that a run may cost, given how large variables can be.
+    #[must_use]
+    pub fn estimate(&self, sizes: &dyn Sizes) -> Range {
+        estimate::estimate(&self.expr, &self.checked, sizes)
     }
 }

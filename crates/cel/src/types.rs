@@ -54,6 +54,40 @@ pub struct ObjectType {
     pub fields: BTreeMap<String, Type>,
 }
 
+/// Words that the language keeps for itself.
+pub(crate) const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+impl ObjectType {
+    /// The type of a field. One that is named like a reserved word may be written without its escape.
+    pub(crate) fn field(&self, name: &str) -> Option<&Type> {
+        self.fields
+            .get(name)
+            .or_else(|| RESERVED.contains(&name).then(|| self.fields.get(&format!("__{name}__"))).flatten())
+    }
+}
+
 impl PartialEq for ObjectType {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

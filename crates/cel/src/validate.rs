@@ -1,13 +1,12 @@
 //! Checks of literals, after the types are known to be right.
 
+use steersman_formats::{parse_duration, parse_timestamp};
+
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::check::Checked;
-use crate::environment::Environment;
 use crate::library::strings::pattern;
-use crate::library::time::{parse_duration, parse_timestamp};
 use crate::source::{Issue, Source};
 use crate::types::Type;
-use crate::value::EvalError;
 
 /// What is wrong with the literals of an expression: times that are none, patterns that do not compile, elements of
 /// several types in one list or map.
@@ -24,7 +23,7 @@ pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Iss
     expr.walk(&mut |expr| {
         if let ExprKind::Call { function, args, .. } = &expr.kind
             && function == "matches"
-            && let Some(Expr { offset, kind: ExprKind::Literal(Literal::String(text)) }) = args.last()
+            && let Some(Expr { offset, kind: ExprKind::Literal(Literal::String(text)), .. }) = args.last()
             && pattern(text).is_err()
         {
             issues.push(source.error(*offset, "invalid matches argument"));
@@ -48,7 +47,7 @@ pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Iss
 fn bad_time<'a>(expr: &Expr, kind: &'a str, is_fine: fn(&str) -> bool) -> Option<(&'a str, usize)> {
     match &expr.kind {
         ExprKind::Call { function, target: None, args } if function == kind => match args.as_slice() {
-            [Expr { offset, kind: ExprKind::Literal(Literal::String(text)) }] if !is_fine(text) => {
+            [Expr { offset, kind: ExprKind::Literal(Literal::String(text)), .. }] if !is_fine(text) => {
                 Some((kind, *offset))
             }
             _ => None,
@@ -65,8 +64,8 @@ fn homogeneous<'a>(
 ) -> Option<Issue> {
     let mut first: Option<Type> = None;
     for (element, optional) in elements {
-        let Some(ty) = types.of(element) else { continue };
-        let ty = if optional { ty.unwrapped().0.clone() } else { ty };
+        let ty = types.of(element);
+        let ty = if optional { ty.unwrapped().0.clone() } else { ty.clone() };
         match &first {
             None => first = Some(ty),
             Some(first) if *first == ty => {}
@@ -78,22 +77,4 @@ fn homogeneous<'a>(
         }
     }
     None
-}
-
-/// Conversions of literals are made once, before the first run, and may fail then.
-pub(crate) fn convert_literals(environment: &Environment, expr: &Expr) -> Result<(), EvalError> {
-    let mut failed = None;
-    expr.walk(&mut |expr| {
-        let ExprKind::Call { function, target: None, args } = &expr.kind else { return };
-        let [Expr { kind: ExprKind::Literal(literal), .. }] = args.as_slice() else { return };
-        let is_conversion = matches!(
-            function.as_str(),
-            "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint"
-        );
-        if is_conversion && failed.is_none() {
-            let value = crate::eval::literal(literal);
-            failed = crate::eval::dispatch(environment.functions(function), false, &[value], function).err();
-        }
-    });
-    failed.map_or(Ok(()), Err)
 }

@@ -3,13 +3,15 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use steersman_formats::Url;
 
 use crate::library::net::Cidr;
 use crate::library::quantity::Quantity;
-use crate::library::url::Url;
+use crate::library::semver::Semver;
 
 /// A value that an expression works on or gives. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ pub enum Value {
     /// A length of time in nanoseconds.
     Duration(i64),
     /// A list.
-    List(Arc<Vec<Value>>),
+    List(Arc<List>),
     /// A map, or an object with its fields by the names that expressions use.
     Map(Arc<Vec<(Value, Value)>>),
     /// A value or none.
@@ -50,6 +52,89 @@ pub enum Value {
     Cidr(Cidr),
     /// `kubernetes.NamedFormat`.
     Format(&'static str),
+    /// `kubernetes.Semver`.
+    Semver(Arc<Semver>),
+    /// What is wrong where a value should be: whoever looks at it fails.
+    Invalid(Arc<str>),
+}
+
+/// A list, and what makes two of them the same.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    items: Vec<Value>,
+    identity: Identity,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Identity {
+    /// The same items in the same order.
+    #[default]
+    Order,
+    /// The same items, which do not repeat.
+    Set,
+    /// The same items by these fields, which do not repeat.
+    Keys(Vec<String>),
+}
+
+impl Deref for List {
+    type Target = Vec<Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.items
+    }
+}
+
+impl List {
+    fn key<'v>(item: &'v Value, names: &[String]) -> Vec<Option<&'v Value>> {
+        names.iter().map(|name| item.field(name)).collect()
+    }
+
+    fn same_key(a: &Value, b: &Value, names: &[String]) -> bool {
+        Self::key(a, names).iter().zip(Self::key(b, names)).all(|(a, b)| match (a, b) {
+            (Some(a), Some(b)) => equal(a, b),
+            (None, None) => true,
+            _ => false,
+        })
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        match &self.identity {
+            Identity::Order => self.iter().zip(other.iter()).all(|(a, b)| equal(a, b)),
+            Identity::Set => other.iter().all(|b| self.iter().any(|a| equal(a, b))),
+            Identity::Keys(names) => other
+                .iter()
+                .all(|b| self.iter().rfind(|a| Self::same_key(a, b, names)).is_some_and(|a| equal(a, b))),
+        }
+    }
+
+    /// Both lists in one: sets do not repeat items, and items with keys replace those with the same keys.
+    pub(crate) fn joined(&self, other: &Self) -> Self {
+        let mut items = self.items.clone();
+        match &self.identity {
+            Identity::Order => items.extend(other.iter().cloned()),
+            Identity::Set => {
+                for item in other.iter() {
+                    if !items.iter().any(|known| equal(known, item)) {
+                        items.push(item.clone());
+                    }
+                }
+            }
+            Identity::Keys(names) => {
+                for item in other.iter() {
+                    let place =
+                        items.iter().take(self.len()).rposition(|known| Self::same_key(known, item, names));
+                    match place.and_then(|at| items.get_mut(at)) {
+                        Some(known) => *known = item.clone(),
+                        None => items.push(item.clone()),
+                    }
+                }
+            }
+        }
+        Self { items, identity: self.identity.clone() }
+    }
 }
 
 /// Why an expression gave no value.
@@ -78,7 +163,25 @@ impl Value {
 
     /// A list of these.
     pub fn list(items: Vec<Value>) -> Self {
-        Self::List(Arc::new(items))
+        Self::List(Arc::new(List { items, identity: Identity::Order }))
+    }
+
+    /// A list that is the same in any order, and does not repeat items when it is added to.
+    pub fn set(items: Vec<Value>) -> Self {
+        Self::List(Arc::new(List { items, identity: Identity::Set }))
+    }
+
+    /// A list of objects that are told apart by these fields.
+    pub fn keyed(items: Vec<Value>, keys: Vec<String>) -> Self {
+        Self::List(Arc::new(List { items, identity: Identity::Keys(keys) }))
+    }
+
+    /// The value, unless it is an error.
+    pub(crate) fn checked(self) -> Evaluated {
+        match self {
+            Self::Invalid(why) => fail(&*why),
+            value => Ok(value),
+        }
     }
 
     /// A map of these entries.
@@ -125,6 +228,8 @@ impl Value {
             Self::Ip(_) => "net.IP",
             Self::Cidr(_) => "net.CIDR",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Semver(_) => "kubernetes.Semver",
+            Self::Invalid(_) => "error",
         }
     }
 
@@ -152,9 +257,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
         (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
         (Value::Duration(a), Value::Duration(b)) => a == b,
         (Value::Type(a), Value::Type(b)) => a == b,
-        (Value::List(a), Value::List(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(a, b))
-        }
+        (Value::List(a), Value::List(b)) => a.same(b),
         (Value::Map(a), Value::Map(_)) => {
             a.len() as u64 == b.size() && a.iter().all(|(k, v)| b.get(k).is_some_and(|other| equal(v, other)))
         }
@@ -168,6 +271,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
         (Value::Ip(a), Value::Ip(b)) => a == b,
         (Value::Cidr(a), Value::Cidr(b)) => a == b,
         (Value::Format(a), Value::Format(b)) => a == b,
+        (Value::Semver(a), Value::Semver(b)) => a.cmp(b) == Ordering::Equal,
         (a, b) => compare_numbers(a, b) == Some(Ordering::Equal),
     }
 }

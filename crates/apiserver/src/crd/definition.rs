@@ -3,9 +3,16 @@
 use std::cmp::Ordering;
 
 use serde_json::{Value, json};
+use steersman_structural::definition;
 
 use super::CLEANUP;
-use crate::{builtin::Rules, fields::FieldError, names, object, status::ApiResult, strategy::Hook};
+use crate::{
+    builtin::{Change, Rules},
+    fields::FieldError,
+    object,
+    status::ApiResult,
+    strategy::Hook,
+};
 
 /// What is particular to `CustomResourceDefinition`.
 pub(crate) struct DefinitionRules;
@@ -28,11 +35,11 @@ impl Rules for DefinitionRules {
     }
 
     fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
-        let stored = storage_version(object);
+        let stored: Vec<String> = storage_version(object).into_iter().collect();
         let root = object::ensure(object);
         root.insert(
             "status".into(),
-            json!({"acceptedNames": {"plural": "", "kind": ""}, "storedVersions": [stored]}),
+            json!({"acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}),
         );
         Ok(())
     }
@@ -41,7 +48,7 @@ impl Rules for DefinitionRules {
         if hook.subresource.is_some() {
             return Ok(());
         }
-        let stored = storage_version(object);
+        let Some(stored) = storage_version(object) else { return Ok(()) };
         let status = object::child(object, "status");
         let list = status.entry("storedVersions").or_insert_with(|| json!([]));
         if let Some(list) = list.as_array_mut()
@@ -53,97 +60,35 @@ impl Rules for DefinitionRules {
     }
 
     fn validate(&self, object: &Value, errors: &mut Vec<FieldError>) {
-        let text = |path: &[&str]| object::text(object, path).unwrap_or_default();
-        let (group, plural) = (text(&["spec", "group"]), text(&["spec", "names", "plural"]));
-        if group.is_empty() {
-            errors.push(FieldError::required("spec.group", ""));
+        errors.extend(definition::check(object));
+    }
+
+    fn validate_update(&self, change: Change<'_>, errors: &mut Vec<FieldError>) {
+        change.plain_metadata(errors);
+        errors.extend(if change.subresource == Some("status") {
+            definition::check_status(change.object)
         } else {
-            for complaint in names::subdomain(group) {
-                errors.push(FieldError::invalid("spec.group", group, complaint));
-            }
-            if !group.contains('.') {
-                errors.push(FieldError::invalid(
-                    "spec.group",
-                    group,
-                    "should be a domain with at least one dot",
-                ));
-            }
-        }
-        if object::name(object) != format!("{plural}.{group}") {
-            errors.push(FieldError::invalid(
-                "metadata.name",
-                object::name(object),
-                "must be spec.names.plural+\".\"+spec.group",
-            ));
-        }
-        match text(&["spec", "scope"]) {
-            "" => errors.push(FieldError::required("spec.scope", "")),
-            "Namespaced" | "Cluster" => {}
-            other => errors.push(FieldError::not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
-        }
-        for field in ["plural", "singular", "kind", "listKind"] {
-            let value = text(&["spec", "names", field]);
-            let path = format!("spec.names.{field}");
-            if value.is_empty() {
-                errors.push(FieldError::required(path, ""));
-            } else {
-                for complaint in names::label_1035(&value.to_lowercase()) {
-                    errors.push(FieldError::invalid(path.clone(), value, complaint));
-                }
-            }
-        }
-        versions(object, errors);
+            definition::check_update(change.object, change.old)
+        });
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let known = old.map(definition::unrecognized_formats).unwrap_or_default();
+        definition::unrecognized_formats(object)
+            .into_iter()
+            .filter(|format| !known.contains(format))
+            .map(|format| format!("unrecognized format {}", crate::status::quote(&format)))
+            .collect()
     }
 }
 
-fn storage_version(object: &Value) -> String {
+fn storage_version(object: &Value) -> Option<String> {
     object["spec"]["versions"]
         .as_array()
         .into_iter()
         .flatten()
         .find(|v| v["storage"] == true)
-        .and_then(|v| v["name"].as_str())
-        .unwrap_or_default()
-        .to_owned()
-}
-
-fn versions(object: &Value, errors: &mut Vec<FieldError>) {
-    let list = object["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if list.is_empty() {
-        errors.push(FieldError::required("spec.versions", ""));
-        return;
-    }
-    if list.iter().filter(|v| v["storage"] == true).count() != 1 {
-        errors.push(FieldError::invalid(
-            "spec.versions",
-            object["spec"]["versions"].clone(),
-            "must have exactly one version marked as storage version",
-        ));
-    }
-    let mut seen: Vec<&str> = Vec::new();
-    for (index, version) in list.iter().enumerate() {
-        let path = format!("spec.versions[{index}]");
-        let name = version["name"].as_str().unwrap_or_default();
-        for complaint in names::label_1035(name) {
-            errors.push(FieldError::invalid(format!("{path}.name"), name, complaint));
-        }
-        if seen.contains(&name) {
-            errors.push(FieldError::duplicate(format!("{path}.name"), name));
-        }
-        seen.push(name);
-        if !version["schema"]["openAPIV3Schema"].is_object() {
-            errors
-                .push(FieldError::required(format!("{path}.schema.openAPIV3Schema"), "schemas are required"));
-        } else if version["schema"]["openAPIV3Schema"]["type"] != "object" {
-            errors.push(FieldError::invalid(
-                format!("{path}.schema.openAPIV3Schema.type"),
-                version["schema"]["openAPIV3Schema"]["type"].clone(),
-                "must be object at the root",
-            ));
-        }
-        let schema = &version["schema"]["openAPIV3Schema"];
-        super::rules::Rules::compile(schema, &format!("{path}.schema.openAPIV3Schema"), errors);
-    }
+        .map(|v| v["name"].as_str().unwrap_or_default().to_owned())
 }
 
 /// A definition that is deleted keeps its objects from being forgotten.

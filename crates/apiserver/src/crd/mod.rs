@@ -1,10 +1,7 @@
 //! Custom resource definitions: what they must say, what they add to the catalog, and how their objects behave.
 
-mod default;
 mod definition;
-mod rules;
 mod strategy;
-mod validate;
 
 use std::{
     collections::BTreeMap,

@@ -10,8 +10,8 @@ use steersman_patch::{
     StrategicError,
     apply::{TypeId, Types},
 };
+use steersman_structural::CustomSchema;
 
-use super::{default, rules::Rules, validate};
 use crate::{
     catalog::split_api_version,
     fields::FieldError,
@@ -28,12 +28,86 @@ use crate::{
 struct Version {
     name: String,
     source: Value,
-    schema: Arc<Schema>,
-    rules: Rules,
+    schema: CustomSchema,
     types: (Types, TypeId),
     status: bool,
+    scale: Option<Scale>,
     columns: Vec<(Column, Vec<String>)>,
     selectable: Vec<(String, Vec<String>)>,
+}
+
+/// Where a Scale's parts are.
+struct Scale {
+    spec_replicas: String,
+    status_replicas: String,
+    label_selector: Option<String>,
+}
+
+impl Scale {
+    fn new(scale: &Value) -> Option<Self> {
+        let text = |key: &str| scale.get(key).and_then(Value::as_str).map(str::to_owned);
+        scale.is_object().then(|| Self {
+            spec_replicas: text("specReplicasPath").unwrap_or_default(),
+            status_replicas: text("statusReplicasPath").unwrap_or_default(),
+            label_selector: text("labelSelectorPath"),
+        })
+    }
+
+    /// Replicas must be counts, and the selector text.
+    fn check(&self, object: &Value, only_status: bool, errors: &mut Vec<FieldError>) {
+        let paths = [(&self.spec_replicas, only_status), (&self.status_replicas, false)];
+        for path in paths.into_iter().filter(|(_, is_skipped)| !is_skipped).map(|(path, _)| path) {
+            let detail = match nested(object, path) {
+                Ok(None) => continue,
+                Ok(Some(value)) => match value.as_i64() {
+                    Some(count) if (0..=i64::from(i32::MAX)).contains(&count) => continue,
+                    Some(count) if count < 0 => (count, "should be a non-negative integer".to_owned()),
+                    Some(count) => (count, format!("should be less than or equal to {}", i32::MAX)),
+                    None => (0, wrong_accessor(path, value, "int64")),
+                },
+                Err(why) => (0, why),
+            };
+            errors.push(FieldError::invalid(path.as_str(), detail.0, detail.1));
+        }
+        if let Some(path) = &self.label_selector {
+            let why = match nested(object, path) {
+                Ok(None | Some(Value::String(_))) => return,
+                Ok(Some(value)) => wrong_accessor(path, value, "string"),
+                Err(why) => why,
+            };
+            errors.push(FieldError::invalid(path.as_str(), "", why));
+        }
+    }
+}
+
+/// What is at a dotted path; an error if something on the way is no object.
+fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
+    let trimmed = path.strip_prefix('.').unwrap_or(path);
+    let mut value = object;
+    for part in trimmed.split('.') {
+        let Some(map) = value.as_object() else {
+            return Err(wrong_accessor(path, value, "map[string]interface {}"));
+        };
+        match map.get(part) {
+            Some(next) => value = next,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(value))
+}
+
+fn wrong_accessor(path: &str, value: &Value, expected: &str) -> String {
+    let (shown, actual) = match value {
+        Value::Null => ("<nil>".to_owned(), "<nil>"),
+        Value::Bool(b) => (b.to_string(), "bool"),
+        Value::Number(n) if n.is_i64() => (n.to_string(), "int64"),
+        Value::Number(n) => (steersman_structural::go::float(n.as_f64().unwrap_or_default()), "float64"),
+        Value::String(text) => (text.clone(), "string"),
+        Value::Array(_) => (value.to_string(), "[]interface {}"),
+        Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+    };
+    let path = path.strip_prefix('.').unwrap_or(path);
+    format!(".{path} accessor error: {shown} is of the type {actual}, expected {expected}")
 }
 
 /// The strategy of a custom resource.
@@ -56,11 +130,10 @@ impl Custom {
                 }
                 let source = v["schema"]["openAPIV3Schema"].clone();
                 Version {
-                    schema: Arc::new(Schema::structural(&source)),
-                    // A definition with rules that do not compile was refused.
-                    rules: Rules::compile(&source, "", &mut Vec::new()),
+                    schema: CustomSchema::new(&source),
                     types: Types::from_structural(&source, Some(metadata_components())),
                     status: v["subresources"]["status"].is_object(),
+                    scale: Scale::new(&v["subresources"]["scale"]),
                     columns: columns(&v["additionalPrinterColumns"]),
                     selectable: v["selectableFields"]
                         .as_array()
@@ -81,16 +154,6 @@ impl Custom {
 
     fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|v| v.name == name)
-    }
-
-    /// What is wrong with an object by its schema and its rules.
-    fn judge(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        if let Some(version) = self.stored() {
-            validate::check(&without_meta(&version.source), object, "", &mut errors);
-            version.rules.check(object, old, &mut errors);
-        }
-        errors
     }
 
     fn stored(&self) -> Option<&Version> {
@@ -169,8 +232,14 @@ fn lookup<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
 }
 
 impl Strategy for Custom {
-    fn schema(&self, version: &str) -> Option<Arc<Schema>> {
-        self.version(version).map(|v| Arc::clone(&v.schema))
+    fn schema(&self, _: &str) -> Option<Arc<Schema>> {
+        None
+    }
+
+    fn decode(&self, version: &str, object: &mut Value) -> Result<Vec<String>, String> {
+        let Some(version) = self.version(version) else { return Ok(Vec::new()) };
+        let unknown = version.schema.decode(object)?;
+        Ok(unknown.iter().map(|path| format!("unknown field {}", crate::status::quote(path))).collect())
     }
 
     fn openapi(&self, version: &str) -> Option<Value> {
@@ -199,7 +268,7 @@ impl Strategy for Custom {
 
     fn default(&self, version: &str, object: &mut Value) {
         if let Some(version) = self.version(version) {
-            default::apply(&version.source, object);
+            version.schema.default(object);
         }
     }
 
@@ -211,7 +280,7 @@ impl Strategy for Custom {
         // What another version stored may lack this version's defaults or have more fields.
         if let Some(version) = self.version(split_api_version(to).1) {
             version.schema.prune(&mut object);
-            default::apply(&version.source, &mut object);
+            version.schema.default(&mut object);
         }
         Ok(object)
     }
@@ -244,12 +313,50 @@ impl Strategy for Custom {
         Ok(())
     }
 
-    fn validate_create(&self, _: Hook<'_>, object: &Value) -> Vec<FieldError> {
-        self.judge(object, None)
+    fn validate_create(&self, hook: Hook<'_>, object: &Value) -> Vec<FieldError> {
+        let Some(version) = self.version(hook.version) else { return Vec::new() };
+        let mut errors = version.schema.check(object);
+        if let Some(scale) = &version.scale {
+            scale.check(object, false, &mut errors);
+        }
+        errors
     }
 
-    fn validate_update(&self, _: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
-        self.judge(object, Some(old))
+    fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
+        let Some(version) = self.version(hook.version) else { return Vec::new() };
+        let is_status = hook.subresource == Some("status");
+        let mut errors = if is_status {
+            version.schema.check_status(object, old)
+        } else {
+            version.schema.check_update(object, old)
+        };
+        if let Some(scale) = &version.scale {
+            scale.check(object, is_status, &mut errors);
+        }
+        errors
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+        let known = old.map(object::finalizers).unwrap_or_default();
+        let mut added = object::finalizers(object);
+        added.retain(|name| !known.contains(name));
+        added.sort_unstable();
+        added.dedup();
+        let mut warnings = Vec::new();
+        for name in added {
+            let quoted = crate::status::quote(name);
+            for complaint in crate::names::qualified(name) {
+                warnings.push(format!("metadata.finalizers: {quoted}: {complaint}"));
+            }
+            if !name.contains('/') && !STANDARD.contains(&name) {
+                let path = if name.contains('.') { " including a path (/)" } else { "" };
+                warnings.push(format!(
+                    "metadata.finalizers: {quoted}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+                ));
+            }
+        }
+        warnings
     }
 
     fn release(&self, _: &Core, _: &Value) {}
@@ -329,17 +436,4 @@ fn cell(core: &Core, column: &Column, value: Option<&Value>) -> Cell {
         ("string", Some(other)) => other.to_string().into(),
         _ => Value::Null,
     }
-}
-
-/// Metadata is judged elsewhere; a schema may restrict its name only.
-fn without_meta(schema: &Value) -> Value {
-    let mut schema = schema.clone();
-    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        for key in ["metadata", "apiVersion", "kind"] {
-            if let Some(property) = properties.get_mut(key) {
-                *property = Value::Object(Map::new());
-            }
-        }
-    }
-    schema
 }

@@ -115,21 +115,16 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value,
         ApiError::invalid_kind("", "", "", vec![error])
     };
     check_identity(call, &mut patched, current, &unreadable)?;
-    let complaints = match call.resource.strategy.schema(&call.resource.version) {
-        Some(schema) => {
-            let before = patched.clone();
-            if call.resource.strategy.typed() {
-                schema.decode(&mut patched).map_err(|why| unreadable(&before, why))?;
-            }
-            let complaints = schema.prune(&mut patched);
-            if call.field_validation == FieldValidation::Strict && !complaints.is_empty() {
-                let why = format!("strict decoding error: {}", complaints.join(", "));
-                return Err(unreadable(&before, why));
-            }
-            complaints
-        }
-        None => Vec::new(),
-    };
+    let before = patched.clone();
+    let complaints = call
+        .resource
+        .strategy
+        .decode(&call.resource.version, &mut patched)
+        .map_err(|why| unreadable(&before, why))?;
+    if call.field_validation == FieldValidation::Strict && !complaints.is_empty() {
+        let why = format!("strict decoding error: {}", complaints.join(", "));
+        return Err(unreadable(&before, why));
+    }
     Ok((patched, complaints))
 }
 

@@ -47,8 +47,7 @@ pub(crate) fn definitions() -> &'static Map<String, Value> {
 /// The type with this OpenAPI name.
 pub(crate) fn definition(name: &str) -> Option<Arc<Schema>> {
     let root = TypeId::Builtin(*LOADED.by_name.get(name)?);
-    static EMPTY: LazyLock<Arc<Vec<Type>>> = LazyLock::new(Arc::default);
-    Some(Arc::new(Schema { arena: Arc::clone(&EMPTY), root }))
+    Some(Arc::new(Schema { root }))
 }
 
 /// The Go type of a field where it does not follow from the schema; needed for the words of errors alone.

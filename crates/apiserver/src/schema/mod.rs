@@ -1,17 +1,15 @@
-//! Types of objects: what decoding and encoding need to know of a schema, for built-in kinds and custom ones alike.
+//! Types of objects: what decoding and encoding need to know of a schema.
 //!
-//! A [`Schema`] is a root in an arena of types. Built-in types live in one arena per process, which custom ones refer to
-//! for metadata.
+//! A [`Schema`] is a root in the arena of types, of which there is one per process.
 
 mod builtin;
 mod canonical;
 mod check;
 pub(crate) mod duplicates;
 pub(crate) mod quantity;
-mod structural;
 mod time;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -20,8 +18,6 @@ pub(crate) use builtin::{PREFIX, builtin, definition, definitions, go_type, refe
 /// A type somewhere in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TypeId {
-    /// In the schema's own arena.
-    Own(u32),
     /// In the arena of built-in types.
     Builtin(u32),
 }
@@ -29,7 +25,6 @@ pub(crate) enum TypeId {
 /// A type and everything that it is made of.
 #[derive(Debug, Clone)]
 pub(crate) struct Schema {
-    arena: Arc<Vec<Type>>,
     root: TypeId,
 }
 
@@ -110,11 +105,6 @@ pub(crate) enum Presence {
 }
 
 impl Schema {
-    /// The schema of a custom resource version, from its `openAPIV3Schema`.
-    pub(crate) fn structural(schema: &Value) -> Self {
-        structural::build(schema)
-    }
-
     /// The root type.
     pub(crate) fn root(&self) -> TypeId {
         self.root
@@ -122,11 +112,8 @@ impl Schema {
 
     /// Looks a type up.
     pub(crate) fn get(&self, id: TypeId) -> &Type {
-        let found = match id {
-            TypeId::Own(i) => self.arena.get(i as usize),
-            TypeId::Builtin(i) => builtin().get(i as usize),
-        };
-        found.unwrap_or(&Type::Any)
+        let TypeId::Builtin(i) = id;
+        builtin().get(i as usize).unwrap_or(&Type::Any)
     }
 
     /// Drops what the schema does not know, and says where.

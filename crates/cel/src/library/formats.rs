@@ -2,55 +2,62 @@
 
 use std::sync::Arc;
 
+use steersman_formats::names::{self, NameRule};
+
 use super::{Library, unfit};
 use crate::types::Type;
 use crate::value::Value;
 
 const FORMAT: Type = Type::Opaque("kubernetes.NamedFormat");
 
-/// The formats that rules can name.
-const NAMES: [&str; 7] =
-    ["dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "labelValue", "uuid", "date"];
+/// The formats that rules can name, with the lengths of the patterns that they stand for.
+const FORMATS: [(&str, u64); 13] = [
+    ("dns1123Label", 30),
+    ("dns1123Subdomain", 60),
+    ("dns1035Label", 30),
+    ("qualifiedName", 60),
+    ("dns1123LabelPrefix", 30),
+    ("dns1123SubdomainPrefix", 60),
+    ("dns1035LabelPrefix", 30),
+    ("labelValue", 40),
+    ("uri", 1103),
+    ("uuid", 70),
+    ("byte", 84),
+    ("date", 71),
+    ("datetime", 71),
+];
 
-/// What is wrong with a value by the format, if anything.
-fn complaint(format: &str, text: &str) -> Option<&'static str> {
-    let is_label = |text: &str, first_digit: bool| {
-        let bytes = text.as_bytes();
-        let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        !bytes.is_empty()
-            && bytes.len() <= 63
-            && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
-            && bytes
-                .first()
-                .is_some_and(|b| if first_digit { alphanumeric(*b) } else { b.is_ascii_lowercase() })
-            && bytes.last().is_some_and(|b| alphanumeric(*b))
+/// How long the pattern of a format is, for what it costs to use it.
+pub(crate) fn pattern_length(format: &str) -> u64 {
+    FORMATS.iter().find(|(name, _)| *name == format).map_or(0, |(_, length)| *length)
+}
+
+/// What is wrong with a value by the format.
+fn complaints(format: &str, text: &str) -> Vec<String> {
+    let by_format = |format: &str, complaint: &str| {
+        let follows = steersman_formats::follows(format, text) == Some(true);
+        if follows { Vec::new() } else { vec![complaint.to_owned()] }
     };
-    let is_name = |text: &str| {
-        let bytes = text.as_bytes();
-        !bytes.is_empty()
-            && bytes.len() <= 63
-            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-            && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-            && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
-    };
-    let is_subdomain = |text: &str| text.len() <= 253 && text.split('.').all(|part| is_label(part, true));
-    let is_fine = match format {
-        "dns1123Label" => is_label(text, true),
-        "dns1035Label" => is_label(text, false),
-        "dns1123Subdomain" => is_subdomain(text),
-        "labelValue" => text.is_empty() || is_name(text),
-        "qualifiedName" => match text.split_once('/') {
-            Some((prefix, name)) => is_subdomain(prefix) && is_name(name),
-            None => is_name(text),
+    match format {
+        "dns1123Label" => names::check(NameRule::Label, text, false),
+        "dns1123Subdomain" => names::check(NameRule::Subdomain, text, false),
+        "dns1035Label" => names::label_1035(text),
+        "dns1123LabelPrefix" => names::check(NameRule::Label, text, true),
+        "dns1123SubdomainPrefix" => names::check(NameRule::Subdomain, text, true),
+        "dns1035LabelPrefix" => match text.strip_suffix('-') {
+            // What a prefix ends in, the suffix will follow.
+            Some(rest) if !rest.is_empty() => names::label_1035(&format!("{rest}a")),
+            _ => names::label_1035(text),
         },
-        "uuid" => {
-            let parts: Vec<usize> = text.split('-').map(str::len).collect();
-            parts == [8, 4, 4, 4, 12] && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
-        }
-        "date" => text.parse::<jiff::civil::Date>().is_ok() && text.len() == 10,
-        _ => true,
-    };
-    (!is_fine).then_some("does not match the format")
+        "qualifiedName" => names::qualified(text),
+        "labelValue" => names::label_value(text),
+        "uri" => by_format("uri", &format!("parse {text:?}: invalid URI for request")),
+        "uuid" => by_format("uuid", "does not match the UUID format"),
+        "byte" => by_format("byte", "invalid base64"),
+        "date" => by_format("date", "invalid date"),
+        "datetime" => by_format("datetime", "invalid datetime"),
+        _ => Vec::new(),
+    }
 }
 
 pub(super) fn add(library: &mut Library) {
@@ -64,22 +71,29 @@ pub(super) fn add(library: &mut Library) {
         "dns1123Subdomain",
         "dns1035Label",
         "qualifiedName",
+        "dns1123LabelPrefix",
+        "dns1123SubdomainPrefix",
+        "dns1035LabelPrefix",
         "labelValue",
+        "uri",
         "uuid",
-        "date"
+        "byte",
+        "date",
+        "datetime"
     );
     library.global("format.named", [Type::String], Type::optional(FORMAT), |args| match args {
         [Value::String(name)] => {
-            let known = NAMES.iter().find(|known| **known == &**name);
-            Ok(Value::Optional(known.map(|name| Arc::new(Value::Format(name)))))
+            let known = FORMATS.iter().find(|(known, _)| *known == &**name);
+            Ok(Value::Optional(known.map(|(name, _)| Arc::new(Value::Format(name)))))
         }
         _ => unfit(),
     });
     library.member("validate", [FORMAT, Type::String], Type::optional(Type::list(Type::String)), |args| {
         match args {
             [Value::Format(name), Value::String(text)] => {
-                let complaint = complaint(name, text).map(|c| Arc::new(Value::list(vec![Value::string(c)])));
-                Ok(Value::Optional(complaint))
+                let complaints: Vec<Value> = complaints(name, text).into_iter().map(Value::string).collect();
+                let found = (!complaints.is_empty()).then(|| Arc::new(Value::list(complaints)));
+                Ok(Value::Optional(found))
             }
             _ => unfit(),
         }

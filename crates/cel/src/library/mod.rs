@@ -1,14 +1,15 @@
 //! The functions that Kubernetes offers to rules.
 
-mod formats;
+pub(crate) mod formats;
 mod lists;
 pub(crate) mod net;
 mod numbers;
 mod optional;
 pub(crate) mod quantity;
+pub(crate) mod semver;
 pub(crate) mod strings;
 pub(crate) mod time;
-pub(crate) mod url;
+mod url;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,6 +31,7 @@ pub(crate) fn functions() -> &'static HashMap<&'static str, Vec<Overload>> {
         net::add(&mut library);
         url::add(&mut library);
         formats::add(&mut library);
+        semver::add(&mut library);
         library.in_order()
     });
     &FUNCTIONS

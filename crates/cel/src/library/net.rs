@@ -31,6 +31,11 @@ impl Cidr {
         Some(Self { address, prefix })
     }
 
+    /// How many bytes its prefix takes.
+    pub(crate) fn size(self) -> u64 {
+        u64::from(self.prefix.div_ceil(8))
+    }
+
     fn masked(self) -> Self {
         let shift = u32::from(width(self.address) - self.prefix);
         let address = match self.address {

@@ -146,7 +146,7 @@ fn arithmetic(library: &mut Library) {
         _ => unfit(),
     });
     library.global(op::ADD, [Type::list(A), Type::list(A)], Type::list(A), |args| match args {
-        [Value::List(a), Value::List(b)] => Ok(Value::list(a.iter().chain(b.iter()).cloned().collect())),
+        [Value::List(a), Value::List(b)] => Ok(Value::List(Arc::new(a.joined(b)))),
         _ => unfit(),
     });
 }

@@ -1,13 +1,14 @@
 //! Text.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use regex::Regex;
 
 use super::{Library, unfit};
 use crate::types::Type;
 use crate::value::{EvalError, Evaluated, Value, fail};
-
-/// A pattern may compile to at most so many bytes.
-const MAX_PATTERN: usize = 1 << 20;
 
 pub(super) fn add(library: &mut Library) {
     tests(library);
@@ -15,11 +16,25 @@ pub(super) fn add(library: &mut Library) {
     patterns(library);
 }
 
-pub(crate) fn pattern(text: &str) -> Result<Regex, EvalError> {
-    regex::RegexBuilder::new(text)
-        .size_limit(MAX_PATTERN)
-        .build()
-        .map_err(|_| EvalError(format!("error parsing regexp: invalid pattern: `{text}`")))
+/// How many compiled patterns a thread keeps: rules use a handful of them, over and over.
+const KEPT_PATTERNS: usize = 128;
+
+pub(crate) fn pattern(text: &str) -> Result<Rc<Regex>, EvalError> {
+    type Compiled = Result<Rc<Regex>, EvalError>;
+    thread_local! {
+        static KEPT: RefCell<HashMap<String, Compiled>> = RefCell::default();
+    }
+    KEPT.with_borrow_mut(|kept| {
+        if let Some(known) = kept.get(text) {
+            return known.clone();
+        }
+        if kept.len() >= KEPT_PATTERNS {
+            kept.clear();
+        }
+        let compiled = steersman_regexp::compile(text).map(Rc::new).map_err(EvalError);
+        kept.insert(text.to_owned(), compiled.clone());
+        compiled
+    })
 }
 
 fn tests(library: &mut Library) {

@@ -2,6 +2,7 @@
 
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
+use steersman_formats::{parse_duration, parse_timestamp};
 
 use super::{Call, Library, unfit};
 use crate::ast::op;
@@ -46,59 +47,6 @@ fn conversions(library: &mut Library) {
         [Value::Int(nanos)] => Ok(Value::Duration(*nanos)),
         _ => unfit(),
     });
-}
-
-/// A point in time as RFC 3339 has it.
-pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
-    let bytes = text.as_bytes();
-    // Stricter than the parser: a `T`, and a zone.
-    if bytes.len() < 20 || bytes.get(10) != Some(&b'T') || !bytes.is_ascii() {
-        return None;
-    }
-    text.parse().ok()
-}
-
-/// A length of time as Go writes it, such as `1h30m` or `-1.5s`, in nanoseconds.
-pub fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(end);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || number.len() > 40 {
-            return None;
-        }
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, next) = tail.split_at(unit_end);
-        let unit: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        total = total.checked_add(whole.checked_mul(unit)?)?;
-        let mut scale = unit;
-        for digit in fraction.bytes() {
-            scale /= 10;
-            total += i128::from(digit - b'0') * scale;
-        }
-        rest = next;
-    }
-    i64::try_from(if negative { -total } else { total }).ok()
 }
 
 /// RFC 3339 with as many digits of the second as are needed.

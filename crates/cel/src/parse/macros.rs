@@ -10,7 +10,7 @@ impl Parser<'_> {
             let Some(arg) = args.pop() else { return call(offset, &function, args) };
             return match arg.kind {
                 ExprKind::Select { operand, field, test_only: false } => {
-                    Expr { offset, kind: ExprKind::Select { operand, field, test_only: true } }
+                    Expr::new(offset, ExprKind::Select { operand, field, test_only: true })
                 }
                 _ => self.report(arg.offset, "invalid argument to has() macro"),
             };
@@ -39,7 +39,7 @@ impl Parser<'_> {
         };
         expanded.unwrap_or_else(|| {
             let target = Some(Box::new(target));
-            Expr { offset, kind: ExprKind::Call { function, target, args } }
+            Expr::new(offset, ExprKind::Call { function, target, args })
         })
     }
 
@@ -140,7 +140,7 @@ struct Maker {
 
 impl Maker {
     fn expr(&self, kind: ExprKind) -> Expr {
-        Expr { offset: self.offset, kind }
+        Expr::new(self.offset, kind)
     }
 
     fn ident(&self, name: &str) -> Expr {

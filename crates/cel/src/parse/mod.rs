@@ -118,7 +118,7 @@ impl Parser<'_> {
     /// Notes what is wrong, and goes on with something in its place.
     fn report(&mut self, offset: usize, message: impl Into<String>) -> Expr {
         self.issues.push(self.source.error(offset, message));
-        Expr { offset, kind: ExprKind::Literal(Literal::Null) }
+        Expr::new(offset, ExprKind::Literal(Literal::Null))
     }
 
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
@@ -339,7 +339,7 @@ impl Parser<'_> {
             return Ok(self.report(name.offset, format!("reserved identifier: {}", name.text)));
         }
         let Some(open) = self.accept("(") else {
-            return Ok(Expr { offset: name.offset, kind: ExprKind::Ident(full) });
+            return Ok(Expr::new(name.offset, ExprKind::Ident(full)));
         };
         let args = self.arguments()?;
         Ok(self.global_call(open.offset, full, args))
@@ -374,7 +374,7 @@ impl Parser<'_> {
             }
         }
         self.expect("]")?;
-        Ok(Expr { offset, kind: ExprKind::List(elements) })
+        Ok(Expr::new(offset, ExprKind::List(elements)))
     }
 
     fn map(&mut self, offset: usize) -> Parsed {
@@ -390,7 +390,7 @@ impl Parser<'_> {
             }
         }
         self.expect("}")?;
-        Ok(Expr { offset, kind: ExprKind::Map(entries) })
+        Ok(Expr::new(offset, ExprKind::Map(entries)))
     }
 
     fn structure(&mut self, offset: usize, name: String) -> Parsed {
@@ -410,7 +410,7 @@ impl Parser<'_> {
             }
         }
         self.expect("}")?;
-        Ok(Expr { offset, kind: ExprKind::Struct { name, fields } })
+        Ok(Expr::new(offset, ExprKind::Struct { name, fields }))
     }
 
     fn literal(&mut self, token: &Token, offset: usize, sign: &str) -> Parsed {
@@ -458,28 +458,28 @@ impl Parser<'_> {
                 return Err(self.syntax(token, &message));
             }
         };
-        Ok(Expr { offset, kind: ExprKind::Literal(literal) })
+        Ok(Expr::new(offset, ExprKind::Literal(literal)))
     }
 }
 
 fn select(dot: &Token, name: &Token, operand: Expr, field: String, optional: bool) -> Expr {
     if optional {
-        let field = Expr { offset: name.offset, kind: ExprKind::Literal(Literal::String(field)) };
+        let field = Expr::new(name.offset, ExprKind::Literal(Literal::String(field)));
         return call(dot.offset, op::OPT_SELECT, vec![operand, field]);
     }
     let kind = ExprKind::Select { operand: Box::new(operand), field, test_only: false };
-    Expr { offset: dot.offset, kind }
+    Expr::new(dot.offset, kind)
 }
 
 pub(super) fn call(offset: usize, function: &str, args: Vec<Expr>) -> Expr {
-    Expr { offset, kind: ExprKind::Call { function: function.to_owned(), target: None, args } }
+    Expr::new(offset, ExprKind::Call { function: function.to_owned(), target: None, args })
 }
 
 /// The terms joined by the operators at `offsets`, split in the middle again and again.
 fn balanced(function: &str, mut terms: Vec<Expr>, offsets: &[usize]) -> Expr {
     if offsets.is_empty() {
         // One term without an operator: there is always at least one.
-        return terms.pop().unwrap_or(Expr { offset: 0, kind: ExprKind::Literal(Literal::Null) });
+        return terms.pop().unwrap_or(Expr::new(0, ExprKind::Literal(Literal::Null)));
     }
     let middle = offsets.len() / 2;
     let right = terms.split_off(middle + 1);

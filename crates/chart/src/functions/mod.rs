@@ -15,7 +15,6 @@ mod layout;
 mod lists;
 mod math;
 mod merge;
-mod pattern;
 mod random;
 mod reflect;
 mod regexes;

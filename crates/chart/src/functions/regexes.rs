@@ -7,9 +7,9 @@ use std::rc::Rc;
 use regex::{Regex, RegexBuilder};
 use steersman_gotemplate::strconv;
 use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value};
+use steersman_regexp::{Pattern, syntax_error, translate};
 
 use super::args::define;
-use super::pattern::{Pattern, syntax_error, translate};
 use super::{Host, MAX_BYTES, too_large, unicode};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {

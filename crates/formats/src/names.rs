@@ -2,7 +2,7 @@
 
 /// Which rule an object's name follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NameRule {
+pub enum NameRule {
     /// Dot separated labels, up to 253 characters. Most kinds.
     Subdomain,
     /// One label, up to 63 characters.
@@ -31,7 +31,7 @@ fn lower(c: u8) -> bool {
 }
 
 /// Whether a text has the shape of an RFC 1123 label, whatever its length.
-pub(crate) fn is_label(text: &str) -> bool {
+pub fn is_label(text: &str) -> bool {
     label_shape(text)
 }
 
@@ -43,7 +43,7 @@ fn label_shape(text: &str) -> bool {
 
 /// What is wrong with `name` under `rule`; empty if nothing. `prefix` judges a `generateName`.
 #[must_use]
-pub(crate) fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+pub fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     // A prefix may end with a dash, which the suffix will follow.
     let masked;
     let name = if prefix && name.ends_with('-') && name.len() > 1 {
@@ -61,7 +61,7 @@ pub(crate) fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
 
 /// RFC 1123 subdomain.
 #[must_use]
-pub(crate) fn subdomain(text: &str) -> Vec<String> {
+pub fn subdomain(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 253 {
         errors.push(too_long(253));
@@ -74,7 +74,7 @@ pub(crate) fn subdomain(text: &str) -> Vec<String> {
 
 /// RFC 1123 label.
 #[must_use]
-pub(crate) fn label(text: &str) -> Vec<String> {
+pub fn label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
         errors.push(too_long(63));
@@ -88,7 +88,7 @@ pub(crate) fn label(text: &str) -> Vec<String> {
 
 /// RFC 1035 label.
 #[must_use]
-pub(crate) fn label_1035(text: &str) -> Vec<String> {
+pub fn label_1035(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
         errors.push(too_long(63));
@@ -114,7 +114,7 @@ fn qualified_shape(text: &str) -> bool {
 
 /// Keys of labels and annotations: an optional subdomain, a slash, a name.
 #[must_use]
-pub(crate) fn qualified(text: &str) -> Vec<String> {
+pub fn qualified(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let parts: Vec<&str> = text.split('/').collect();
     let name = match parts.as_slice() {
@@ -147,7 +147,7 @@ pub(crate) fn qualified(text: &str) -> Vec<String> {
 
 /// Values of labels.
 #[must_use]
-pub(crate) fn label_value(text: &str) -> Vec<String> {
+pub fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
         errors.push(too_many_bytes(63));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::status::quote;
+use crate::go::{self, quote};
 
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,8 @@ pub enum FieldErrorKind {
     Duplicate(Value),
     /// The value, already written out, repeats another one.
     DuplicateShown(String),
+    /// The value, which is not shown, repeats another one.
+    DuplicateOmitted,
     /// The value names something that is not there.
     NotFound(Value),
     /// The value is longer than so many bytes.
@@ -49,7 +51,7 @@ impl FieldErrorKind {
             Self::TypeInvalid(_) => "FieldValueTypeInvalid",
             Self::NotSupported(..) | Self::NotSupportedShown(..) => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
-            Self::Duplicate(_) | Self::DuplicateShown(_) => "FieldValueDuplicate",
+            Self::Duplicate(_) | Self::DuplicateShown(_) | Self::DuplicateOmitted => "FieldValueDuplicate",
             Self::NotFound(_) => "FieldValueNotFound",
             Self::TooLong(_) => "FieldValueTooLong",
             Self::TooMany(..) => "FieldValueTooMany",
@@ -138,6 +140,11 @@ impl FieldError {
         Self::new(field, FieldErrorKind::DuplicateShown(shown.into()), "")
     }
 
+    /// The value repeats another one and is not shown.
+    pub fn duplicate_omitted(field: impl Into<String>) -> Self {
+        Self::new(field, FieldErrorKind::DuplicateOmitted, "")
+    }
+
     /// The value names something that is not there.
     pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(field, FieldErrorKind::NotFound(value.into()), "")
@@ -172,6 +179,7 @@ impl FieldError {
             FieldErrorKind::InvalidShown(text) => format!("Invalid value: {text}"),
             FieldErrorKind::Duplicate(v) => format!("Duplicate value: {}", show(v)),
             FieldErrorKind::DuplicateShown(text) => format!("Duplicate value: {text}"),
+            FieldErrorKind::DuplicateOmitted => "Duplicate value".to_owned(),
             FieldErrorKind::NotFound(v) => format!("Not found: {}", show(v)),
             FieldErrorKind::NotSupported(v, supported) => return unsupported(&show(v), supported),
             FieldErrorKind::NotSupportedShown(text, supported) => return unsupported(text, supported),
@@ -203,11 +211,11 @@ fn unsupported(value: &str, supported: &[String]) -> String {
     }
 }
 
-/// A value inside a message: strings quoted, everything else as JSON.
+/// A value inside a message: strings quoted, numbers plain, everything else as JSON.
 fn show(value: &Value) -> String {
     match value {
         Value::String(s) => quote(s),
-        Value::Null => "null".to_owned(),
-        other => other.to_string(),
+        Value::Number(n) if !n.is_i64() => go::float(n.as_f64().unwrap_or_default()),
+        other => go::json(other),
     }
 }

@@ -3,25 +3,25 @@
 //! The crate's own syntax is close but differs where it shows: classes such as `\d` are ASCII in Go, `a{,2}` and `[a&&b]`
 //! are literal, flags act from where they stand, group names may repeat, and the errors read otherwise.
 
-use super::gofmt::MAX_DEPTH;
-use super::unicode;
+/// Go refuses trees that are deeper.
+const MAX_DEPTH: usize = 1000;
 
 /// A translated expression.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Pattern {
+pub struct Pattern {
     /// In the syntax of the `regex` crate, with unnamed groups only.
-    pub(super) source: String,
+    pub source: String,
     /// The names of the groups from 0 on, empty where there is none.
-    pub(super) names: Vec<String>,
+    pub names: Vec<String>,
 }
 
 /// Go's text for an expression that cannot be read.
-pub(super) fn syntax_error(what: &str, expr: &[u8]) -> String {
+pub fn syntax_error(what: &str, expr: &[u8]) -> String {
     format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(expr))
 }
 
 /// Translates an expression; the error is Go's text.
-pub(super) fn translate(expr: &[u8]) -> Result<Pattern, String> {
+pub fn translate(expr: &[u8]) -> Result<Pattern, String> {
     Parser {
         whole: expr,
         rest: expr,
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
     }
 
     fn next_char(&mut self) -> Result<char, Error> {
-        match unicode::decode(self.rest) {
+        match first_char(self.rest) {
             // What Go decodes at the end; it is never taken for more than a character that does not fit.
             None => Ok(char::REPLACEMENT_CHARACTER),
             Some((char::REPLACEMENT_CHARACTER, 1)) => Err((INVALID_UTF8, self.rest.to_vec())),
@@ -567,6 +567,19 @@ fn push_range(items: &mut String, low: u32, high: u32) {
     if low <= high {
         items.push_str(&format!(r"\x{{{low:x}}}-\x{{{high:x}}}"));
     }
+}
+
+/// The first character and its length; an invalid byte is U+FFFD of length 1. `None` at the end.
+fn first_char(bytes: &[u8]) -> Option<(char, usize)> {
+    let window = bytes.get(..4.min(bytes.len()))?;
+    if window.is_empty() {
+        return None;
+    }
+    let valid = match std::str::from_utf8(window) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(window.get(..error.valid_up_to())?).ok()?,
+    };
+    Some(valid.chars().next().map_or((char::REPLACEMENT_CHARACTER, 1), |c| (c, c.len_utf8())))
 }
 
 fn check_utf8(text: &[u8]) -> Result<(), Error> {

@@ -1,0 +1,164 @@
+//! What calls cost when they run.
+
+use crate::ast::op;
+use crate::environment::Overload;
+use crate::library::formats::pattern_length;
+use crate::types::Type;
+use crate::value::{Evaluated, Value};
+
+/// A tenth of what is walked over, rounded up.
+pub(crate) fn traversal(size: u64) -> u64 {
+    size.div_ceil(10)
+}
+
+/// What a call costs besides its arguments. `overload` is the only one that the call can mean; a call that may mean
+/// several costs the least.
+pub(crate) fn of_call(
+    function: &str,
+    overload: Option<&Overload>,
+    args: &[Evaluated],
+    result: &Evaluated,
+) -> u64 {
+    let size = |i: usize| args.get(i).map_or(1, |arg| actual_size(arg.as_ref().ok()));
+    let declared = |i: usize| overload.and_then(|o| o.args.get(i));
+    if let Some(cost) = of_library(function, overload, args, result) {
+        return cost;
+    }
+    match function {
+        "startsWith" | "endsWith" | "format" | "strings.quote" => traversal(size(0)),
+        "bytes" if declared(0) == Some(&Type::String) => traversal(size(0)),
+        "string" if declared(0) == Some(&Type::Bytes) => traversal(size(0)),
+        op::IN if matches!(declared(1), Some(Type::List(_))) => size(1),
+        op::EQUALS | op::NOT_EQUALS => traversal(size(0).min(size(1))),
+        op::LESS | op::LESS_EQUALS | op::GREATER | op::GREATER_EQUALS
+            if matches!(declared(0), Some(Type::String | Type::Bytes)) =>
+        {
+            traversal(size(0).min(size(1)))
+        }
+        op::ADD if matches!(declared(0), Some(Type::String | Type::Bytes)) => {
+            traversal(size(0).saturating_add(size(1)))
+        }
+        "matches" if overload.is_some_and(|o| o.member) => {
+            traversal(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4))
+        }
+        "contains" if declared(0) == Some(&Type::String) => {
+            traversal(size(0)).saturating_mul(traversal(size(1)))
+        }
+        _ => 1,
+    }
+}
+
+/// What Kubernetes says that its functions cost.
+fn of_library(
+    function: &str,
+    overload: Option<&Overload>,
+    args: &[Evaluated],
+    result: &Evaluated,
+) -> Option<u64> {
+    let value = |i: usize| args.get(i).and_then(|arg| arg.as_ref().ok());
+    let size = |i: usize| value(i).map_or(1, library_size);
+    let twice = |size: u64| traversal(size.saturating_mul(2));
+    Some(match function {
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => value(0).map_or(1, traversal_of),
+        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
+        | "quantity" | "isQuantity" | "semver" | "isSemver" => traversal(size(0)),
+        "ip" if overload.is_some_and(|o| o.member) => 1,
+        "ip" => traversal(size(0)),
+        "replace" | "split" | "ip.isCanonical" => twice(size(0)),
+        "join" => twice(result.as_ref().map_or(1, library_size)),
+        "find" | "findAll" => traversal(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4)),
+        "containsIP" | "containsCIDR" => {
+            let mut cost = twice(size(0));
+            if function == "containsCIDR" {
+                cost += traversal(size(0)) + 1;
+            }
+            if overload.and_then(|o| o.args.get(1)) == Some(&Type::String) {
+                cost += traversal(size(1));
+            }
+            cost
+        }
+        "validate" => match value(0) {
+            Some(Value::Format(format)) => {
+                traversal(size(1).saturating_add(1)).saturating_mul(pattern_length(format).div_ceil(4))
+            }
+            _ => return None,
+        },
+        "masked"
+        | "prefixLength"
+        | "family"
+        | "isUnspecified"
+        | "isLoopback"
+        | "isLinkLocalMulticast"
+        | "isLinkLocalUnicast"
+        | "isGlobalUnicast"
+        | "format.named"
+        | "sign"
+        | "asInteger"
+        | "isInteger"
+        | "asApproximateFloat"
+        | "isGreaterThan"
+        | "isLessThan"
+        | "compareTo"
+        | "add"
+        | "sub"
+        | "major"
+        | "minor"
+        | "patch"
+        | "getScheme"
+        | "getHostname"
+        | "getHost"
+        | "getPort"
+        | "getEscapedPath"
+        | "getQuery" => 1,
+        op::EQUALS => match value(0) {
+            Some(
+                Value::Quantity(_)
+                | Value::Ip(_)
+                | Value::Cidr(_)
+                | Value::Format(_)
+                | Value::Url(_)
+                | Value::Semver(_),
+            ) => 1,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// The size of what has one, or of what an optional holds.
+fn actual_size(value: Option<&Value>) -> u64 {
+    match value {
+        Some(Value::Optional(Some(inner))) => actual_size(Some(inner)),
+        Some(value) => library_size(value),
+        None => 1,
+    }
+}
+
+fn library_size(value: &Value) -> u64 {
+    match value {
+        Value::Ip(ip) => {
+            if ip.is_ipv4() {
+                4
+            } else {
+                16
+            }
+        }
+        Value::Cidr(cidr) => cidr.size(),
+        Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) => value.size(),
+        _ => 1,
+    }
+}
+
+/// What walking over a value and all that is in it costs.
+fn traversal_of(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64 / 10,
+        Value::Bytes(bytes) => bytes.len() as u64 / 10,
+        Value::List(items) => items.iter().map(traversal_of).fold(0, u64::saturating_add),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|(key, value)| traversal_of(key).saturating_add(traversal_of(value)))
+            .fold(0, u64::saturating_add),
+        _ => 1,
+    }
+}

@@ -1,0 +1,106 @@
+//! Points and lengths of time.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use regex::Regex;
+
+/// A point in time as RFC 3339 has it.
+pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    let bytes = text.as_bytes();
+    // Stricter than the parser: a `T`, and a zone.
+    if bytes.len() < 20 || bytes.get(10) != Some(&b'T') || !bytes.is_ascii() {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// A length of time as Go writes it, such as `1h30m` or `-1.5s`, in nanoseconds.
+pub fn parse_duration(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || number.len() > 40 {
+            return None;
+        }
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, next) = tail.split_at(unit_end);
+        let unit: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        total = total.checked_add(whole.checked_mul(unit)?)?;
+        let mut scale = unit;
+        for digit in fraction.bytes() {
+            scale /= 10;
+            total += i128::from(digit - b'0') * scale;
+        }
+        rest = next;
+    }
+    i64::try_from(if negative { -total } else { total }).ok()
+}
+
+/// A day such as `2006-01-02`.
+#[must_use]
+pub fn parse_date(text: &str) -> Option<Date> {
+    let bytes = text.as_bytes();
+    let is_shaped = bytes.len() == 10
+        && bytes
+            .iter()
+            .enumerate()
+            .all(|(i, b)| if matches!(i, 4 | 7) { *b == b'-' } else { b.is_ascii_digit() });
+    if is_shaped { text.parse().ok() } else { None }
+}
+
+/// A length of time as Go writes it, or as whole numbers with units in words.
+#[must_use]
+pub fn parse_lenient_duration(text: &str) -> Option<i64> {
+    const UNITS: [(&[&str], i64); 8] = [
+        (&["ns", "nano"], 1),
+        (&["us", "µs", "micro"], 1_000),
+        (&["ms", "milli"], 1_000_000),
+        (&["s", "sec"], 1_000_000_000),
+        (&["m", "min"], 60_000_000_000),
+        (&["h", "hr", "hour"], 3_600_000_000_000),
+        (&["d", "day"], 86_400_000_000_000),
+        (&["w", "wk", "week"], 604_800_000_000_000),
+    ];
+    static PART: LazyLock<Option<Regex>> =
+        LazyLock::new(|| steersman_regexp::compile(r"((\d+)\s*([A-Za-zµ]+))").ok());
+    if let Some(nanos) = parse_duration(text) {
+        return Some(nanos);
+    }
+    let mut total: Option<i64> = None;
+    for found in PART.as_ref()?.captures_iter(text) {
+        let number: i64 = found.get(2)?.as_str().parse().ok()?;
+        let unit = found.get(3)?.as_str().to_lowercase();
+        for (variants, nanos) in UNITS {
+            for (i, variant) in variants.iter().enumerate() {
+                if unit == *variant || (i == variants.len() - 1 && unit.starts_with(variant)) {
+                    let here = number.wrapping_mul(nanos);
+                    total = Some(total.unwrap_or_default().wrapping_add(here));
+                }
+            }
+        }
+    }
+    total
+}

@@ -1,0 +1,137 @@
+//! Objects of one version of a definition: pruned, completed and judged.
+
+use serde_json::Value;
+
+use crate::correlate::Pair;
+use crate::default;
+use crate::fields::{FieldError, FieldErrorKind};
+use crate::lists;
+use crate::meta::{self, Wrong};
+use crate::path::shown;
+use crate::prune;
+use crate::rules::{At, OBJECT_LIMIT, Ratchet, Rules, Run};
+use crate::schema::Schema;
+use crate::validate::{self, Subject};
+
+/// A version's schema, ready to be used.
+#[derive(Debug)]
+pub struct CustomSchema {
+    schema: Schema,
+    rules: Option<Rules>,
+}
+
+impl CustomSchema {
+    /// Prepares a schema, compiling its rules.
+    #[must_use]
+    pub fn new(schema: &Value) -> Self {
+        let mut schema = Schema::parse(schema);
+        let rules = Rules::compile(&schema, true);
+        crate::defaults::prune_defaults(&mut schema);
+        Self { schema, rules }
+    }
+
+    /// Does what the decoder of custom resources does: metadata gets its types, unknown fields and misplaced nulls go.
+    ///
+    /// Gives the paths of the unknown fields.
+    ///
+    /// # Errors
+    /// If metadata has wrong types: in the words of a Go decoder.
+    pub fn decode(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        let mut unknown = Vec::new();
+        if let Some(metadata) = object.get("metadata") {
+            let decoded = meta::decode(metadata, "metadata", &mut unknown)?;
+            if let Some(root) = object.as_object_mut() {
+                root.insert("metadata".into(), decoded);
+            }
+        }
+        unknown.extend(prune::prune(object, &self.schema, true));
+        default::drop_nulls(object, Some(&self.schema));
+        let mut embedded = Vec::new();
+        meta::coerce(object, &self.schema, "", false, Wrong::Refuse, &mut embedded)
+            .map_err(|error| error.to_string())?;
+        embedded.sort_unstable();
+        unknown.extend(embedded);
+        Ok(unknown)
+    }
+
+    /// Drops what the schema does not know. Metadata stays as it is.
+    pub fn prune(&self, object: &mut Value) {
+        prune::prune(object, &self.schema, true);
+    }
+
+    /// Fills in defaults.
+    pub fn default(&self, object: &mut Value) {
+        default::fill(object, &self.schema);
+    }
+
+    /// Judges a new object, its own metadata aside.
+    #[must_use]
+    pub fn check(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        validate::check(&self.schema, object, None, Subject::Object, "", &mut errors);
+        meta::check_embedded(object, &self.schema, "", false, &mut errors);
+        lists::check(object, &self.schema, "", &mut errors);
+        self.check_rules(object, None, &mut errors);
+        errors
+    }
+
+    /// Judges an object that replaces another one, its own metadata aside. What has not changed need not be right.
+    #[must_use]
+    pub fn check_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let pair = Pair { new: object, old, schema: &self.schema };
+        validate::check(&self.schema, object, Some(pair), Subject::Object, "", &mut errors);
+        meta::check_embedded(object, &self.schema, "", false, &mut errors);
+        self.check_lists(object, old, &mut errors);
+        self.check_rules(object, Some(old), &mut errors);
+        errors
+    }
+
+    /// Judges a new status.
+    #[must_use]
+    pub fn check_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let whole = Pair { new: object, old, schema: &self.schema };
+        if let (Some(status), Some(schema)) = (object.get("status"), self.schema.properties.get("status")) {
+            let pair = whole.key("status");
+            validate::check(schema, status, pair, Subject::Object, "status", &mut errors);
+        }
+        self.check_lists(object, old, &mut errors);
+        self.check_rules(object, Some(old), &mut errors);
+        errors
+    }
+
+    fn check_lists(&self, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+        let mut before = Vec::new();
+        lists::check(old, &self.schema, "", &mut before);
+        if before.is_empty() {
+            lists::check(object, &self.schema, "", errors);
+        }
+    }
+
+    fn check_rules(&self, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        let Some(rules) = &self.rules else { return };
+        let is_blocked = errors.iter().any(|error| {
+            matches!(
+                error.kind,
+                FieldErrorKind::NotSupported(..)
+                    | FieldErrorKind::Required
+                    | FieldErrorKind::TooLong(_)
+                    | FieldErrorKind::TooMany(..)
+                    | FieldErrorKind::TypeInvalid(_)
+            )
+        });
+        if is_blocked {
+            let detail = "some validation rules were not checked because the object was invalid; \
+                          correct the existing errors to complete validation";
+            errors.push(FieldError::invalid(shown(""), Value::Null, detail));
+            return;
+        }
+        let mut run = Run { budget: OBJECT_LIMIT, errors: Vec::new() };
+        let pair = old.map(|old| Pair { new: object, old, schema: &self.schema });
+        let ratchet = Ratchet::new(pair);
+        let (schema, path) = (&self.schema, String::new());
+        rules.check(&mut run, At { value: object, old, schema, path, is_resource: true, ratchet });
+        errors.append(&mut run.errors);
+    }
+}

@@ -1,0 +1,198 @@
+//! The types that schemas declare to rules, and how large their values can be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use steersman_cel::{ObjectType, Sizes, Type};
+
+use crate::schema::Schema;
+
+/// The largest request that is taken, in bytes.
+const MAX_REQUEST: i64 = 3 * 1024 * 1024;
+
+/// A declared type.
+#[derive(Debug, Clone)]
+pub(crate) struct Decl {
+    pub(crate) ty: Type,
+    pub(crate) fields: BTreeMap<String, Decl>,
+    pub(crate) elem: Option<Box<Decl>>,
+    is_map: bool,
+    /// How many characters, items or entries there can be.
+    max: i64,
+    /// How few bytes a value can take.
+    pub(crate) min_size: i64,
+}
+
+impl Decl {
+    fn simple(ty: Type, max: i64, min_size: i64) -> Self {
+        Self { ty, fields: BTreeMap::new(), elem: None, is_map: false, max, min_size }
+    }
+
+    /// How often values of this type can be in an object.
+    pub(crate) fn max_cardinality(&self) -> u64 {
+        (MAX_REQUEST / (self.min_size + 1)).unsigned_abs()
+    }
+}
+
+impl Sizes for Decl {
+    fn max_size(&self, path: &[String]) -> Option<u64> {
+        let mut decl = self;
+        for (i, part) in path.iter().enumerate().skip(1) {
+            decl = match part.as_str() {
+                "@items" | "@values" => decl.elem.as_deref()?,
+                // Keys of maps are text of any length, which has no parts.
+                "@keys" => return (decl.is_map && i + 1 == path.len()).then_some(i64::MAX.unsigned_abs()),
+                name => decl.fields.get(name)?,
+            };
+        }
+        Some(decl.max.unsigned_abs())
+    }
+}
+
+/// The name by which expressions select a field; `None` for names that no expression can write.
+pub(crate) fn escaped(name: &str) -> Option<String> {
+    const KEYWORDS: [&str; 21] = [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ];
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if KEYWORDS.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) {
+        return None;
+    }
+    Some(
+        name.replace("__", "__underscores__")
+            .replace('.', "__dot__")
+            .replace('-', "__dash__")
+            .replace('/', "__slash__"),
+    )
+}
+
+/// Whether a resource's schema says all that rules may ask of its metadata.
+fn has_metadata(schema: &Schema) -> bool {
+    let is =
+        |schema: &Schema, name: &str, kind: &str| schema.properties.get(name).is_some_and(|f| f.kind == kind);
+    is(schema, "kind", "string")
+        && is(schema, "apiVersion", "string")
+        && is(schema, "metadata", "object")
+        && schema
+            .properties
+            .get("metadata")
+            .is_some_and(|m| is(m, "name", "string") && is(m, "generateName", "string"))
+}
+
+/// The fields that a resource's schema gets if it does not name them.
+pub(crate) fn metadata_fields() -> BTreeMap<String, Schema> {
+    let text = || Schema { kind: "string".to_owned(), ..Schema::default() };
+    let names = BTreeMap::from([("name".to_owned(), text()), ("generateName".to_owned(), text())]);
+    let metadata = Schema { kind: "object".to_owned(), properties: names, ..Schema::default() };
+    BTreeMap::from([
+        ("kind".to_owned(), text()),
+        ("apiVersion".to_owned(), text()),
+        ("metadata".to_owned(), metadata),
+    ])
+}
+
+/// The fields that rules see of an object.
+pub(crate) fn visible_fields(schema: &Schema, is_resource: bool) -> BTreeMap<String, Schema> {
+    let mut fields = schema.properties.clone();
+    if is_resource && !has_metadata(schema) {
+        fields.extend(metadata_fields());
+    }
+    fields
+}
+
+/// The type that a schema declares; `None` if rules can't see its values.
+pub(crate) fn declare(schema: &Schema, name: &str, is_resource: bool) -> Option<Decl> {
+    let text_length = |min_size: i64, ty: Type| {
+        let max = match schema.max_length {
+            Some(max) => max.max(0).saturating_mul(4),
+            None if ty == Type::String && !schema.enumeration.is_empty() => {
+                let lengths = schema.enumeration.iter().filter_map(|v| i64::try_from(v.as_str()?.len()).ok());
+                lengths.max().unwrap_or_default()
+            }
+            None => MAX_REQUEST - 2,
+        };
+        Decl::simple(ty, max, min_size)
+    };
+    if schema.int_or_string {
+        return Some(text_length(1, Type::Dyn));
+    }
+    Some(match (schema.kind.as_str(), schema.format.as_str()) {
+        ("array", _) => {
+            let item = schema.item()?;
+            let item = declare(item, &format!("{name}.@idx"), item.embedded_resource)?;
+            let max = match schema.max_items {
+                Some(max) => max.max(0),
+                None => (MAX_REQUEST - 2) / (item.min_size + 1),
+            };
+            let ty = Type::list(item.ty.clone());
+            Decl { elem: Some(Box::new(item)), ..Decl::simple(ty, max, 2) }
+        }
+        ("object", _) => match schema.additional() {
+            Some(values) => {
+                let values = declare(values, &format!("{name}.@elem"), values.embedded_resource)?;
+                let max = match schema.max_properties {
+                    Some(max) => max.max(0),
+                    None => (MAX_REQUEST - 2) / (values.min_size + 6),
+                };
+                let ty = Type::map(Type::String, values.ty.clone());
+                Decl { elem: Some(Box::new(values)), is_map: true, ..Decl::simple(ty, max, 2) }
+            }
+            None => object(schema, name, is_resource),
+        },
+        ("string", "byte") => {
+            Decl::simple(Type::Bytes, schema.max_length.map_or(MAX_REQUEST - 2, |max| max.max(0)), 2)
+        }
+        ("string", "duration") => Decl::simple(Type::Duration, 32, 3),
+        ("string", "date") => Decl::simple(Type::Timestamp, 12, 12),
+        ("string", "date-time") => Decl::simple(Type::Timestamp, 32, 21),
+        ("string", _) => text_length(2, Type::String),
+        ("boolean", _) => Decl::simple(Type::Bool, 0, 4),
+        ("number", _) => Decl::simple(Type::Double, 0, 1),
+        ("integer", _) => Decl::simple(Type::Int, 0, 1),
+        _ => return None,
+    })
+}
+
+fn object(schema: &Schema, name: &str, is_resource: bool) -> Decl {
+    let mut min_size = 2;
+    let mut fields = BTreeMap::new();
+    for (field, property) in visible_fields(schema, is_resource) {
+        let escaped = escaped(&field);
+        let place = format!("{name}.{}", escaped.as_deref().unwrap_or(&field));
+        let Some(decl) = declare(&property, &place, property.embedded_resource) else { continue };
+        if schema.required.contains(&field) && property.default.is_none() {
+            min_size += i64::try_from(field.len()).unwrap_or_default() + decl.min_size + 4;
+        }
+        if let Some(escaped) = escaped {
+            fields.insert(escaped, decl);
+        }
+    }
+    let types = fields.iter().map(|(name, decl)| (name.clone(), decl.ty.clone())).collect();
+    let ty = Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields: types }));
+    Decl { fields, ..Decl::simple(ty, 0, min_size) }
+}

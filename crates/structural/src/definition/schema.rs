@@ -1,0 +1,641 @@
+//! What the schema of a definition must say.
+
+use std::collections::BTreeMap;
+
+use super::model::Definition;
+use crate::decl::{Decl, declare, escaped};
+use crate::defaults;
+use crate::field_path;
+use crate::fields::FieldError;
+use crate::path::{child, index, key, property};
+use crate::prune::is_meta;
+use crate::rules::Compiled;
+use crate::schema::{Dependency, Items, Rule, Schema, Shown};
+use crate::structural::{self, wrong_type};
+
+/// One rule may cost so much, as far as can be told beforehand.
+const RULE_LIMIT: u64 = 10_000_000;
+/// All rules of a schema may cost so much.
+const SCHEMA_LIMIT: u64 = 100_000_000;
+
+/// What is asked of a schema. Definitions that were accepted once may stay as they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    pub(super) require_schema: bool,
+    pub(super) require_valid_types: bool,
+    pub(super) require_pruned_defaults: bool,
+    pub(super) require_atomic_sets: bool,
+    pub(super) require_map_keys: bool,
+    pub(super) skip_expression_cost: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            require_schema: true,
+            require_valid_types: true,
+            require_pruned_defaults: true,
+            require_atomic_sets: true,
+            require_map_keys: true,
+            skip_expression_cost: false,
+        }
+    }
+}
+
+impl Options {
+    /// What the old definition got wrong is not asked of its successor.
+    pub(super) fn for_update(old: &Definition) -> Self {
+        let has = |test: fn(&Schema) -> bool| old.schemas().any(|schema| schema.has(&mut |s| test(s)));
+        Self {
+            require_schema: old.versions.iter().all(|version| old.schema(version).is_some()),
+            require_valid_types: !has(|s| !s.kind.is_empty() && !TYPES.contains(&s.kind.as_str())),
+            require_pruned_defaults: !old.schemas().any(has_unpruned_defaults),
+            require_atomic_sets: !has(|s| set_of_granular(s).is_some()),
+            require_map_keys: !has(|s| !map_keys(s, "").is_empty()),
+            skip_expression_cost: false,
+        }
+    }
+}
+
+fn has_unpruned_defaults(schema: &Schema) -> bool {
+    if structural::unsupported(schema).is_some() || !structural::check(schema, "").is_empty() {
+        return false;
+    }
+    let mut pruned = schema.clone();
+    defaults::prune_defaults(&mut pruned);
+    pruned != *schema
+}
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+/// Judges a version's schema.
+pub(super) fn check_schema(
+    schema: &Schema,
+    has_status: bool,
+    options: &Options,
+    path: &str,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if has_status {
+        check_root_fields(schema, path, &mut errors);
+    }
+    if schema.nullable {
+        let place = child(path, "nullable");
+        errors.push(FieldError::forbidden(place, "nullable cannot be true at the root"));
+    }
+    let mut unstructured = None;
+    let mut costs = None;
+    match structural::unsupported(schema) {
+        Some(why) => unstructured = Some(FieldError::invalid(path, "", why)),
+        None => {
+            let mut found = structural::check(schema, path);
+            if found.is_empty() {
+                found = defaults::check(schema, path, options.require_pruned_defaults);
+            }
+            if found.is_empty() {
+                costs = Some(Costs::default());
+            }
+            errors.extend(found);
+        }
+    }
+    let mut checker = Checker { options, schema_errors: Vec::new(), rule_errors: Vec::new(), costs };
+    let scope = Scope {
+        forbidden_defaults: None,
+        inside_meta: false,
+        uncorrelated: None,
+        rules: checker.costs.is_some().then_some(RuleScope { decl: None, cardinality: Some(1) }),
+    };
+    checker.check(schema, path, scope, true);
+    let costs = checker.costs.take();
+    errors.append(&mut checker.schema_errors);
+    errors.append(&mut checker.rule_errors);
+    if errors.is_empty() {
+        errors.extend(unstructured);
+    }
+    if let Some(costs) = costs.filter(|costs| costs.total > SCHEMA_LIMIT) {
+        for (path, _) in costs.most_expensive {
+            let detail =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            errors.push(FieldError::forbidden(path, detail));
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        errors.push(FieldError::forbidden(path, over_budget(what, costs.total, SCHEMA_LIMIT)));
+    }
+    errors
+}
+
+/// With a status of its own, the root may only have what does not concern the whole object.
+fn check_root_fields(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    if !schema.id.is_empty() || !schema.schema.is_empty() || schema.reference.is_some() {
+        return errors.push(not_allowed_at_root(schema, path));
+    }
+    if !schema.kind.is_empty() && schema.kind != "object" {
+        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        return errors.push(FieldError::invalid(child(path, "type"), schema.kind.as_str(), detail));
+    }
+    let is_beyond = schema.nullable
+        || schema.default.is_some()
+        || !schema.enumeration.is_empty()
+        || schema.max_properties.is_some()
+        || schema.min_properties.is_some()
+        || !schema.all_of.is_empty()
+        || !schema.one_of.is_empty()
+        || !schema.any_of.is_empty()
+        || schema.not.is_some()
+        || schema.additional_properties.is_some()
+        || !schema.pattern_properties.is_empty()
+        || !schema.dependencies.is_empty()
+        || schema.additional_items.is_some()
+        || !schema.definitions.is_empty()
+        || schema.embedded_resource
+        || schema.int_or_string
+        || !schema.list_map_keys.is_empty()
+        || schema.list_type.is_some()
+        || schema.map_type.is_some();
+    if is_beyond {
+        errors.push(not_allowed_at_root(schema, path));
+    }
+}
+
+fn not_allowed_at_root(schema: &Schema, path: &str) -> FieldError {
+    let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status subresource is enabled";
+    FieldError::invalid_shown(path, schema.shown(), detail)
+}
+
+/// What the rules of a schema may cost together.
+#[derive(Default)]
+struct Costs {
+    total: u64,
+    /// The four most expensive ones that matter.
+    most_expensive: Vec<(String, u64)>,
+}
+
+impl Costs {
+    fn add(&mut self, path: String, cost: u64) {
+        self.total = self.total.saturating_add(cost);
+        if cost < SCHEMA_LIMIT / 100 {
+            return;
+        }
+        self.most_expensive.push((path, cost));
+        self.most_expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        self.most_expensive.truncate(4);
+    }
+}
+
+fn over_budget(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
+/// What holds at a place in a schema because of what is around it.
+#[derive(Clone)]
+struct Scope<'a> {
+    /// Why no default may stand here.
+    forbidden_defaults: Option<&'a str>,
+    inside_meta: bool,
+    /// The part around this place whose old and new values can't be told which is which.
+    uncorrelated: Option<&'a str>,
+    /// `None` where rules are not looked at.
+    rules: Option<RuleScope<'a>>,
+}
+
+/// What rules at a place need to know.
+#[derive(Clone, Copy)]
+struct RuleScope<'a> {
+    /// The type declared here, if a rule around this place has asked for it already.
+    decl: Option<&'a Decl>,
+    /// How many such values there can be; `None` if there is no limit.
+    cardinality: Option<u64>,
+}
+
+struct Checker<'a> {
+    options: &'a Options,
+    schema_errors: Vec<FieldError>,
+    rule_errors: Vec<FieldError>,
+    costs: Option<Costs>,
+}
+
+impl Checker<'_> {
+    fn check(&mut self, schema: &Schema, path: &str, scope: Scope<'_>, is_root: bool) {
+        // Rules are only looked at if the schema is right from here on.
+        let (known, known_rules) =
+            (std::mem::take(&mut self.schema_errors), std::mem::take(&mut self.rule_errors));
+        let own_decl;
+        let mut scope = scope;
+        if let Some(rules) = &mut scope.rules
+            && rules.decl.is_none()
+            && !schema.rules.is_empty()
+        {
+            own_decl = declare(schema, "selfType", is_root || schema.embedded_resource);
+            rules.decl = own_decl.as_ref();
+        }
+        self.check_fields(schema, path, &scope);
+        self.check_parts(schema, path, &scope, is_root);
+        self.check_extensions(schema, path);
+        self.check_rules(schema, path, &scope);
+        let found = std::mem::replace(&mut self.schema_errors, known);
+        self.schema_errors.extend(found);
+        let found = std::mem::replace(&mut self.rule_errors, known_rules);
+        self.rule_errors.extend(found);
+    }
+
+    fn forbid(&mut self, path: String, detail: &str) {
+        self.schema_errors.push(FieldError::forbidden(path, detail));
+    }
+
+    fn check_fields(&mut self, schema: &Schema, path: &str, scope: &Scope<'_>) {
+        let kind = schema.kind.as_str();
+        if self.options.require_valid_types && !kind.is_empty() && !TYPES.contains(&kind) {
+            self.schema_errors.push(FieldError::not_supported(child(path, "type"), kind, &TYPES));
+        }
+        if let (Some(reason), Some(_)) = (scope.forbidden_defaults, &schema.default) {
+            self.forbid(child(path, "default"), &format!("must not be set {reason}"));
+        }
+        let unsupported = [
+            ("id", !schema.id.is_empty()),
+            ("additionalItems", schema.additional_items.is_some()),
+            ("patternProperties", !schema.pattern_properties.is_empty()),
+            ("definitions", !schema.definitions.is_empty()),
+            ("dependencies", !schema.dependencies.is_empty()),
+            ("$ref", schema.reference.is_some()),
+        ];
+        for (name, is_there) in unsupported {
+            if is_there {
+                self.forbid(child(path, name), &format!("{name} is not supported"));
+            }
+        }
+        if kind == "null" {
+            self.forbid(child(path, "type"), "type cannot be set to null, use nullable as an alternative");
+        }
+        if matches!(schema.items.as_ref(), Some(Items::Many(items)) if !items.is_empty()) {
+            self.forbid(child(path, "items"), "items must be a schema object and not an array");
+        }
+        if scope.inside_meta && schema.embedded_resource {
+            let place = child(path, "x-kubernetes-embedded-resource");
+            self.forbid(place, "must not be used inside of resource meta");
+        }
+        if schema.unique_items {
+            let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            self.forbid(child(path, "uniqueItems"), detail);
+        }
+    }
+
+    fn check_parts(&mut self, schema: &Schema, path: &str, scope: &Scope<'_>, is_root: bool) {
+        let below = |decl: Option<fn(&Decl) -> Option<&Decl>>| {
+            scope.rules.map(|rules| RuleScope {
+                decl: rules.decl.and_then(|d| decl.and_then(|get| get(d))),
+                cardinality: rules.cardinality.zip(max_elements(schema)).map(|(a, b)| a.saturating_mul(b)),
+            })
+        };
+        fn elem(decl: &Decl) -> Option<&Decl> {
+            decl.elem.as_deref()
+        }
+        if let Some(additional) = schema.additional_properties.as_deref() {
+            let place = child(path, "additionalProperties");
+            if !schema.properties.is_empty() && (!additional.allows || additional.schema.is_some()) {
+                self.forbid(place.clone(), "additionalProperties and properties are mutual exclusive");
+            }
+            if let Some(values) = &additional.schema {
+                let mut scope = Scope { rules: below(Some(elem)), ..scope.clone() };
+                if scope.inside_meta {
+                    scope.forbidden_defaults =
+                        Some("inside additionalProperties applying to object metadata");
+                }
+                self.check(values, &place, scope, false);
+            }
+        }
+        for (name, field) in &schema.properties {
+            let mut scope = scope.clone();
+            let is_correlated =
+                schema.map_type.as_deref().is_none_or(|kind| matches!(kind, "granular" | "atomic"));
+            if !is_correlated {
+                scope.uncorrelated = scope.uncorrelated.or(Some(path));
+            }
+            let reason = format!("in top-level {name}");
+            if (is_root || schema.embedded_resource) && is_meta(name) {
+                scope.inside_meta = true;
+                if is_root {
+                    scope.forbidden_defaults = Some(&reason);
+                }
+            }
+            scope.rules = scope.rules.map(|rules| RuleScope {
+                decl: rules.decl.and_then(|decl| decl.fields.get(&escaped(name)?)),
+                cardinality: rules.cardinality.zip(max_elements(schema)).map(|(a, b)| a.saturating_mul(b)),
+            });
+            self.check(field, &property(path, name), scope, false);
+        }
+        let plain = Scope { rules: None, ..scope.clone() };
+        if let Some(not) = &schema.not {
+            self.check(not, &child(path, "not"), plain.clone(), false);
+        }
+        for (name, parts) in [("allOf", &schema.all_of), ("oneOf", &schema.one_of), ("anyOf", &schema.any_of)]
+        {
+            for (i, part) in parts.iter().enumerate() {
+                self.check(part, &index(&child(path, name), i), plain.clone(), false);
+            }
+        }
+        self.check_named(&schema.definitions, &child(path, "definitions"), &plain);
+        if let Some(items) = schema.items.as_ref() {
+            let mut scope = Scope { rules: below(Some(elem)), ..scope.clone() };
+            if !schema.is_list_map() {
+                scope.uncorrelated = scope.uncorrelated.or(Some(path));
+            }
+            let place = child(path, "items");
+            match items {
+                Items::One(item) => self.check(item, &place, scope, false),
+                Items::Many(items) => {
+                    for (i, item) in items.iter().enumerate() {
+                        self.check(item, &index(&place, i), scope.clone(), false);
+                    }
+                }
+            }
+        }
+        for (name, dependency) in &schema.dependencies {
+            if let Dependency::Schema(part) = dependency {
+                self.check(part, &key(&child(path, "dependencies"), name), plain.clone(), false);
+            }
+        }
+    }
+
+    fn check_named(&mut self, schemas: &BTreeMap<String, Schema>, path: &str, scope: &Scope<'_>) {
+        for (name, schema) in schemas {
+            self.check(schema, &key(path, name), scope.clone(), false);
+        }
+    }
+
+    fn check_extensions(&mut self, schema: &Schema, path: &str) {
+        let kind = schema.kind.as_str();
+        let type_path = child(path, "type");
+        if schema.preserve_unknown == Some(false) {
+            let place = child(path, "x-kubernetes-preserve-unknown-fields");
+            self.schema_errors.push(FieldError::invalid(place, false, "must be true or undefined"));
+        }
+        if let Some(map_type) = &schema.map_type {
+            if kind != "object" {
+                let detail = "must be object if x-kubernetes-map-type is specified";
+                self.schema_errors.push(wrong_type(&type_path, kind, detail));
+            }
+            let accepted = ["atomic", "granular"];
+            if !accepted.contains(&map_type.as_str()) {
+                let place = child(path, "x-kubernetes-map-type");
+                self.schema_errors.push(FieldError::not_supported(place, map_type.as_str(), &accepted));
+            }
+        }
+        if schema.list_type.is_some() && kind != "array" {
+            let detail = "must be array if x-kubernetes-list-type is specified";
+            self.schema_errors.push(wrong_type(&type_path, kind, detail));
+        } else if self.options.require_atomic_sets
+            && let Some((name, shown)) = set_of_granular(schema)
+        {
+            let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+            let place = child(&child(path, "items"), name);
+            self.schema_errors.push(FieldError::invalid(place, shown, detail));
+        }
+        self.check_list_type(schema, path);
+        if self.options.require_map_keys {
+            self.schema_errors.extend(map_keys(schema, path));
+        }
+    }
+
+    fn check_list_type(&mut self, schema: &Schema, path: &str) {
+        let errors = &mut self.schema_errors;
+        let type_path = child(path, "x-kubernetes-list-type");
+        let accepted = ["atomic", "set", "map"];
+        if let Some(list_type) = schema.list_type.as_deref().filter(|kind| !accepted.contains(kind)) {
+            errors.push(FieldError::not_supported(type_path.as_str(), list_type, &accepted));
+        }
+        if !schema.list_map_keys.is_empty() && !schema.is_list_map() {
+            let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+            errors.push(wrong_type(&type_path, schema.list_type.as_deref().unwrap_or_default(), detail));
+        }
+        if !schema.is_list_map() {
+            return;
+        }
+        let keys_path = child(path, "x-kubernetes-list-map-keys");
+        let items_path = child(path, "items");
+        if schema.list_map_keys.is_empty() {
+            let detail = "must not be empty if x-kubernetes-list-type is map";
+            errors.push(FieldError::required(keys_path.as_str(), detail));
+        }
+        let item = match schema.items.as_ref() {
+            None => {
+                let detail = "must have a schema if x-kubernetes-list-type is map";
+                return errors.push(FieldError::required(items_path, detail));
+            }
+            Some(items @ Items::Many(_)) => {
+                let mut shown = String::new();
+                Shown(&mut shown).items(items);
+                let detail = "must only have a single schema if x-kubernetes-list-type is map";
+                return errors.push(FieldError::invalid_shown(items_path, shown, detail));
+            }
+            Some(Items::One(item)) => item,
+        };
+        if item.kind != "object" {
+            let detail = "must be object if parent array's x-kubernetes-list-type is map";
+            return errors.push(FieldError::invalid(child(&items_path, "type"), item.kind.as_str(), detail));
+        }
+        let shown = crate::go::json(&serde_json::json!(schema.list_map_keys));
+        for (i, name) in schema.list_map_keys.iter().enumerate() {
+            match item.properties.get(name) {
+                Some(field) if matches!(field.kind.as_str(), "array" | "object") => {
+                    let place = child(&property(&items_path, name), "type");
+                    let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                    errors.push(FieldError::invalid(place, item.kind.as_str(), detail));
+                }
+                Some(_) => {}
+                None => {
+                    let detail = "entries must all be names of item properties";
+                    errors.push(FieldError::invalid_shown(keys_path.as_str(), shown.as_str(), detail));
+                }
+            }
+            if schema.list_map_keys[..i].contains(name) {
+                let detail = "must not contain duplicate entries";
+                errors.push(FieldError::invalid_shown(keys_path.as_str(), shown.as_str(), detail));
+            }
+        }
+    }
+
+    fn check_rules(&mut self, schema: &Schema, path: &str, scope: &Scope<'_>) {
+        if schema.rules.is_empty() {
+            return;
+        }
+        let rules_path = child(path, "x-kubernetes-validations");
+        for (i, rule) in schema.rules.iter().enumerate() {
+            check_rule(rule, schema, &index(&rules_path, i), &mut self.schema_errors);
+        }
+        let (Some(rules), true) = (scope.rules, self.schema_errors.is_empty()) else { return };
+        let Some(decl) = rules.decl else {
+            let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+            self.rule_errors.push(FieldError::internal(rules_path, detail));
+            return;
+        };
+        for (i, rule) in schema.rules.iter().enumerate() {
+            let place = index(&rules_path, i);
+            let rule_path = child(&place, "rule");
+            let compiled = match Compiled::new(rule, schema, decl) {
+                Ok(compiled) => Some(compiled),
+                Err(why) => {
+                    self.rule_errors.push(FieldError::invalid_shown(rule_path.as_str(), rule.shown(), why));
+                    None
+                }
+            };
+            let Some(compiled) = compiled else {
+                if let Some(optional) = rule.optional_old_self {
+                    self.complain_optional(&place, optional);
+                }
+                continue;
+            };
+            self.check_costs(&compiled, decl, rules, &place);
+            if let Some(why) = &compiled.message_error {
+                let place = child(&place, "messageExpression");
+                self.rule_errors.push(FieldError::invalid_shown(place, rule.shown(), why.as_str()));
+            }
+            if compiled.uses_old {
+                if let Some(around) = scope.uncorrelated {
+                    let detail = format!(
+                        "oldSelf cannot be used on the uncorrelatable portion of the schema within {around}"
+                    );
+                    self.rule_errors.push(FieldError::invalid(rule_path, rule.rule.as_str(), detail));
+                }
+            } else if let Some(optional) = rule.optional_old_self {
+                self.complain_optional(&place, optional);
+            }
+        }
+    }
+
+    fn complain_optional(&mut self, path: &str, optional: bool) {
+        let detail = "may not be set if oldSelf is not used in rule";
+        self.rule_errors.push(FieldError::invalid(child(path, "optionalOldSelf"), optional, detail));
+    }
+
+    fn check_costs(&mut self, compiled: &Compiled, decl: &Decl, rules: RuleScope<'_>, path: &str) {
+        let times = rules.cardinality.unwrap_or_else(|| decl.max_cardinality());
+        let cost = compiled.program.estimate(decl).max.saturating_mul(times);
+        let rule_path = child(path, "rule");
+        let is_limited = !self.options.skip_expression_cost;
+        if is_limited && cost > RULE_LIMIT {
+            let detail = over_budget("estimated rule cost", cost, RULE_LIMIT);
+            self.rule_errors.push(FieldError::forbidden(rule_path.as_str(), detail));
+        }
+        if let Some(costs) = &mut self.costs {
+            costs.add(rule_path, cost);
+        }
+        let Some(message) = &compiled.message else { return };
+        let cost = message.estimate(decl).max;
+        let message_path = child(path, "messageExpression");
+        if is_limited && cost > RULE_LIMIT {
+            let detail = over_budget("estimated messageExpression cost", cost, RULE_LIMIT);
+            self.rule_errors.push(FieldError::forbidden(message_path.as_str(), detail));
+        }
+        if let Some(costs) = &mut self.costs {
+            costs.add(message_path, cost);
+        }
+    }
+}
+
+/// How often a schema can have its parts; `None` if there is no limit.
+fn max_elements(schema: &Schema) -> Option<u64> {
+    let limit = |max: Option<i64>| max.map(|max| max.max(0).unsigned_abs());
+    match schema.kind.as_str() {
+        "object" if schema.additional_properties.is_some() => limit(schema.max_properties),
+        "array" => limit(schema.max_items),
+        _ => Some(1),
+    }
+}
+
+fn has_line_breaks(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+fn check_rule(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    const REASONS: [&str; 4] =
+        ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+    let (text, message) = (rule.rule.trim(), rule.message.trim());
+    let message_path = child(path, "message");
+    if text.is_empty() {
+        errors.push(FieldError::required(child(path, "rule"), "rule is not specified"));
+    } else if !rule.message.is_empty() && message.is_empty() {
+        let detail = "must be non-empty if specified";
+        errors.push(FieldError::invalid(message_path, rule.message.as_str(), detail));
+    } else if has_line_breaks(message) {
+        errors.push(FieldError::invalid(message_path, rule.message.as_str(), "must not contain line breaks"));
+    } else if has_line_breaks(text) && message.is_empty() {
+        let detail = "message must be specified if rule contains line breaks";
+        errors.push(FieldError::required(message_path, detail));
+    }
+    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(child(path, "messageExpression"), detail));
+    }
+    if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
+        errors.push(FieldError::not_supported(child(path, "reason"), reason, &REASONS));
+    }
+    let field_path = rule.field_path.as_str();
+    if field_path.is_empty() {
+        return;
+    }
+    let mut complain =
+        |detail: &str| errors.push(FieldError::invalid(child(path, "fieldPath"), field_path, detail));
+    if field_path.trim().is_empty() {
+        complain("must be non-empty if specified");
+    }
+    if has_line_breaks(field_path) {
+        complain("must not contain line breaks");
+    }
+    if structural::unsupported(schema).is_none() && field_path::valid(field_path, schema, true).is_err() {
+        complain("must be a valid path");
+    }
+}
+
+/// The field that makes the items of a set something that is merged, and its value as it is shown.
+fn set_of_granular(schema: &Schema) -> Option<(&'static str, serde_json::Value)> {
+    if schema.list_type.as_deref() != Some("set") {
+        return None;
+    }
+    let item = schema.item()?;
+    let shown = || item.list_type.as_deref().map_or(serde_json::Value::Null, Into::into);
+    match item.kind.as_str() {
+        "array" if item.list_type.as_deref().is_some_and(|kind| kind != "atomic") => {
+            Some(("x-kubernetes-list-type", shown()))
+        }
+        "object" if item.map_type.as_deref() != Some("atomic") => Some(("x-kubernetes-map-type", shown())),
+        _ => None,
+    }
+}
+
+/// Items of sets and maps can't be null, and keys must have values.
+fn map_keys(schema: &Schema, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let Some(item) = schema.item() else { return errors };
+    let Some(list_type @ ("set" | "map")) = schema.list_type.as_deref() else { return errors };
+    let items_path = child(path, "items");
+    if item.nullable {
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(FieldError::forbidden(child(&items_path, "nullable"), detail));
+    }
+    if list_type != "map" {
+        return errors;
+    }
+    for name in &schema.list_map_keys {
+        let Some(field) = item.properties.get(name) else { continue };
+        let place = property(&items_path, name);
+        if !item.required.contains(name) && field.default.is_none() {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(FieldError::required(child(&place, "default"), detail));
+        }
+        if field.nullable {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(FieldError::forbidden(child(&place, "nullable"), detail));
+        }
+    }
+    errors
+}
