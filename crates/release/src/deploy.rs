@@ -83,6 +83,25 @@ impl Releases {
         Ok(originals)
     }
 
+    /// The objects of a release as they are written: marked as its own and decorated.
+    ///
+    /// # Errors
+    /// Fails if the manifest does not parse, or the cluster does not have a kind.
+    pub async fn objects(&self, release: &Release) -> Result<Vec<Object>> {
+        self.targets(release).await
+    }
+
+    /// Writes an object of a release again, as after somebody changed or deleted it. Says what became of it, and how it is
+    /// now.
+    ///
+    /// # Errors
+    /// Fails if the cluster refuses it.
+    pub async fn enforce(&self, object: &Object) -> Result<(Outcome, DynamicObject)> {
+        let writer = self.writer();
+        let live = writer.live(object).await?;
+        writer.write(object, Some(&object.content), live).await
+    }
+
     /// Makes sure that objects which are there may be taken.
     pub(crate) fn check_ownership(
         &self,

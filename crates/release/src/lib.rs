@@ -27,6 +27,7 @@
 //! **Invariant:** a revision is recorded before anything of it is written, and a run that breaks off at any write is taken
 //! up by the next one: no release stays pending.
 
+mod compare;
 mod deploy;
 mod diff;
 mod error;
@@ -49,6 +50,7 @@ mod upgrade;
 mod wait;
 mod write;
 
+pub use compare::covers;
 pub use diff::{Change, Diff, FieldChange, ObjectChange, changes};
 pub use error::{Error, Result};
 pub use kinds::{Kind, Kinds};

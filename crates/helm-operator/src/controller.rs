@@ -1,0 +1,263 @@
+//! A controller that keeps a release for each object of a kind.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube::api::DynamicObject;
+use steersman::{Context, Controller, Kind};
+use steersman_chart::{Chart, Values};
+use steersman_release::{CrdPolicy, Kinds, Release};
+
+use crate::chart::ChartSource;
+use crate::error::Result;
+use crate::reconcile::Reconciler;
+use crate::watches::Ignore;
+
+/// The promise to uninstall a release before its object goes, as operator-sdk names it.
+pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
+
+/// A failed release is tried again after a second, and then less and less often.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(300);
+
+/// What is about to happen to a release, or just did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Phase {
+    Install,
+    Upgrade,
+    Uninstall,
+}
+
+/// Where an object's release is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The release's name.
+    pub name: String,
+    /// The namespace it is kept in.
+    pub namespace: String,
+}
+
+/// Why an object gets no release: it rests until it, or something it depends on, changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The condition's reason: one word in camel case.
+    pub reason: String,
+    /// The condition's message: what is wrong, and where.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A reason in one word, and a message for people.
+    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into() }
+    }
+}
+
+pub(crate) type Answer<T> = BoxFuture<'static, Result<T, Refusal>>;
+pub(crate) type MapValues = Arc<dyn Fn(Arc<DynamicObject>, Values, Context) -> Answer<Values> + Send + Sync>;
+pub(crate) type Before = Arc<dyn Fn(Phase, Arc<DynamicObject>, Context) -> Answer<()> + Send + Sync>;
+pub(crate) type After = Arc<dyn Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> Answer<()> + Send + Sync>;
+pub(crate) type Locate = Arc<dyn Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync>;
+
+/// A controller that keeps a release of one chart for each object of a kind, described.
+///
+/// ```no_run
+/// # use steersman_chart::Chart;
+/// # use steersman_helm_operator::{ReleaseController, Refusal};
+/// # fn example(kind: steersman::Kind, chart: Chart, client: kube::Client) {
+/// let controller = ReleaseController::new(kind, chart, client)
+///     .map_values(|object, mut values, _context| async move {
+///         let size = object.data["spec"]["size"].as_str().unwrap_or("small");
+///         let replicas = match size {
+///             "small" => 1,
+///             "large" => 3,
+///             other => return Err(Refusal::new("UnknownSize", format!("spec.size: {other:?} is no size"))),
+///         };
+///         values.set(&format!("replicaCount={replicas}")).map_err(|e| Refusal::new("Values", e.to_string()))?;
+///         Ok(values)
+///     })
+///     .controller();
+/// # let _ = controller;
+/// # }
+/// ```
+#[must_use]
+pub struct ReleaseController {
+    pub(crate) reconciler: Reconciler,
+    name: Option<String>,
+    selector: Option<String>,
+    concurrency: usize,
+}
+
+impl fmt::Debug for ReleaseController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReleaseController of {}", self.reconciler.kind)
+    }
+}
+
+impl ReleaseController {
+    /// A controller for a kind and a chart.
+    pub fn new(kind: Kind, chart: Chart, client: kube::Client) -> Self {
+        Self::with_source(kind, ChartSource::fixed(chart), Kinds::new(client))
+    }
+
+    /// As [`ReleaseController::new`], with a chart on disk that is loaded again when it changes.
+    ///
+    /// # Errors
+    /// Fails if the chart does not load.
+    pub fn from_path(kind: Kind, chart: impl AsRef<Path>, client: kube::Client) -> Result<Self> {
+        Ok(Self::with_source(kind, ChartSource::at(chart.as_ref())?, Kinds::new(client)))
+    }
+
+    pub(crate) fn with_source(kind: Kind, chart: ChartSource, kinds: Kinds) -> Self {
+        let reconciler = Reconciler {
+            kind,
+            chart,
+            kinds,
+            overrides: BTreeMap::new(),
+            suppress_overrides: false,
+            watch_dependents: true,
+            period: None,
+            ignore: Vec::new(),
+            crds: None,
+            history_max: 10,
+            map_values: None,
+            before: None,
+            after: None,
+            locate: None,
+            known: Mutex::new(HashMap::new()),
+        };
+        Self { reconciler, name: None, selector: None, concurrency: 4 }
+    }
+
+    /// Names the controller in logs and metrics. Default: the kind in lower case with `-controller`, as operator-sdk does.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Only objects with these labels. Default: all.
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.selector = Some(selector.into());
+        self
+    }
+
+    /// How many objects are worked on at a time. Default: 4.
+    pub fn concurrency(mut self, workers: usize) -> Self {
+        self.concurrency = workers;
+        self
+    }
+
+    /// Values that win over those of objects, expanded already, by the keys that `--set-string` takes. Default: none.
+    pub fn override_values(mut self, overrides: BTreeMap<String, String>) -> Self {
+        self.reconciler.overrides = overrides;
+        self
+    }
+
+    /// Does not tell what override values are. Default: they are told.
+    pub fn suppress_override_values(mut self, yes: bool) -> Self {
+        self.reconciler.suppress_overrides = yes;
+        self
+    }
+
+    /// Whether objects of releases are watched, and brought back when somebody changes them. Default: yes.
+    pub fn watch_dependents(mut self, yes: bool) -> Self {
+        self.reconciler.watch_dependents = yes;
+        self
+    }
+
+    /// Looks at each object this often, whatever happens. Default: only when something happens.
+    pub fn period(mut self, period: Duration) -> Self {
+        self.reconciler.period = Some(period).filter(|period| !period.is_zero());
+        self
+    }
+
+    /// Fields of released objects that may differ from the chart. Default: none.
+    pub fn ignore(mut self, ignore: Vec<Ignore>) -> Self {
+        self.reconciler.ignore = ignore;
+        self
+    }
+
+    /// What becomes of the chart's `crds/`. Default: those that are missing are created when a release is installed.
+    pub fn crds(mut self, policy: CrdPolicy) -> Self {
+        self.reconciler.crds = Some(policy);
+        self
+    }
+
+    /// How many revisions are kept; 0 keeps all. Default: 10.
+    pub fn history_max(mut self, max: usize) -> Self {
+        self.reconciler.history_max = max;
+        self
+    }
+
+    /// Makes the values of an object's spec those of the chart. Default: they are the same.
+    pub fn map_values<F, R>(mut self, map: F) -> Self
+    where
+        F: Fn(Arc<DynamicObject>, Values, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Values, Refusal>> + Send + 'static,
+    {
+        self.reconciler.map_values =
+            Some(Arc::new(move |object, values, context| Box::pin(map(object, values, context))));
+        self
+    }
+
+    /// Runs before something happens to a release; a refusal holds it back.
+    pub fn before<F, R>(mut self, hook: F) -> Self
+    where
+        F: Fn(Phase, Arc<DynamicObject>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Refusal>> + Send + 'static,
+    {
+        self.reconciler.before = Some(Arc::new(move |phase, object, context| Box::pin(hook(phase, object, context))));
+        self
+    }
+
+    /// Runs after something happened to a release.
+    pub fn after<F, R>(mut self, hook: F) -> Self
+    where
+        F: Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Refusal>> + Send + 'static,
+    {
+        self.reconciler.after =
+            Some(Arc::new(move |phase, object, release, context| Box::pin(hook(phase, object, release, context))));
+        self
+    }
+
+    /// Where an object's release is. When that changes, the release at the old place is uninstalled. Default: under the
+    /// object's name in its namespace.
+    pub fn place(
+        mut self,
+        locate: impl Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync + 'static,
+    ) -> Self {
+        self.reconciler.locate = Some(Arc::new(locate));
+        self
+    }
+
+    /// The controller, to be given to an [`Operator`](steersman::Operator).
+    pub fn controller(self) -> Controller<DynamicObject> {
+        let Self { reconciler, name, selector, concurrency } = self;
+        let kind = reconciler.kind.clone();
+        let name = name.unwrap_or_else(|| format!("{}-controller", kind.name().to_lowercase()));
+        let reconciler = Arc::new(reconciler);
+        let cleaner = Arc::clone(&reconciler);
+        let mut controller = Controller::of_kind(kind, move |object, context| {
+            let reconciler = Arc::clone(&reconciler);
+            async move { reconciler.reconcile(object, context).await }
+        })
+        .named(name)
+        .concurrency(concurrency)
+        .backoff(FIRST_RETRY, LAST_RETRY)
+        .finalizer(FINALIZER, move |object, context| {
+            let cleaner = Arc::clone(&cleaner);
+            async move { cleaner.clean_up(object, context).await }
+        });
+        if let Some(selector) = selector {
+            controller = controller.labels(selector);
+        }
+        controller
+    }
+}

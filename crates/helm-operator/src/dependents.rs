@@ -1,0 +1,240 @@
+//! The objects of a release: watched, brought back when somebody changes them, and asked whether they are ready.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use steersman::{Context, Key, Kind, Snapshot, Watch};
+use steersman_release::{Kind as ReleaseKind, Object, ObjectId, Outcome, Readiness, Releases, covers, pod_trouble, readiness};
+
+use crate::bring_about::{CHART_LABEL, OWNER, OWNER_KIND};
+use crate::reconcile::{Known, Reconciler, Trouble, Wanted};
+
+/// How many objects are named in a condition.
+const NAMED: usize = 3;
+
+/// The objects of one release.
+pub(crate) struct Dependents {
+    objects: Vec<Dependent>,
+    chart: String,
+    /// Whether their kinds were asked to be watched.
+    asked: AtomicBool,
+}
+
+struct Dependent {
+    kind: Kind,
+    release_kind: ReleaseKind,
+    id: ObjectId,
+    /// What is wanted of it, as JSON: thousands of them take less room so.
+    wanted: Box<[u8]>,
+    /// The version that is known to be as wanted; 0 if none is.
+    good: AtomicU64,
+    /// Whether its kind can be watched.
+    watched: AtomicBool,
+}
+
+impl Dependents {
+    pub(crate) fn new(objects: &[Object], chart: String) -> Self {
+        let objects = objects
+            .iter()
+            .map(|object| Dependent {
+                kind: Kind::dynamic(object.kind.resource.clone(), object.kind.namespaced),
+                release_kind: object.kind.clone(),
+                id: object.id.clone(),
+                wanted: object.content.to_string().into_bytes().into(),
+                good: AtomicU64::new(0),
+                watched: AtomicBool::new(false),
+            })
+            .collect();
+        Self { objects, chart, asked: AtomicBool::new(false) }
+    }
+}
+
+impl Dependent {
+    fn object(&self) -> Object {
+        let content = serde_json::from_slice(&self.wanted).unwrap_or_default();
+        Object { kind: self.release_kind.clone(), id: self.id.clone(), content }
+    }
+}
+
+fn version(object: &DynamicObject) -> u64 {
+    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+impl Reconciler {
+    /// Looks after the objects of a release: `Ok` if all are ready, else what they lack. `fresh` says that they were
+    /// written a moment ago, so that caches may not know of them yet.
+    pub(crate) async fn attend(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+        wanted: &Wanted,
+        known: &Known,
+        fresh: bool,
+    ) -> Result<Result<String, String>, Trouble> {
+        let dependents = &known.dependents;
+        if self.watch_dependents && !dependents.asked.swap(true, Ordering::Relaxed) {
+            self.watch_all(context, dependents).await;
+        }
+        let mut releases = None;
+        let mut lacking = Vec::new();
+        for dependent in &dependents.objects {
+            let live = self.live(context, dependent).await?;
+            if live.is_none() && fresh {
+                lacking.push((dependent, "it was created a moment ago".to_owned()));
+                continue;
+            }
+            let good = dependent.good.load(Ordering::Relaxed);
+            let live = match live {
+                Some(live) if good != 0 && version(&live) <= good => live,
+                live => {
+                    let target = dependent.object();
+                    let ignored = self.ignored(&target.id);
+                    let fits = live.as_ref().is_some_and(|live| covers(&json!(live), &target.content, &ignored));
+                    match live.filter(|_| fits) {
+                        Some(live) => live,
+                        None => {
+                            let releases = releases
+                                .get_or_insert_with(|| self.releases(object, context, &wanted.place, &wanted.settings));
+                            self.bring_back(context, releases, target, &ignored).await?
+                        }
+                    }
+                }
+            };
+            dependent.good.store(version(&live).max(good), Ordering::Relaxed);
+            match readiness(&typed(&live, dependent), true) {
+                Readiness::Ready => {}
+                Readiness::Waiting(what) | Readiness::Failed(what) => lacking.push((dependent, what)),
+            }
+        }
+        if lacking.is_empty() {
+            return Ok(Ok(format!("all {} objects are ready", dependents.objects.len())));
+        }
+        Ok(Err(self.describe(context, &lacking).await))
+    }
+
+    /// An object as it is: from the cache if its kind is watched, else from the cluster.
+    async fn live(&self, context: &Context, dependent: &Dependent) -> Result<Option<DynamicObject>, Trouble> {
+        let objects = context.objects_of(&dependent.kind).namespace(&dependent.id.namespace);
+        let objects = if dependent.watched.load(Ordering::Relaxed) { objects } else { objects.live() };
+        Ok(objects.get(&dependent.id.name).await?)
+    }
+
+    /// Watches the kinds of a release's objects. A kind that may not be watched is asked for each time instead.
+    async fn watch_all(&self, context: &Context, dependents: &Dependents) {
+        let owner = self.kind.clone();
+        for dependent in &dependents.objects {
+            let owner = owner.clone();
+            let watch = Watch::mapped_kind(dependent.kind.clone(), "release", move |snapshot| owners(&owner, snapshot))
+                .labels(format!("{CHART_LABEL}={}", dependents.chart));
+            match context.watch(watch).await {
+                Ok(()) => dependent.watched.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    tracing::warn!(%error, kind = %dependent.kind, "cannot watch released objects");
+                    context.warn("WatchFailed", format!("{} cannot be watched: {error}", dependent.kind));
+                }
+            }
+        }
+    }
+
+    /// Writes an object again that somebody changed or deleted.
+    async fn bring_back(
+        &self,
+        context: &Context,
+        releases: &Releases,
+        mut target: Object,
+        ignored: &[String],
+    ) -> Result<DynamicObject, Trouble> {
+        for pointer in ignored {
+            remove(&mut target.content, pointer);
+        }
+        let (outcome, live) = releases.enforce(&target).await?;
+        let what = match outcome {
+            Outcome::Created => "deleted",
+            Outcome::Changed => "changed",
+            Outcome::Unchanged => return Ok(live),
+        };
+        tracing::info!(object = %target.id, "brought back an object that was {what}");
+        context.event("DriftCorrected", format!("{} was {what} by somebody else and is brought back", target.id));
+        Ok(live)
+    }
+
+    fn ignored(&self, id: &ObjectId) -> Vec<String> {
+        let concerns = |kind: &Option<String>, name: &Option<String>| {
+            kind.as_ref().is_none_or(|kind| *kind == id.kind) && name.as_ref().is_none_or(|name| *name == id.name)
+        };
+        let rules = self.ignore.iter().filter(|rule| concerns(&rule.kind, &rule.name));
+        rules.flat_map(|rule| rule.paths.iter().cloned()).collect()
+    }
+
+    /// What objects lack, and why their pods do not run.
+    async fn describe(&self, context: &Context, lacking: &[(&Dependent, String)]) -> String {
+        let mut parts = Vec::new();
+        for (dependent, what) in lacking.iter().take(NAMED) {
+            let mut text = format!("{}/{}: {what}", dependent.id.kind, dependent.id.name);
+            if let Some(trouble) = self.pod_trouble(context, dependent).await {
+                text.push_str(&format!(" ({trouble})"));
+            }
+            parts.push(text);
+        }
+        if lacking.len() > NAMED {
+            parts.push(format!("and {} more", lacking.len() - NAMED));
+        }
+        parts.join("; ")
+    }
+
+    async fn pod_trouble(&self, context: &Context, dependent: &Dependent) -> Option<String> {
+        if !matches!(dependent.id.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "Job" | "ReplicaSet") {
+            return None;
+        }
+        let wanted: Value = serde_json::from_slice(&dependent.wanted).ok()?;
+        let labels = wanted.pointer("/spec/template/metadata/labels")?.as_object()?;
+        let labels: Vec<String> =
+            labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+        let pods: Api<Pod> = Api::namespaced(context.client(), &dependent.id.namespace);
+        let found = pods.list(&ListParams::default().labels(&labels.join(",")).limit(20)).await.ok()?;
+        found.items.iter().find_map(|pod| {
+            pod_trouble(&json!(pod)).map(|trouble| format!("Pod/{}: {trouble}", pod.name_any()))
+        })
+    }
+}
+
+fn typed(live: &DynamicObject, dependent: &Dependent) -> Value {
+    let mut content = json!(live);
+    let resource = dependent.kind.resource();
+    content["apiVersion"] = json!(resource.api_version);
+    content["kind"] = json!(resource.kind);
+    content
+}
+
+/// The objects of `owner` that a released object says it belongs to.
+fn owners(owner: &Kind, snapshot: &Snapshot) -> Vec<Key> {
+    let Ok(meta) = snapshot.meta() else { return Vec::new() };
+    if let Some(reference) = meta.controller()
+        && owner.matches(&reference.api_version, &reference.kind)
+    {
+        let namespace = owner.namespaced().then_some(&*meta.namespace);
+        return vec![Key::new(namespace, &reference.name)];
+    }
+    let annotation = |name: &str| meta.annotations.iter().find(|(key, _)| &***key == name).map(|(_, value)| value.to_string());
+    let resource = owner.resource();
+    if annotation(OWNER_KIND) != Some(format!("{}.{}", resource.kind, resource.group)) {
+        return Vec::new();
+    }
+    let Some(place) = annotation(OWNER) else { return Vec::new() };
+    match place.split_once('/') {
+        Some((namespace, name)) => vec![Key::new(Some(namespace).filter(|_| owner.namespaced()), name)],
+        None => Vec::new(),
+    }
+}
+
+/// Removes what a JSON pointer points at.
+fn remove(content: &mut Value, pointer: &str) {
+    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
+    let key = key.replace("~1", "/").replace("~0", "~");
+    if let Some(map) = content.pointer_mut(parent).and_then(Value::as_object_mut) {
+        map.remove(&key);
+    }
+}

@@ -1,0 +1,97 @@
+//! From watches.yaml to controllers.
+
+use std::time::Duration;
+
+use kube::Client;
+use steersman::{Kind, Operator};
+use steersman_release::{CrdPolicy, Kinds};
+
+use crate::chart::ChartSource;
+use crate::controller::ReleaseController;
+use crate::error::{Error, Result};
+use crate::overrides;
+use crate::watches::{Crds, WatchConfig};
+
+/// What the program's flags say, for watches that do not.
+#[derive(Clone, Debug)]
+pub struct Defaults {
+    /// How often each object is looked at even if nothing happens; zero for never. One minute by default.
+    pub reconcile_period: Duration,
+    /// How many objects of a kind are worked on at a time. As many as there are processors by default.
+    pub max_concurrent_reconciles: usize,
+    /// Does not tell what override values are. False by default.
+    pub suppress_override_values: bool,
+    /// How long a watched kind may take to appear in the cluster. Not at all by default.
+    pub patience: Duration,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            reconcile_period: Duration::from_secs(60),
+            max_concurrent_reconciles: processors,
+            suppress_override_values: false,
+            patience: Duration::ZERO,
+        }
+    }
+}
+
+/// How often the cluster is asked for a kind that it does not have yet.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Adds a controller for each watch to an operator.
+///
+/// # Errors
+/// Fails if a chart does not load, an override value does not expand, or the cluster does not have a watched kind.
+pub async fn add_watches(
+    mut operator: Operator,
+    watches: &[WatchConfig],
+    defaults: &Defaults,
+    client: &Client,
+) -> Result<Operator> {
+    let kinds = Kinds::new(client.clone());
+    for watch in watches {
+        operator = operator.controller(controller(watch, defaults, &kinds).await?.controller());
+    }
+    Ok(operator)
+}
+
+async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> Result<ReleaseController> {
+    let source = ChartSource::at(&watch.chart)?;
+    let overrides = overrides::expand(&watch.override_values, |name| std::env::var(name).ok())?;
+    let kind = find(watch, defaults.patience, kinds).await?;
+    let mut controller = ReleaseController::with_source(kind, source, kinds.clone())
+        .override_values(overrides)
+        .suppress_override_values(defaults.suppress_override_values)
+        .watch_dependents(watch.watch_dependent_resources)
+        .period(watch.reconcile_period.unwrap_or(defaults.reconcile_period))
+        .concurrency(watch.max_concurrent_reconciles.unwrap_or(defaults.max_concurrent_reconciles))
+        .ignore(watch.ignore.clone())
+        .history_max(watch.max_release_history.unwrap_or(10));
+    if let Some(crds) = watch.crds {
+        controller = controller.crds(match crds {
+            Crds::Skip => CrdPolicy::Skip,
+            Crds::Create => CrdPolicy::Create,
+            Crds::CreateReplace => CrdPolicy::CreateReplace,
+        });
+    }
+    if let Some(selector) = watch.selector()? {
+        controller = controller.labels(selector);
+    }
+    Ok(controller)
+}
+
+async fn find(watch: &WatchConfig, patience: Duration, kinds: &Kinds) -> Result<Kind> {
+    let api_version = watch.api_version();
+    let deadline = tokio::time::Instant::now() + patience;
+    loop {
+        if let Some(found) = kinds.find_opt(&api_version, &watch.kind).await? {
+            return Ok(Kind::dynamic(found.resource, found.namespaced));
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(Error::Absent(format!("{api_version} {}", watch.kind)));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,105 @@
+//! Override values: what watches.yaml says over the object's own values.
+
+use std::collections::BTreeMap;
+
+use steersman_chart::{System, Values, template_name};
+
+use crate::error::{Error, Result};
+
+/// Expands `$VAR` and `${VAR}` as Go's `os.ExpandEnv` does, then Go templates with sprig's functions.
+///
+/// # Errors
+/// Fails if a template does not parse or execute.
+pub fn expand(
+    overrides: &BTreeMap<String, String>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<BTreeMap<String, String>> {
+    let mut expanded = BTreeMap::new();
+    for (key, value) in overrides {
+        let text = expand_variables(value, &variable);
+        let text = template_name(&text, Box::new(System::default()))
+            .map_err(|error| Error::Override { key: key.clone(), reason: error.to_string() })?;
+        expanded.insert(key.clone(), text);
+    }
+    Ok(expanded)
+}
+
+/// Lays override values over others; they always are strings.
+///
+/// # Errors
+/// Fails if a key does not parse.
+pub(crate) fn lay_over(values: &mut Values, overrides: &BTreeMap<String, String>) -> Result<()> {
+    for (key, value) in overrides {
+        let expression = format!("{key}={value}");
+        values
+            .set_string(&expression)
+            .map_err(|error| Error::Override { key: key.clone(), reason: error.to_string() })?;
+    }
+    Ok(())
+}
+
+fn expand_variables(text: &str, variable: &impl Fn(&str) -> Option<String>) -> String {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        expanded.push_str(before);
+        let (name, after) = variable_name(after);
+        match name {
+            Some("") => {}
+            Some(name) => expanded.push_str(&variable(name).unwrap_or_default()),
+            None => expanded.push('$'),
+        }
+        rest = after;
+    }
+    expanded.push_str(rest);
+    expanded
+}
+
+/// The name after a `$` and what follows it; no name if the `$` stands for itself.
+fn variable_name(text: &str) -> (Option<&str>, &str) {
+    const SPECIAL: &str = "*#$@!?-0123456789";
+    if let Some(braced) = text.strip_prefix('{') {
+        return match braced.split_once('}') {
+            // Bad syntax eats what it is made of, as in Go.
+            Some((name, after)) => (Some(name), after),
+            None => (Some(""), braced),
+        };
+    }
+    if let Some(first) = text.chars().next().filter(|first| SPECIAL.contains(*first)) {
+        let (name, after) = text.split_at(first.len_utf8());
+        return (Some(name), after);
+    }
+    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+    if end == 0 {
+        return (None, text);
+    }
+    let (name, after) = text.split_at(end);
+    (Some(name), after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_and_templates_are_expanded() {
+        let overrides = BTreeMap::from([
+            ("image.tag".to_owned(), "$TAG-${FLAVOUR}".to_owned()),
+            ("upper".to_owned(), "{{ \"$TAG\" | upper }}".to_owned()),
+            ("price".to_owned(), "5 $".to_owned()),
+        ]);
+        let variable = |name: &str| match name {
+            "TAG" => Some("v1".to_owned()),
+            "FLAVOUR" => Some("slim".to_owned()),
+            _ => None,
+        };
+        let expanded = expand(&overrides, variable).unwrap();
+        assert_eq!(expanded["image.tag"], "v1-slim");
+        assert_eq!(expanded["upper"], "V1");
+        assert_eq!(expanded["price"], "5 $");
+        let mut values = Values::new();
+        values.set("image.tag=latest").unwrap();
+        lay_over(&mut values, &expanded).unwrap();
+        assert_eq!(values.to_json()["image"]["tag"], "v1-slim");
+    }
+}

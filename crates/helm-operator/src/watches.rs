@@ -1,0 +1,229 @@
+//! watches.yaml: which kinds are watched, and which chart is released for each of their objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::error::{Error, Result};
+
+/// One entry of watches.yaml, with operator-sdk's fields, those of helm-operator-plugins, and ours.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WatchConfig {
+    /// The API group of the watched kind.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// The chart: a directory or an archive, relative to watches.yaml's own directory.
+    pub chart: PathBuf,
+    /// Whether objects of releases are watched, and brought back when somebody changes them. True by default.
+    #[serde(default = "yes")]
+    pub watch_dependent_resources: bool,
+    /// Values that win over the object's, as `--set-string` takes them; `$VAR` and templates are expanded.
+    pub override_values: BTreeMap<String, String>,
+    /// Which objects are watched. All by default.
+    pub selector: Option<LabelSelector>,
+    /// How often each object is looked at even if nothing happens. What the program's flag says by default.
+    #[serde(deserialize_with = "period")]
+    pub reconcile_period: Option<Duration>,
+    /// How many objects are worked on at a time. What the program's flag says by default.
+    pub max_concurrent_reconciles: Option<usize>,
+    /// Accepted for operator-sdk's sake: templates always look things up here.
+    pub dry_run_option: String,
+    /// Fields of released objects that may differ from the chart. None by default.
+    pub ignore: Vec<Ignore>,
+    /// What becomes of the chart's `crds/`: `Skip`, `Create` or `CreateReplace`. By default those that are missing are
+    /// created when a release is installed.
+    pub crds: Option<Crds>,
+    /// How many revisions are kept. Ten by default; 0 keeps all.
+    pub max_release_history: Option<usize>,
+}
+
+/// A policy for definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[expect(missing_docs, reason = "named as Flux does")]
+pub enum Crds {
+    Skip,
+    Create,
+    CreateReplace,
+}
+
+/// Fields that may differ from the chart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Ignore {
+    /// JSON pointers such as `/spec/replicas`.
+    pub paths: Vec<String>,
+    /// Objects of this kind. All kinds by default.
+    pub kind: Option<String>,
+    /// The object of this name. All by default.
+    pub name: Option<String>,
+}
+
+/// A choice among labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LabelSelector {
+    /// Labels with these values.
+    pub match_labels: BTreeMap<String, String>,
+    /// Further demands.
+    pub match_expressions: Vec<Expression>,
+}
+
+/// A demand on one label.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Expression {
+    /// The label.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: String,
+    /// The values that the first two are about.
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// As `kubectl --selector` takes it.
+    fn text(&self) -> Result<String> {
+        let mut parts: Vec<String> =
+            self.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        for Expression { key, operator, values } in &self.match_expressions {
+            let values = values.join(",");
+            parts.push(match operator.as_str() {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "Exists" => key.clone(),
+                "DoesNotExist" => format!("!{key}"),
+                other => return Err(Error::Watches(format!("{other:?} is not a valid label selector operator"))),
+            });
+        }
+        Ok(parts.join(","))
+    }
+}
+
+impl WatchConfig {
+    /// Reads a watches.yaml. Paths of charts are taken relative to its directory.
+    ///
+    /// # Errors
+    /// Fails if it cannot be read, an entry is incomplete, or two are about the same kind.
+    pub fn load(path: impl AsRef<Path>) -> Result<Vec<Self>> {
+        let path = path.as_ref();
+        let failed = |reason: String| Error::Watches(format!("{}: {reason}", path.display()));
+        let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+        let mut watches = Self::parse(&text).map_err(|error| failed(error.to_string()))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        for watch in &mut watches {
+            let text = watch.chart.to_string_lossy();
+            if !text.contains("://") && watch.chart.is_relative() {
+                watch.chart = directory.join(&watch.chart);
+            }
+        }
+        Ok(watches)
+    }
+
+    /// Reads the text of a watches.yaml.
+    ///
+    /// # Errors
+    /// As [`WatchConfig::load`].
+    pub fn parse(text: &[u8]) -> Result<Vec<Self>> {
+        let watches: Option<Vec<Self>> =
+            steersman_yaml::from_slice_as(text).map_err(|error| Error::Watches(error.to_string()))?;
+        let watches = watches.unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        for watch in &watches {
+            if watch.version.is_empty() {
+                return Err(Error::Watches(format!("invalid GVK: {}: version must not be empty", watch.title())));
+            }
+            if watch.kind.is_empty() {
+                return Err(Error::Watches(format!("invalid GVK: {}: kind must not be empty", watch.title())));
+            }
+            if watch.chart.as_os_str().is_empty() {
+                return Err(Error::Watches(format!("{}: chart must not be empty", watch.title())));
+            }
+            if !seen.insert((&watch.group, &watch.version, &watch.kind)) {
+                return Err(Error::Watches(format!("duplicate GVK: {}", watch.title())));
+            }
+            watch.selector()?;
+        }
+        Ok(watches)
+    }
+
+    /// As in `charts.example.com/v1, Kind=Shop`.
+    fn title(&self) -> String {
+        format!("{}, Kind={}", self.api_version(), self.kind)
+    }
+
+    /// Group and version.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Which objects are watched, as `kubectl --selector` takes it.
+    ///
+    /// # Errors
+    /// Fails if there is an operator that does not exist.
+    pub fn selector(&self) -> Result<Option<String>> {
+        let text = self.selector.as_ref().map(LabelSelector::text).transpose()?;
+        Ok(text.filter(|text| !text.is_empty()))
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A duration as Go writes it.
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let span: jiff::SignedDuration = text.trim().parse().map_err(|_| format!("invalid duration {text:?}"))?;
+    Duration::try_from(span).map_err(|_| format!("negative duration {text:?}"))
+}
+
+fn period<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Duration>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(text) => duration(&text).map(Some).map_err(de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operator_sdks_fields_are_read() {
+        let text = b"
+- group: demo.example.com
+  version: v1alpha1
+  kind: Nginx
+  chart: helm-charts/nginx
+  overrideValues: {image.tag: $TAG}
+  reconcilePeriod: 90s
+  maxConcurrentReconciles: 3
+  watchDependentResources: false
+  selector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: NotIn, values: [d, e]}]}
+- {version: v1, kind: Plain, chart: plain.tgz}
+";
+        let watches = WatchConfig::parse(text).unwrap();
+        let nginx = &watches[0];
+        assert_eq!(nginx.api_version(), "demo.example.com/v1alpha1");
+        assert_eq!(nginx.reconcile_period, Some(Duration::from_secs(90)));
+        assert_eq!(nginx.selector().unwrap().as_deref(), Some("a=b,c notin (d,e)"));
+        assert!(!nginx.watch_dependent_resources);
+        assert!(watches[1].watch_dependent_resources);
+        assert_eq!(watches[1].api_version(), "v1");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let error = |text: &str| WatchConfig::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error("- {group: a, kind: B, chart: c}").contains("version must not be empty"));
+        assert!(error("- {group: a, version: v1, chart: c}").contains("kind must not be empty"));
+        let twice = "- {group: a, version: v1, kind: B, chart: c}\n- {group: a, version: v1, kind: B, chart: d}";
+        assert!(error(twice).contains("duplicate GVK: a/v1, Kind=B"));
+        assert!(error("- {version: v1, kind: B, chart: c, reconcilePeriod: soon}").contains("invalid duration"));
+    }
+}
