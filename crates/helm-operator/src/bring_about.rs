@@ -8,8 +8,8 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use steersman::Context;
 use steersman_release::{
-    Error as ReleaseError, HistoryMax, Object, Options, Recover, Release, Releases, Revision, RollbackOptions,
-    Status as ReleaseStatus, UninstallOptions, WriteMode, set_metadata,
+    Error as ReleaseError, HistoryMax, Object, Options, Recover, Release, Releases, Revision,
+    RollbackOptions, Status as ReleaseStatus, UninstallOptions, WriteMode, set_metadata,
 };
 
 use crate::controller::{Phase, Place};
@@ -45,7 +45,11 @@ impl Reconciler {
     }
 
     /// Says of each released object whose it is.
-    fn mark(&self, object: &DynamicObject, reference: OwnerReference) -> impl Fn(&mut Object) + Send + Sync + 'static {
+    fn mark(
+        &self,
+        object: &DynamicObject,
+        reference: OwnerReference,
+    ) -> impl Fn(&mut Object) + Send + Sync + 'static {
         let chart = self.chart.name();
         let namespace = object.namespace();
         let owner = match &namespace {
@@ -63,7 +67,11 @@ impl Reconciler {
                     metadata.insert("ownerReferences".into(), json!([reference]));
                 }
             } else {
-                set_metadata(&mut released.content, "annotations", &[(OWNER, &owner), (OWNER_KIND, &owner_kind)]);
+                set_metadata(
+                    &mut released.content,
+                    "annotations",
+                    &[(OWNER, &owner), (OWNER_KIND, &owner_kind)],
+                );
             }
         }
     }
@@ -108,9 +116,10 @@ impl Reconciler {
         }
         let is_last = revisions.last() == Some(deployed);
         let options = self.options(&wanted.settings);
-        let candidate = releases.candidate(&current, &wanted.chart, &wanted.values, &options).await.map_err(|error| {
-            Trouble::Release { reason: "UpgradeError", message: error.to_string() }
-        })?;
+        let candidate = releases
+            .candidate(&current, &wanted.chart, &wanted.values, &options)
+            .await
+            .map_err(|error| Trouble::Release { reason: "UpgradeError", message: error.to_string() })?;
         if is_last && !candidate.differs(&current)? {
             if !status.is_true(DEPLOYED) || status.deployed().is_none() {
                 let reason = if current.version == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
@@ -169,11 +178,19 @@ impl Reconciler {
                 };
                 return Err(Trouble::Release { reason: "InstallError", message });
             }
-            Err(error) => return Err(Trouble::Release { reason: "InstallError", message: error.to_string() }),
+            Err(error) => {
+                return Err(Trouble::Release { reason: "InstallError", message: error.to_string() });
+            }
         };
         tracing::info!(release = name, revision = release.version, "installed");
         context.event("InstallSuccessful", format!("installed release {name}, revision {}", release.version));
-        self.deployed(status, context, &release, "InstallSuccessful", Self::is_elsewhere(object, &wanted.place));
+        self.deployed(
+            status,
+            context,
+            &release,
+            "InstallSuccessful",
+            Self::is_elsewhere(object, &wanted.place),
+        );
         self.tell_after(Phase::Install, object, context, &release).await?;
         Ok(release)
     }
@@ -202,14 +219,24 @@ impl Reconciler {
             Ok(release) => release,
             Err(ReleaseError::Failed { message, release, .. }) => {
                 status.tell(&release);
-                let message = self.roll_back(&release, message, releases, revisions, status, &wanted.settings).await;
+                let message =
+                    self.roll_back(&release, message, releases, revisions, status, &wanted.settings).await;
                 return Err(Trouble::Release { reason: "UpgradeError", message });
             }
-            Err(error) => return Err(Trouble::Release { reason: "UpgradeError", message: error.to_string() }),
+            Err(error) => {
+                return Err(Trouble::Release { reason: "UpgradeError", message: error.to_string() });
+            }
         };
         tracing::info!(release = name, revision = release.version, "upgraded");
-        context.event("UpgradeSuccessful", format!("upgraded release {name} to revision {}", release.version));
-        self.deployed(status, context, &release, "UpgradeSuccessful", Self::is_elsewhere(object, &wanted.place));
+        context
+            .event("UpgradeSuccessful", format!("upgraded release {name} to revision {}", release.version));
+        self.deployed(
+            status,
+            context,
+            &release,
+            "UpgradeSuccessful",
+            Self::is_elsewhere(object, &wanted.place),
+        );
         self.tell_after(Phase::Upgrade, object, context, &release).await?;
         Ok(release)
     }
@@ -226,8 +253,11 @@ impl Reconciler {
     ) -> String {
         let good = revisions.iter().rfind(|revision| revision.status == ReleaseStatus::Deployed);
         let Some(good) = good else { return message };
-        let releases =
-            if settings.rollback_force { releases.clone().write_mode(WriteMode::Replace) } else { releases.clone() };
+        let releases = if settings.rollback_force {
+            releases.clone().write_mode(WriteMode::Replace)
+        } else {
+            releases.clone()
+        };
         let options = RollbackOptions {
             revision: Some(good.version),
             history_max: HistoryMax(self.history_max),

@@ -62,7 +62,8 @@ impl Refusal {
 pub(crate) type Answer<T> = BoxFuture<'static, Result<T, Refusal>>;
 pub(crate) type MapValues = Arc<dyn Fn(Arc<DynamicObject>, Values, Context) -> Answer<Values> + Send + Sync>;
 pub(crate) type Before = Arc<dyn Fn(Phase, Arc<DynamicObject>, Context) -> Answer<()> + Send + Sync>;
-pub(crate) type After = Arc<dyn Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> Answer<()> + Send + Sync>;
+pub(crate) type After =
+    Arc<dyn Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> Answer<()> + Send + Sync>;
 pub(crate) type Locate = Arc<dyn Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync>;
 
 /// A controller that keeps a release of one chart for each object of a kind, described.
@@ -212,7 +213,8 @@ impl ReleaseController {
         F: Fn(Phase, Arc<DynamicObject>, Context) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Refusal>> + Send + 'static,
     {
-        self.reconciler.before = Some(Arc::new(move |phase, object, context| Box::pin(hook(phase, object, context))));
+        self.reconciler.before =
+            Some(Arc::new(move |phase, object, context| Box::pin(hook(phase, object, context))));
         self
     }
 
@@ -222,8 +224,9 @@ impl ReleaseController {
         F: Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Refusal>> + Send + 'static,
     {
-        self.reconciler.after =
-            Some(Arc::new(move |phase, object, release, context| Box::pin(hook(phase, object, release, context))));
+        self.reconciler.after = Some(Arc::new(move |phase, object, release, context| {
+            Box::pin(hook(phase, object, release, context))
+        }));
         self
     }
 

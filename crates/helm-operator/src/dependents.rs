@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DynamicObject, ListParams};
 use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use steersman::{Context, Key, Kind, Snapshot, Watch};
-use steersman_release::{Kind as ReleaseKind, Object, ObjectId, Outcome, Readiness, Releases, covers, pod_trouble, readiness};
+use steersman_release::{
+    Kind as ReleaseKind, Object, ObjectId, Outcome, Readiness, Releases, covers, pod_trouble, readiness,
+};
 
 use crate::bring_about::{CHART_LABEL, OWNER, OWNER_KIND};
 use crate::reconcile::{Known, Reconciler, Trouble, Wanted};
@@ -92,12 +94,14 @@ impl Reconciler {
                 live => {
                     let target = dependent.object();
                     let ignored = self.ignored(&target.id);
-                    let fits = live.as_ref().is_some_and(|live| covers(&json!(live), &target.content, &ignored));
+                    let fits =
+                        live.as_ref().is_some_and(|live| covers(&json!(live), &target.content, &ignored));
                     match live.filter(|_| fits) {
                         Some(live) => live,
                         None => {
-                            let releases = releases
-                                .get_or_insert_with(|| self.releases(object, context, &wanted.place, &wanted.settings));
+                            let releases = releases.get_or_insert_with(|| {
+                                self.releases(object, context, &wanted.place, &wanted.settings)
+                            });
                             self.bring_back(context, releases, target, &ignored).await?
                         }
                     }
@@ -127,8 +131,10 @@ impl Reconciler {
         let owner = self.kind.clone();
         for dependent in &dependents.objects {
             let owner = owner.clone();
-            let watch = Watch::mapped_kind(dependent.kind.clone(), "release", move |snapshot| owners(&owner, snapshot))
-                .labels(format!("{CHART_LABEL}={}", dependents.chart));
+            let watch = Watch::mapped_kind(dependent.kind.clone(), "release", move |snapshot| {
+                owners(&owner, snapshot)
+            })
+            .labels(format!("{CHART_LABEL}={}", dependents.chart));
             match context.watch(watch).await {
                 Ok(()) => dependent.watched.store(true, Ordering::Relaxed),
                 Err(error) => {
@@ -157,13 +163,17 @@ impl Reconciler {
             Outcome::Unchanged => return Ok(live),
         };
         tracing::info!(object = %target.id, "brought back an object that was {what}");
-        context.event("DriftCorrected", format!("{} was {what} by somebody else and is brought back", target.id));
+        context.event(
+            "DriftCorrected",
+            format!("{} was {what} by somebody else and is brought back", target.id),
+        );
         Ok(live)
     }
 
     fn ignored(&self, id: &ObjectId) -> Vec<String> {
         let concerns = |kind: &Option<String>, name: &Option<String>| {
-            kind.as_ref().is_none_or(|kind| *kind == id.kind) && name.as_ref().is_none_or(|name| *name == id.name)
+            kind.as_ref().is_none_or(|kind| *kind == id.kind)
+                && name.as_ref().is_none_or(|name| *name == id.name)
         };
         let rules = self.ignore.iter().filter(|rule| concerns(&rule.kind, &rule.name));
         rules.flat_map(|rule| rule.paths.iter().cloned()).collect()
@@ -186,7 +196,10 @@ impl Reconciler {
     }
 
     async fn pod_trouble(&self, context: &Context, dependent: &Dependent) -> Option<String> {
-        if !matches!(dependent.id.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "Job" | "ReplicaSet") {
+        if !matches!(
+            dependent.id.kind.as_str(),
+            "Deployment" | "StatefulSet" | "DaemonSet" | "Job" | "ReplicaSet"
+        ) {
             return None;
         }
         let wanted: Value = serde_json::from_slice(&dependent.wanted).ok()?;
@@ -218,7 +231,9 @@ fn owners(owner: &Kind, snapshot: &Snapshot) -> Vec<Key> {
         let namespace = owner.namespaced().then_some(&*meta.namespace);
         return vec![Key::new(namespace, &reference.name)];
     }
-    let annotation = |name: &str| meta.annotations.iter().find(|(key, _)| &***key == name).map(|(_, value)| value.to_string());
+    let annotation = |name: &str| {
+        meta.annotations.iter().find(|(key, _)| &***key == name).map(|(_, value)| value.to_string())
+    };
     let resource = owner.resource();
     if annotation(OWNER_KIND) != Some(format!("{}.{}", resource.kind, resource.group)) {
         return Vec::new();

@@ -105,7 +105,13 @@ impl Reconciler {
             }
         };
         if settings.paused {
-            status.set(&context, PAUSED, true, "PauseReconcileAnnotationTrue", "the object is paused by its annotation");
+            status.set(
+                &context,
+                PAUSED,
+                true,
+                "PauseReconcileAnnotationTrue",
+                "the object is paused by its annotation",
+            );
             status.write(&context).await?;
             return Ok(Action::await_change());
         }
@@ -126,7 +132,12 @@ impl Reconciler {
     }
 
     /// Says what is wrong in the status, and lets the runtime decide when to try again.
-    async fn report(&self, trouble: Trouble, context: &Context, mut status: Status) -> Result<Action, RuntimeError> {
+    async fn report(
+        &self,
+        trouble: Trouble,
+        context: &Context,
+        mut status: Status,
+    ) -> Result<Action, RuntimeError> {
         let error = match trouble {
             Trouble::Refused(Refusal { reason, message }) => {
                 status.set(context, IRRECONCILABLE, true, &reason, message.clone());
@@ -200,7 +211,8 @@ impl Reconciler {
         if let Some(map) = &self.map_values {
             values = map(Arc::clone(object), values, context.clone()).await?;
         }
-        overrides::lay_over(&mut values, &self.overrides).map_err(|error| Trouble::Other(error.to_string()))?;
+        overrides::lay_over(&mut values, &self.overrides)
+            .map_err(|error| Trouble::Other(error.to_string()))?;
         let mut hasher = DefaultHasher::new();
         values.to_json().to_string().hash(&mut hasher);
         (version, &place.name, &place.namespace).hash(&mut hasher);
@@ -314,7 +326,8 @@ impl Reconciler {
         release: &Release,
         context: &Context,
     ) -> Result<bool, Trouble> {
-        let objects = steersman_release::parse_known(&release.manifest, &release.namespace, releases.kinds()).await?;
+        let objects =
+            steersman_release::parse_known(&release.manifest, &release.namespace, releases.kinds()).await?;
         for object in objects.iter().filter(|object| !object.is_kept()) {
             let found = object.api(&context.client()).get_opt(&object.id.name).await;
             if found.map_err(|error| Trouble::Other(error.to_string()))?.is_some() {
@@ -325,7 +338,11 @@ impl Reconciler {
     }
 
     /// Older operators promised the same under another name.
-    async fn drop_legacy_finalizer(&self, object: &DynamicObject, context: &Context) -> Result<(), RuntimeError> {
+    async fn drop_legacy_finalizer(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+    ) -> Result<(), RuntimeError> {
         const LEGACY: &str = "uninstall-helm-release";
         if !object.finalizers().iter().any(|name| name == LEGACY) {
             return Ok(());

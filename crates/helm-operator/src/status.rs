@@ -32,7 +32,14 @@ impl Status {
         Self { conditions, fields }
     }
 
-    pub(crate) fn set(&mut self, context: &Context, kind: &str, status: bool, reason: &str, message: impl Into<String>) {
+    pub(crate) fn set(
+        &mut self,
+        context: &Context,
+        kind: &str,
+        status: bool,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
         let mut condition = context.condition(kind, status, reason, message);
         condition.observed_generation = None;
         self.conditions.set(condition);

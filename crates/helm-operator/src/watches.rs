@@ -98,7 +98,9 @@ impl LabelSelector {
                 "NotIn" => format!("{key} notin ({values})"),
                 "Exists" => key.clone(),
                 "DoesNotExist" => format!("!{key}"),
-                other => return Err(Error::Watches(format!("{other:?} is not a valid label selector operator"))),
+                other => {
+                    return Err(Error::Watches(format!("{other:?} is not a valid label selector operator")));
+                }
             });
         }
         Ok(parts.join(","))
@@ -136,10 +138,16 @@ impl WatchConfig {
         let mut seen = BTreeSet::new();
         for watch in &watches {
             if watch.version.is_empty() {
-                return Err(Error::Watches(format!("invalid GVK: {}: version must not be empty", watch.title())));
+                return Err(Error::Watches(format!(
+                    "invalid GVK: {}: version must not be empty",
+                    watch.title()
+                )));
             }
             if watch.kind.is_empty() {
-                return Err(Error::Watches(format!("invalid GVK: {}: kind must not be empty", watch.title())));
+                return Err(Error::Watches(format!(
+                    "invalid GVK: {}: kind must not be empty",
+                    watch.title()
+                )));
             }
             if watch.chart.as_os_str().is_empty() {
                 return Err(Error::Watches(format!("{}: chart must not be empty", watch.title())));
@@ -222,8 +230,11 @@ mod tests {
         let error = |text: &str| WatchConfig::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error("- {group: a, kind: B, chart: c}").contains("version must not be empty"));
         assert!(error("- {group: a, version: v1, chart: c}").contains("kind must not be empty"));
-        let twice = "- {group: a, version: v1, kind: B, chart: c}\n- {group: a, version: v1, kind: B, chart: d}";
+        let twice =
+            "- {group: a, version: v1, kind: B, chart: c}\n- {group: a, version: v1, kind: B, chart: d}";
         assert!(error(twice).contains("duplicate GVK: a/v1, Kind=B"));
-        assert!(error("- {version: v1, kind: B, chart: c, reconcilePeriod: soon}").contains("invalid duration"));
+        assert!(
+            error("- {version: v1, kind: B, chart: c, reconcilePeriod: soon}").contains("invalid duration")
+        );
     }
 }

@@ -77,7 +77,11 @@ impl Release {
         let hooks = |release: &Self| -> Result<Vec<(Vec<String>, i64, Vec<Value>)>> {
             let mut hooks = Vec::new();
             for hook in &release.hooks {
-                hooks.push((hook.events.clone(), hook.weight, bundle(&hook.manifest)?.into_values().collect()));
+                hooks.push((
+                    hook.events.clone(),
+                    hook.weight,
+                    bundle(&hook.manifest)?.into_values().collect(),
+                ));
             }
             Ok(hooks)
         };
@@ -179,8 +183,14 @@ fn quantity(value: &Value) -> Option<f64> {
                 .find_map(|(unit, factor)| text.strip_suffix(unit).map(|digits| (digits, *factor)))
                 .unwrap_or((text, 1.0));
             // Words such as "infinity" are no quantities.
-            let plain = digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E'));
-            if plain && !digits.is_empty() { digits.parse::<f64>().ok().map(|number| number * factor) } else { None }
+            let plain = digits
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E'));
+            if plain && !digits.is_empty() {
+                digits.parse::<f64>().ok().map(|number| number * factor)
+            } else {
+                None
+            }
         }
         _ => None,
     }
@@ -195,7 +205,8 @@ mod tests {
     #[test]
     fn revisions_differ_by_what_they_say() {
         let release = |manifest: &str| Release { manifest: manifest.into(), ..Release::default() };
-        let one = release("---\n# Source: a\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1', y: null}\n");
+        let one =
+            release("---\n# Source: a\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1', y: null}\n");
         let two = release("---\nkind: ConfigMap\ndata:\n  x: \"1\"\nmetadata:\n  name: a\n");
         assert!(!one.differs(&two).unwrap());
         let three = release("---\nkind: ConfigMap\ndata:\n  x: \"2\"\nmetadata:\n  name: a\n");
@@ -204,8 +215,10 @@ mod tests {
 
     #[test]
     fn a_live_object_may_have_more() {
-        let live = json!({ "spec": { "replicas": 2, "cpu": "500m", "list": [{ "a": 1, "b": 2 }] }, "status": {} });
-        let covers = |wanted: Value| covers(&live, &wanted, &["/spec/free".to_owned(), "/spec/replicas".to_owned()]);
+        let live =
+            json!({ "spec": { "replicas": 2, "cpu": "500m", "list": [{ "a": 1, "b": 2 }] }, "status": {} });
+        let covers =
+            |wanted: Value| covers(&live, &wanted, &["/spec/free".to_owned(), "/spec/replicas".to_owned()]);
         assert!(covers(json!({ "spec": { "cpu": 0.5, "list": [{ "a": 1 }], "off": false, "none": {} } })));
         assert!(covers(json!({ "spec": { "replicas": 3, "free": 1 } })), "these are ignored");
         assert!(!covers(json!({ "spec": { "cpu": "600m" } })));

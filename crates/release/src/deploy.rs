@@ -166,17 +166,15 @@ impl Releases {
         let writer = &self.writer();
         let before: HashMap<&ObjectId, &Value> =
             originals.iter().map(|object| (&object.id, &object.content)).collect();
-        let before = &before;
         let mut live = live.into_iter();
         for batch in targets.chunk_by(|a, b| a.id.kind == b.id.kind) {
-            let writes = batch.iter().map(|target| (target, live.next().flatten()));
-            let mut results = stream::iter(writes)
-                .map(|(target, live)| async move {
-                    (target, writer.write(target, before.get(&target.id).copied(), live).await)
-                })
-                .buffered(WRITES);
+            let writes: Vec<_> = batch
+                .iter()
+                .map(|target| writer.write(target, before.get(&target.id).copied(), live.next().flatten()))
+                .collect();
+            let results: Vec<_> = stream::iter(writes).buffered(WRITES).collect().await;
             let mut failures = Vec::new();
-            while let Some((target, result)) = results.next().await {
+            for (target, result) in batch.iter().zip(results) {
                 match result {
                     Ok((outcome, _)) => {
                         if outcome == Outcome::Created {
@@ -187,7 +185,6 @@ impl Releases {
                     Err(error) => failures.push(error),
                 }
             }
-            drop(results);
             if let Some(error) = failures.into_iter().next() {
                 return Err(error);
             }

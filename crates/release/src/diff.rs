@@ -101,14 +101,15 @@ impl Releases {
 
     async fn compare(&self, plan: &Plan) -> Result<Vec<ObjectChange>> {
         let writer = &Writer { dry_run: true, ..self.writer() };
-        let mut compared: Vec<ObjectChange> = stream::iter(plan.targets.iter().zip(&plan.live))
-            .map(|(target, live)| {
-                let original = plan.originals.iter().rfind(|object| object.id == target.id);
-                compare_one(writer, target, original.map(|object| &object.content), live.as_ref())
-            })
-            .buffered(READS)
-            .try_collect()
-            .await?;
+        let compare = |(target, live): (&Object, &Option<DynamicObject>)| {
+            let original = plan.originals.iter().rfind(|object| object.id == target.id);
+            let original = original.map(|object| object.content.clone());
+            let (target, live) = (target.clone(), live.clone());
+            let writer = writer.clone();
+            async move { compare_one(&writer, &target, original.as_ref(), live.as_ref()).await }
+        };
+        let compares: Vec<_> = plan.targets.iter().zip(&plan.live).map(compare).collect();
+        let mut compared: Vec<ObjectChange> = stream::iter(compares).buffered(READS).try_collect().await?;
         let wanted: HashSet<&ObjectId> = plan.targets.iter().map(|object| &object.id).collect();
         let mut seen = HashSet::new();
         for object in &plan.originals {

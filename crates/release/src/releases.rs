@@ -365,7 +365,8 @@ impl Releases {
     /// How objects are, in the order of their being asked for.
     pub(crate) async fn live(&self, objects: &[Object]) -> Result<Vec<Option<DynamicObject>>> {
         let writer = self.writer();
-        stream::iter(objects).map(|object| writer.live(object)).buffered(READS).try_collect().await
+        let reads: Vec<_> = objects.iter().map(|object| writer.live(object)).collect();
+        stream::iter(reads).buffered(READS).try_collect().await
     }
 }
 

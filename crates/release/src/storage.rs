@@ -140,10 +140,12 @@ impl Storage {
 
     /// The records of revisions, in their order.
     pub(crate) async fn get_all(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
-        let reads = revisions.iter().map(|revision| async {
+        let read = |revision: &Revision| {
             let own = Self { namespace: Some(revision.namespace.clone()), ..self.clone() };
-            own.get(&revision.name, revision.version).await
-        });
+            let (name, version) = (revision.name.clone(), revision.version);
+            async move { own.get(&name, version).await }
+        };
+        let reads: Vec<_> = revisions.iter().map(read).collect();
         stream::iter(reads).buffered(READS).try_collect().await
     }
 

@@ -141,10 +141,9 @@ impl Releases {
         let writer = &self.writer();
         let mut failure = None;
         for batch in objects.chunk_by(|a, b| a.id.kind == b.id.kind) {
-            let mut results = stream::iter(batch)
-                .map(|object| async move { (object, writer.delete(object, policy()).await) })
-                .buffered(DELETES);
-            while let Some((object, result)) = results.next().await {
+            let deletes: Vec<_> = batch.iter().map(|object| writer.delete(object, policy())).collect();
+            let results: Vec<_> = stream::iter(deletes).buffered(DELETES).collect().await;
+            for (object, result) in batch.iter().zip(results) {
                 match result {
                     Ok(_) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
                     Err(error) => failure = failure.or(Some(error)),

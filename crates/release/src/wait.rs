@@ -43,14 +43,11 @@ pub(crate) async fn until_ready(
     let mut pause = Pause::new();
     let mut left: Vec<&Object> = objects.iter().collect();
     loop {
-        let standing: Vec<(&Object, Readiness)> = stream::iter(left)
-            .map(|object| async move { Ok::<_, Error>((object, standing(writer, object, jobs).await?)) })
-            .buffered(READS)
-            .try_collect()
-            .await?;
+        let asked: Vec<_> = left.iter().map(|object| standing(writer, object, jobs)).collect();
+        let answers: Vec<Readiness> = stream::iter(asked).buffered(READS).try_collect().await?;
         let mut waiting = Vec::new();
-        left = Vec::new();
-        for (object, standing) in standing {
+        let asked = std::mem::take(&mut left);
+        for (object, standing) in asked.into_iter().zip(answers) {
             match standing {
                 Readiness::Ready => {}
                 Readiness::Waiting(what) => {

@@ -11,7 +11,7 @@ use steersman_cluster::Cluster as Embedded;
 use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
 
-const DEFAULT_KUBECONFIG: &str = ".steer/kubeconfig";
+pub(super) const DEFAULT_KUBECONFIG: &str = ".steer/kubeconfig";
 
 const ABOUT: &str = "\
 Run an embedded Kubernetes cluster until it is interrupted
@@ -85,7 +85,7 @@ impl Cluster {
     }
 }
 
-async fn interrupted() -> std::io::Result<()> {
+pub(super) async fn interrupted() -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -100,13 +100,13 @@ async fn interrupted() -> std::io::Result<()> {
 }
 
 /// A kubeconfig that goes when the command does, with the directory that was made for it.
-struct Kubeconfig {
-    path: PathBuf,
+pub(super) struct Kubeconfig {
+    pub(super) path: PathBuf,
     made: Option<PathBuf>,
 }
 
 impl Kubeconfig {
-    fn write(cluster: &Embedded, path: PathBuf) -> Result<Self> {
+    pub(super) fn write(cluster: &Embedded, path: PathBuf) -> Result<Self> {
         let failed =
             |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
         if path.exists() && left_behind(&path).is_none() {

@@ -3,9 +3,11 @@
 mod chart;
 mod cluster;
 mod completion;
+mod dev;
 mod lint;
 mod man;
 mod release;
+mod run;
 mod template;
 mod version;
 
@@ -27,6 +29,8 @@ const STYLES: Styles = Styles::styled()
 /// What people do with the program, and the commands for it in the order of the help. A command that does not exist
 /// yet is not listed.
 const GROUPS: &[(&str, &[&str])] = &[
+    ("Start", &["dev"]),
+    ("Run", &["run"]),
     (
         "Charts",
         &[
@@ -63,6 +67,8 @@ pub(crate) struct Steer {
 /// One module per command.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Dev(dev::Dev),
+    Run(run::Run),
     Template(template::Template),
     Lint(lint::Lint),
     Diff(release::diff::Diff),
@@ -85,6 +91,8 @@ impl Steer {
     pub(crate) fn run(self, output: &mut Output) -> Result {
         let globals = &self.globals;
         match self.command {
+            Command::Dev(dev) => dev.run(globals),
+            Command::Run(run) => run.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
             Command::Diff(diff) => diff.run(globals, output),
