@@ -12,7 +12,7 @@ help: ## List the targets
 ##@ Use
 .PHONY: demo
 demo: ## Run the main job
-	$(CARGO) run --quiet --release --package steersman-cli -- template minimart-sample examples/minimart/helm-charts/minimart --set replicaCount=3
+	$(CARGO) run --quiet --release --package steersman-cli -- dev examples/minimart --until-ready
 
 .PHONY: install
 install: ## Install `steer` into cargo's bin directory

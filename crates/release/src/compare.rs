@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use steersman_chart::{Chart, Values};
 
 use crate::error::{Error, Result};
-use crate::hooks;
 use crate::object::documents;
 use crate::random;
 use crate::record::{ChartRecord, Info, Release, Status};
@@ -58,7 +57,7 @@ impl Releases {
             chart: ChartRecord::new(chart, values)?,
             config: crate::install::table(values),
             manifest,
-            hooks: rendered.hooks.iter().map(hooks::record).collect(),
+            hooks: rendered.hooks.iter().map(crate::hooks::record).collect(),
             version: current.version + 1,
             ..Release::default()
         })
@@ -74,19 +73,17 @@ impl Release {
         if self.manifest != other.manifest && bundle(&self.manifest)? != bundle(&other.manifest)? {
             return Ok(true);
         }
-        let hooks = |release: &Self| -> Result<Vec<(Vec<String>, i64, Vec<Value>)>> {
-            let mut hooks = Vec::new();
-            for hook in &release.hooks {
-                hooks.push((
-                    hook.events.clone(),
-                    hook.weight,
-                    bundle(&hook.manifest)?.into_values().collect(),
-                ));
-            }
-            Ok(hooks)
-        };
         Ok(hooks(self)? != hooks(other)?)
     }
+}
+
+/// What hooks say: when they run, in which order, and what they are.
+type HookBundle = Vec<(Vec<String>, i64, BTreeMap<String, Value>)>;
+
+fn hooks(release: &Release) -> Result<HookBundle> {
+    let said =
+        release.hooks.iter().map(|hook| Ok((hook.events.clone(), hook.weight, bundle(&hook.manifest)?)));
+    said.collect()
 }
 
 /// The objects of a manifest by what they are. The order of objects, and fields that are null, say nothing.

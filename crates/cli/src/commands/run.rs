@@ -1,5 +1,6 @@
 //! `steer run`.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 
 use crate::args::GlobalArgs;
 use crate::cluster;
-use crate::commands::cluster::interrupted;
 use crate::failure::{self, Failure, Result};
 
 const EXAMPLES: &str = "\
@@ -53,9 +53,59 @@ struct Helm {
     #[arg(long)]
     suppress_override_values: bool,
 
+    /// Where metrics are served; 0 turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", alias = "metrics-addr")]
+    metrics_bind_address: String,
+
+    /// Where /healthz and /readyz are served; 0 turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
+    health_probe_bind_address: String,
+
+    /// Work only while leading, so that several replicas can run
+    #[arg(long, alias = "enable-leader-election")]
+    leader_elect: bool,
+
+    /// The lease to lead by [default: helm-operator]
+    #[arg(long, value_name = "NAME")]
+    leader_election_id: Option<String>,
+
+    /// The lease's namespace [default: the operator's own]
+    #[arg(long, value_name = "NAME")]
+    leader_election_namespace: Option<String>,
+
+    /// What is logged: a level, or `target=level` pairs separated by commas
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOG_LEVEL", alias = "zap-log-level")]
+    log_level: String,
+
+    /// The form of the logs: auto, text or json
+    #[arg(long, value_name = "FORMAT", default_value = "auto", env = "LOG_FORMAT")]
+    log_format: String,
+
+    #[command(flatten)]
+    ignored: IgnoredArgs,
+
     /// Wait this long for the watched kinds to be defined
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::release::duration)]
     wait_for_kinds: Duration,
+}
+
+/// Flags of operator-sdk's program that change nothing here: manifests that give them go on working.
+#[derive(Args, Debug)]
+struct IgnoredArgs {
+    #[arg(long, hide = true)]
+    enable_http2: bool,
+    #[arg(long, hide = true)]
+    metrics_secure: bool,
+    #[arg(long, hide = true)]
+    metrics_require_rbac: bool,
+    #[arg(long, hide = true)]
+    zap_devel: bool,
+    #[arg(long, hide = true)]
+    zap_encoder: Option<String>,
+    #[arg(long, hide = true)]
+    zap_stacktrace_level: Option<String>,
+    #[arg(long, hide = true)]
+    zap_time_encoding: Option<String>,
 }
 
 impl Run {
@@ -84,19 +134,39 @@ impl Helm {
         if let Some(workers) = self.max_concurrent_reconciles {
             defaults.max_concurrent_reconciles = workers.max(1);
         }
-        let namespaces = std::env::var("WATCH_NAMESPACE").unwrap_or_default();
-        let namespaces: Vec<&str> =
-            namespaces.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        let operator = Operator::new("helm-operator").namespaces(namespaces);
         let failed = |error: steersman_helm_operator::Error| Failure::new(error.to_string());
+        let operator = Operator::new("helm-operator").version(env!("CARGO_PKG_VERSION"));
         let operator = add_watches(operator, &watches, &defaults, &client).await.map_err(failed)?;
-        failure::note(&format!("watching {} kinds of {}", watches.len(), self.watches_file.display()));
-        let stop = async {
-            // A signal that cannot be waited for never comes.
-            if interrupted().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+        if self.ignored.metrics_secure || self.ignored.metrics_require_rbac {
+            failure::warn("metrics are served without TLS: --metrics-secure is not supported");
+        }
+        operator.main_from(self.words(globals)).await.map_err(|error| Failure::new(error.to_string()))
+    }
+
+    /// The command line of the runtime's own program, which does all that is not about charts.
+    fn words(&self, globals: &GlobalArgs) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["steer run helm".into(), "run".into()];
+        let mut flag = |name: &str, value: &dyn AsRef<OsStr>| {
+            let mut word = OsString::from(format!("--{name}="));
+            word.push(value);
+            words.push(word);
         };
-        operator.run_until(client, stop).await.map_err(|error| Failure::new(error.to_string()))
+        flag("metrics-bind-address", &self.metrics_bind_address);
+        flag("health-probe-bind-address", &self.health_probe_bind_address);
+        flag("log-level", &self.log_level);
+        flag("log-format", &self.log_format);
+        if let Some(id) = &self.leader_election_id {
+            flag("leader-election-id", id);
+        }
+        if let Some(namespace) = &self.leader_election_namespace {
+            flag("leader-election-namespace", namespace);
+        }
+        if let Some(kubeconfig) = &globals.kubeconfig {
+            flag("kubeconfig", kubeconfig);
+        }
+        if self.leader_elect {
+            words.push("--leader-elect".into());
+        }
+        words
     }
 }

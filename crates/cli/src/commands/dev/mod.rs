@@ -133,7 +133,7 @@ impl Dev {
         }));
         match &account {
             Some(account) => {
-                say(&format!("operator running as {} ({} permissions)", account.name, account.permissions))
+                say(&format!("operator running as {} ({} permissions)", account.name, account.permissions));
             }
             None => say("operator running as administrator: there is no role in config/rbac"),
         }

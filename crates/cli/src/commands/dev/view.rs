@@ -227,11 +227,11 @@ impl Screen {
     }
 
     /// The last picture, and what to try.
-    pub(super) fn finish(&mut self, objects: &[Seen], spent: Duration) {
+    pub(super) fn finish(&self, objects: &[Seen], spent: Duration) {
         match self.format {
             Format::Live => {}
             Format::Plain => {
-                let _ = writeln!(anstream::stdout(), "\n{}", picture(objects));
+                let _ = write!(anstream::stdout(), "\n{}", picture(objects));
             }
             Format::Json => return,
         }
@@ -309,10 +309,13 @@ fn branches(text: &mut String, margin: &str, children: &[Seen]) {
 fn row(text: &mut String, margin: &str, title: &str, object: &Seen) {
     let style = if object.ready { GOOD } else { BAD };
     let width = 44usize.saturating_sub(margin.chars().count());
-    let line = format!(
-        "{margin}{title:<width$} {style}{:<10}{style:#} {QUIET}{}{QUIET:#}",
-        object.state, object.detail
-    );
-    text.push_str(line.trim_end());
+    let line = match (object.state.as_str(), object.detail.as_str()) {
+        ("", "") => format!("{margin}{title}"),
+        (state, "") => format!("{margin}{title:<width$} {style}{state}{style:#}"),
+        (state, detail) => {
+            format!("{margin}{title:<width$} {style}{state:<10}{style:#} {QUIET}{detail}{QUIET:#}")
+        }
+    };
+    text.push_str(&line);
     text.push('\n');
 }
