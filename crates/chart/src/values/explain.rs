@@ -428,7 +428,8 @@ impl<'a> Checker<'a> {
         check("exclusiveMaximum", exclusive_maximum, &|wanted| got < wanted);
         check("multipleOf", limit("multipleOf"), &|wanted| {
             let quotient = got / wanted;
-            (quotient - quotient.round()).abs() < 1e-9
+            // Of the numbers whose quotient is none any more, the remainder tells.
+            if quotient.is_finite() { (quotient - quotient.round()).abs() < 1e-9 } else { got % wanted == 0.0 }
         });
         messages
     }
