@@ -11,8 +11,8 @@ help: ## List the targets
 
 ##@ Use
 .PHONY: demo
-demo: ## Run the main job
-	$(CARGO) run --quiet --release --package steersman-cli -- dev examples/minimart --until-ready
+demo: ## Run the main job: a chart kept by an operator on an embedded cluster, until it is ready
+	$(CARGO) run --bin steer -- dev examples/minimart --until-ready
 
 .PHONY: install
 install: ## Install `steer` into cargo's bin directory
@@ -58,7 +58,7 @@ oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
 .PHONY: oracle-helm-commands
 oracle-helm-commands: ## Type the same commands for helm and for steer
 	oracles/helm/build helm >/dev/null
-	$(CARGO) test --quiet --profile checks --package steersman-cli --test helm -- --ignored --nocapture
+	$(CARGO) test --quiet --test helm -- --ignored --nocapture
 
 # How many of a hundred written cases the embedded API server answers as the real one at least. It only rises; the aim is 99.5.
 KUBERNETES_EQUAL ?= 35
@@ -67,7 +67,7 @@ KUBERNETES_EQUAL ?= 35
 oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and the API server with the real one
 	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
 	$(CARGO) test --quiet --profile checks --package steersman-patch --package steersman-cel --test oracle -- --ignored --nocapture --test-threads 1
-	$(CARGO) run --quiet --profile checks --package steersman-k8s-oracle --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt
+	$(CARGO) run --quiet --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt
 
 .PHONY: fuzz
 fuzz: ## Feed hostile input for a minute each
