@@ -66,7 +66,7 @@ KUBERNETES_EQUAL ?= 35
 .PHONY: oracle-kubernetes
 oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and the API server with the real one
 	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
-	$(CARGO) test --quiet --profile checks --package steersman-patch --package steersman-cel --test oracle -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --profile checks --package steersman-patch --package steersman-cel --package steersman-structural --test oracle -- --ignored --nocapture --test-threads 1
 	$(CARGO) run --quiet --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt
 
 .PHONY: fuzz

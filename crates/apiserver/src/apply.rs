@@ -83,10 +83,6 @@ impl apply::Resource for Described<'_> {
 
 /// Records in `object` that the caller changed `old` into it, by any way but apply. Both are in the version of the request.
 pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
-    // A Scale of a custom resource leaves the record as it is.
-    if call.subresource_name() == "scale" && call.resource.custom {
-        return;
-    }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
     let nothing = empty(&call.resource);

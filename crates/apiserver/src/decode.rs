@@ -97,8 +97,8 @@ fn unrecognized(call: &Call, body: &[u8], why: &str) -> ApiError {
         [] => "<empty>".to_owned(),
         [b'{', ..] => {
             let text = String::from_utf8_lossy(body);
-            if text.len() > 70 {
-                format!("{} ...", text.chars().take(70).collect::<String>())
+            if text.len() > 30 {
+                format!("{} ...", text.chars().take(30).collect::<String>())
             } else {
                 text.into_owned()
             }

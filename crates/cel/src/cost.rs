@@ -21,6 +21,9 @@ pub(crate) fn of_call(
 ) -> u64 {
     let size = |i: usize| args.get(i).map_or(1, |arg| actual_size(arg.as_ref().ok()));
     let declared = |i: usize| overload.and_then(|o| o.args.get(i));
+    if let Some(cost) = overload.and_then(|_| of_extension(function, args, result)) {
+        return cost;
+    }
     if let Some(cost) = of_library(function, overload, args, result) {
         return cost;
     }
@@ -46,6 +49,35 @@ pub(crate) fn of_call(
         }
         _ => 1,
     }
+}
+
+/// What functions on whole lists cost: by the size of what they make, or of what they compare.
+fn of_extension(function: &str, args: &[Evaluated], result: &Evaluated) -> Option<u64> {
+    let value = |i: usize| args.get(i).and_then(|arg| arg.as_ref().ok());
+    let size = |i: usize| value(i).map_or(1, library_size);
+    let allocating = |factor: f64, size: u64| (size as f64 * factor) as u64 + 11;
+    let compared = |list: Option<&Value>| match list {
+        Some(Value::List(items)) => {
+            let is_text = matches!(items.first(), Some(Value::String(_) | Value::Bytes(_)));
+            let length = items.len() as u64;
+            allocating(if is_text { 2.1 } else { 2.0 }, length.saturating_mul(length))
+        }
+        _ => 1,
+    };
+    Some(match function {
+        "slice" | "lists.range" | "reverse" => allocating(1.0, result.as_ref().map_or(1, library_size)),
+        "flatten" => {
+            let depth = match value(1) {
+                Some(Value::Int(depth)) => *depth as f64,
+                _ => 1.0,
+            };
+            allocating(depth, size(0))
+        }
+        "distinct" | "sort" => compared(value(0)),
+        "sets.contains" | "sets.intersects" => 1 + size(0).saturating_mul(size(1)),
+        "sets.equivalent" => 1 + size(0).saturating_mul(size(1)).saturating_mul(2),
+        _ => return None,
+    })
 }
 
 /// What Kubernetes says that its functions cost.

@@ -328,7 +328,9 @@ impl Estimator<'_> {
         costs: &[Range],
     ) -> Call {
         let arguments = costs.iter().fold(Range::fixed(0), |sum, cost| sum.plus(*cost));
-        if let Some(call) = self.library(function, overload, target, args) {
+        let found =
+            self.extension(function, target, args).or_else(|| self.library(function, overload, target, args));
+        if let Some(call) = found {
             return Call { cost: call.cost.plus(arguments), ..call };
         }
         let size = |node: Option<&Node<'_>>| node.and_then(|node| node.size).unwrap_or(Range::UNKNOWN);
@@ -391,6 +393,49 @@ impl Estimator<'_> {
                 plain(comparison(size(first), size(second)))
             }
             _ => plain(Range::ONE),
+        }
+    }
+
+    /// What functions on whole lists may cost: by the size of what they make, or of what they compare.
+    fn extension(&self, function: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option<Call> {
+        let size = |node: &Node<'_>| {
+            node.size
+                .or_else(|| self.max_size(&node.path).map(|max| Range { min: 0, max }))
+                .unwrap_or(Range::UNKNOWN)
+        };
+        let literal = |node: Option<&Node<'_>>, otherwise: u64| match node.map(|node| &node.expr.kind) {
+            Some(ExprKind::Literal(Literal::Int(value))) => value.max(&0).unsigned_abs(),
+            _ => otherwise,
+        };
+        let allocating = |factor: f64, size: Range| {
+            Some(Call { cost: size.scaled(factor).plus(Range::fixed(11)), size: Some(size) })
+        };
+        match (function, target, args) {
+            ("slice", Some(target), [start, end]) => {
+                let end = literal(Some(end), size(target).max);
+                allocating(1.0, Range::fixed(end.wrapping_sub(literal(Some(start), 0))))
+            }
+            ("lists.range", None, [end]) => allocating(1.0, Range::fixed(literal(Some(end), u64::MAX))),
+            ("reverse", Some(target), []) => allocating(1.0, size(target)),
+            ("flatten", Some(target), [] | [_]) => {
+                let depth = args.first().map_or(1, |depth| literal(Some(depth), u64::MAX));
+                allocating(depth as f64, size(target))
+            }
+            ("distinct", Some(target), []) => allocating(2.0, size(target).times(size(target))),
+            ("sort", Some(target), []) => {
+                let is_text = matches!(
+                    self.checked.of(target.expr),
+                    Type::List(item) if matches!(**item, Type::String | Type::Bytes)
+                );
+                let factor = if is_text { 2.1 } else { 2.0 };
+                allocating(factor, size(target).times(size(target)))
+            }
+            ("sets.contains" | "sets.intersects" | "sets.equivalent", None, [left, right]) => {
+                let factor = if function == "sets.equivalent" { 2.0 } else { 1.0 };
+                let cost = size(left).times(size(right)).scaled(factor).plus(Range::ONE);
+                Some(Call { cost, size: None })
+            }
+            _ => None,
         }
     }
 

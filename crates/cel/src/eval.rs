@@ -8,7 +8,7 @@ use crate::ast::{Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::qualified_name;
 use crate::cost;
 use crate::environment::Overload;
-use crate::types::Type;
+use crate::types::{RESERVED, Type};
 use crate::value::{EvalError, Evaluated, Value, compare, equal, fail};
 
 /// What an expression cost, and may cost.
@@ -149,7 +149,10 @@ impl<'a> Evaluator<'a> {
     fn test(&mut self, operand: &'a Expr, field: &str) -> Evaluated {
         let reached = self.base(operand)?;
         self.budget.spend(1)?;
-        Ok(Value::Bool(reached.value.is_some_and(|value| value.field(field).is_some())))
+        let is_there = |value: Value| {
+            value.field(field).is_some() || reserved_field(&value, &Value::string(field)).is_some()
+        };
+        Ok(Value::Bool(reached.value.is_some_and(is_there)))
     }
 
     /// The value of a chain of selections. The chain itself costs one, unless a choice is at its root.
@@ -286,7 +289,17 @@ impl<'a> Evaluator<'a> {
         if let Some(target) = target.filter(|_| is_member) {
             values.push(self.expr(target));
         }
-        values.extend(args.iter().map(|arg| self.expr(arg)));
+        // Two arguments are both looked at before an error in one of them counts.
+        let is_patient = values.len() + args.len() <= 2 && !self.is_fixed_match(function, args);
+        for arg in args {
+            if let Some(Err(error)) = values.last().filter(|_| !is_patient) {
+                return Err(error.clone());
+            }
+            values.push(self.expr(arg));
+        }
+        if let Some(Err(error)) = values.last().filter(|_| !is_patient) {
+            return Err(error.clone());
+        }
         if self.budget.is_exceeded() {
             return fail("operation cancelled: actual cost limit exceeded");
         }
@@ -304,6 +317,11 @@ impl<'a> Evaluator<'a> {
         };
         self.budget.spend(cost::of_call(name, only, &values, &result))?;
         result
+    }
+
+    /// Whether a call matches text with a pattern that is always the same, and was prepared before.
+    fn is_fixed_match(&self, function: &str, args: &[Expr]) -> bool {
+        function == "matches" && args.last().is_some_and(|pattern| self.constant(pattern).is_some())
     }
 
     fn apply(
@@ -511,6 +529,14 @@ fn bad_index(index: &Value) -> EvalError {
     })
 }
 
+/// A field that is named like a reserved word, which an expression may write without its escape.
+fn reserved_field<'v>(object: &'v Value, name: &Value) -> Option<&'v Value> {
+    match name {
+        Value::String(name) if RESERVED.contains(&&**name) => object.field(&format!("__{name}__")),
+        _ => None,
+    }
+}
+
 /// What is under a key or index.
 fn get(container: &Value, index: &Value) -> Evaluated {
     match container {
@@ -521,7 +547,7 @@ fn get(container: &Value, index: &Value) -> Evaluated {
                 None => fail(format!("index out of bounds: {at}")),
             }
         }
-        Value::Map(_) => match container.get(index) {
+        Value::Map(_) => match container.get(index).or_else(|| reserved_field(container, index)) {
             Some(value) => Ok(value.clone()),
             None => fail(format!("no such key: {index}")),
         },
@@ -544,6 +570,12 @@ pub(crate) fn dispatch(
     });
     match fitting {
         Some(overload) => (overload.call)(args),
+        // Operators go without saying.
+        None if name == op::IN
+            || (name.contains('_') && !name.starts_with(|c: char| c.is_alphanumeric())) =>
+        {
+            Err(EvalError::no_overload())
+        }
         None => fail(format!("no such overload: {name}")),
     }
 }

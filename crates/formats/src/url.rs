@@ -26,7 +26,8 @@ impl Url {
         let (host, path) = match rest.strip_prefix("//") {
             Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
             None if rest.starts_with('/') => ("", rest),
-            None => return None,
+            // What follows a scheme without a slash is nobody's business.
+            None => ("", ""),
         };
         let host = host.rsplit('@').next().unwrap_or(host);
         let port = host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map(|(_, port)| port);

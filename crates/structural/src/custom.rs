@@ -127,11 +127,22 @@ impl CustomSchema {
             errors.push(FieldError::invalid(shown(""), Value::Null, detail));
             return;
         }
-        let mut run = Run { budget: OBJECT_LIMIT, errors: Vec::new() };
+        errors.append(&mut self.run(rules, object, old).errors);
+    }
+
+    /// What rules find wrong with an object that was wrong in the same way before, which is worth a warning.
+    #[must_use]
+    pub fn tolerated(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        let Some(rules) = &self.rules else { return Vec::new() };
+        self.run(rules, object, Some(old)).tolerated
+    }
+
+    fn run(&self, rules: &Rules, object: &Value, old: Option<&Value>) -> Run {
+        let mut run = Run::new(OBJECT_LIMIT);
         let pair = old.map(|old| Pair { new: object, old, schema: &self.schema });
         let ratchet = Ratchet::new(pair);
         let (schema, path) = (&self.schema, String::new());
         rules.check(&mut run, At { value: object, old, schema, path, is_resource: true, ratchet });
-        errors.append(&mut run.errors);
+        run
     }
 }

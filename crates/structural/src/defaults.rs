@@ -116,13 +116,14 @@ impl Checker {
         } else {
             let mut pruned = default.clone();
             prune::prune(&mut pruned, schema, is_resource);
-            if self.require_pruned && pruned != *default {
-                self.errors.push(FieldError::invalid(path, default.clone(), "must not have unknown fields"));
-            }
+            let is_pruned = pruned == *default;
             let mut coerced = default.clone();
-            if let Err(error) =
-                meta::coerce(&mut coerced, schema, path, is_resource, Wrong::Refuse, &mut Vec::new())
-            {
+            let outcome =
+                meta::coerce(&mut coerced, schema, path, is_resource, Wrong::Refuse, &mut Vec::new());
+            if self.require_pruned && !is_pruned {
+                self.errors.push(FieldError::invalid(path, coerced.clone(), "must not have unknown fields"));
+            }
+            if let Err(error) = outcome {
                 self.errors.push(error);
                 return;
             }
@@ -140,7 +141,7 @@ impl Checker {
         let Some(rules) = Rules::compile(schema, is_resource) else { return };
         let mut spent = self.budget;
         for old in [Some(default), None] {
-            let mut run = Run { budget: self.budget, errors: Vec::new() };
+            let mut run = Run::new(self.budget);
             let at = At {
                 value: default,
                 old,

@@ -274,8 +274,11 @@ impl Rules {
                     rule.message.trim().to_owned()
                 }
             });
-            if !is_ratcheted {
-                run.errors.push(complaint(rule, at.value, kind, place, detail));
+            let complaint = complaint(rule, at.value, kind, place, detail);
+            if is_ratcheted {
+                run.tolerated.push(complaint);
+            } else {
+                run.errors.push(complaint);
             }
         }
     }
@@ -286,6 +289,14 @@ pub(crate) struct Run {
     /// What may still be spent; below zero nothing is run any more.
     pub(crate) budget: i64,
     pub(crate) errors: Vec<FieldError>,
+    /// What is wrong, but was so before.
+    pub(crate) tolerated: Vec<FieldError>,
+}
+
+impl Run {
+    pub(crate) fn new(budget: i64) -> Self {
+        Self { budget, errors: Vec::new(), tolerated: Vec::new() }
+    }
 }
 
 /// A value and its surroundings.

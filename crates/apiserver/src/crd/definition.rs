@@ -32,6 +32,13 @@ impl Rules for DefinitionRules {
         fill("listKind", format!("{kind}List"));
         let conversion = object::ensure(spec.entry("conversion").or_insert(Value::Null));
         conversion.entry("strategy").or_insert_with(|| "None".into());
+        let stored = storage_version(object);
+        let status = object.get_mut("status").and_then(Value::as_object_mut);
+        if let (Some(stored), Some(status)) = (stored, status)
+            && status.get("storedVersions").and_then(Value::as_array).is_none_or(Vec::is_empty)
+        {
+            status.insert("storedVersions".into(), json!([stored]));
+        }
     }
 
     fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {

@@ -52,11 +52,12 @@ pub(crate) fn reconcile(core: &Arc<Core>, name: &str) {
 /// Names the conditions and puts the definition into service.
 fn accept(core: &Arc<Core>, entry: &Entry, mut definition: Value) {
     let now = core.environment.now_string();
-    let conflict = name_conflict(core, &definition);
-    let names = definition["spec"]["names"].clone();
+    let (names, conflict) = accepted_names(core, &definition);
+    let approval = steersman_structural::definition::approval_condition(&definition);
     let old = definition.clone();
     let status = object::child(&mut definition, "status");
     let before = Value::Object(status.clone());
+    status.insert("acceptedNames".into(), names);
     let (accepted, reason, message) = match &conflict {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
         Some((reason, message)) => ("False", *reason, message.clone()),
@@ -66,18 +67,14 @@ fn accept(core: &Arc<Core>, entry: &Entry, mut definition: Value) {
         .get("conditions")
         .and_then(Value::as_array)
         .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));
-    if conflict.is_none() {
-        status.insert("acceptedNames".into(), names);
-        set_condition(
-            status,
-            "Established",
-            "True",
-            "InitialNamesAccepted",
-            "the initial names have been accepted",
-            &now,
-        );
+    if conflict.is_none() && !established {
+        let message = "the initial names have been accepted";
+        set_condition(status, "Established", "True", "InitialNamesAccepted", message, &now);
     } else if !established {
         set_condition(status, "Established", "False", "NotAccepted", "not all names are accepted", &now);
+    }
+    if let Some((value, reason, message)) = approval {
+        set_condition(status, "KubernetesAPIApprovalPolicyConformant", value, reason, &message, &now);
     }
     if Value::Object(status.clone()) != before {
         write_status(core, entry, &old, definition);
@@ -130,42 +127,63 @@ fn set_condition(
     }
 }
 
-/// Whether another resource of the group has one of the names already.
-fn name_conflict(core: &Core, definition: &Value) -> Option<(&'static str, String)> {
-    let group = object::text(definition, &["spec", "group"])?;
+/// The names that a definition gets, each one that no other of its group has, and the last conflict.
+fn accepted_names(core: &Core, definition: &Value) -> (Value, Option<(&'static str, String)>) {
     let own = object::name(definition);
-    let served = core.definitions.served.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = &definition["spec"]["names"];
-    let text = |key: &str| names[key].as_str().unwrap_or_default().to_owned();
-    let mine: Vec<String> = [text("plural"), text("singular")]
-        .into_iter()
-        .chain(
-            names["shortNames"].as_array().into_iter().flatten().filter_map(|s| Some(s.as_str()?.to_owned())),
-        )
-        .collect();
-    for (name, (_, resources)) in served.iter() {
-        let Some(other) = resources.first().filter(|r| name != own && r.group == group) else { continue };
-        let theirs: Vec<&String> =
-            [&other.plural, &other.singular].into_iter().chain(&other.short_names).collect();
-        if let Some(taken) = mine.iter().find(|m| theirs.contains(m)) {
-            let quoted = crate::status::quote(taken);
-            let reason = if *taken == text("plural") {
-                "PluralConflict"
-            } else if *taken == text("singular") {
-                "SingularConflict"
-            } else {
-                "ShortNamesConflict"
-            };
-            return Some((reason, format!("{quoted} is already in use")));
+    let wanted = &definition["spec"]["names"];
+    let mut names = definition["status"]["acceptedNames"].clone();
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(|v| Some(v.as_str()?.to_owned())).collect()
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (mut resources, mut kinds) = (Vec::new(), Vec::new());
+    for entry in core.store.snapshot(RESOURCE, "", None).entries {
+        let other = entry.value();
+        let taken = &other["status"]["acceptedNames"];
+        if entry.key() == own || other["spec"]["group"] != definition["spec"]["group"] {
+            continue;
         }
-        if other.kind == text("kind") || other.list_kind == text("listKind") {
-            return Some((
-                "KindConflict",
-                format!("{} is already in use", crate::status::quote(&other.kind)),
-            ));
+        resources.extend([text(&taken["plural"]), text(&taken["singular"])]);
+        resources.extend(texts(&taken["shortNames"]));
+        kinds.extend([text(&taken["kind"]), text(&taken["listKind"])]);
+    }
+    let mut conflict = None;
+    for (key, used, reason) in [
+        ("plural", &resources, "PluralConflict"),
+        ("singular", &resources, "SingularConflict"),
+        ("shortNames", &resources, "ShortNamesConflict"),
+        ("kind", &kinds, "KindConflict"),
+        ("listKind", &kinds, "ListKindConflict"),
+    ] {
+        let given = match &wanted[key] {
+            Value::Array(_) => texts(&wanted[key]),
+            value => vec![text(value)],
+        };
+        let mut taken: Vec<String> = given
+            .iter()
+            .filter(|name| !name.is_empty() && used.contains(name))
+            .map(|name| format!("{} is already in use", crate::status::quote(name)))
+            .collect();
+        if taken.is_empty() {
+            let names = object::ensure(&mut names);
+            match wanted.get(key) {
+                Some(value) => names.insert(key.into(), value.clone()),
+                None => names.remove(key),
+            };
+        } else {
+            let message = match taken.len() {
+                1 => taken.remove(0),
+                _ => format!("[{}]", taken.join(", ")),
+            };
+            conflict = Some((reason, message));
         }
     }
-    None
+    let names_map = object::ensure(&mut names);
+    match wanted.get("categories") {
+        Some(value) => names_map.insert("categories".into(), value.clone()),
+        None => names_map.remove("categories"),
+    };
+    (names, conflict)
 }
 
 /// Removes the objects of a definition that is on its way out, and then the definition.

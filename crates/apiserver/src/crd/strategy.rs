@@ -86,7 +86,7 @@ fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String
     let mut value = object;
     for part in trimmed.split('.') {
         let Some(map) = value.as_object() else {
-            return Err(wrong_accessor(path, value, "map[string]interface {}"));
+            return Err(wrong_accessor(path, value, "map[string]interface{}"));
         };
         match map.get(part) {
             Some(next) => value = next,
@@ -277,10 +277,13 @@ impl Strategy for Custom {
             return Ok(object);
         }
         object::ensure(&mut object).insert("apiVersion".into(), to.into());
-        // What another version stored may lack this version's defaults or have more fields.
-        if let Some(version) = self.version(split_api_version(to).1) {
+        // What another version stored may have more fields. Defaults are those of the version that is stored.
+        let name = split_api_version(to).1;
+        if let Some(version) = self.version(name) {
             version.schema.prune(&mut object);
-            version.schema.default(&mut object);
+            if name == self.storage {
+                version.schema.default(&mut object);
+            }
         }
         Ok(object)
     }
@@ -355,6 +358,9 @@ impl Strategy for Custom {
                     "metadata.finalizers: {quoted}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
                 ));
             }
+        }
+        if let (Some(version), Some(old)) = (self.stored(), old) {
+            warnings.extend(version.schema.tolerated(object, old).iter().map(ToString::to_string));
         }
         warnings
     }

@@ -145,7 +145,20 @@ fn check_identity(
     }
     let given = |field: &str| object::text(patched, &[field]).unwrap_or_default();
     let (version, kind) = (given("apiVersion"), given("kind"));
-    if version != call.resource.api_version() || kind != call.resource.kind {
+    if call.resource.custom {
+        let mut errors = Vec::new();
+        if kind != call.resource.kind {
+            let detail = format!("must be {}", call.resource.kind);
+            errors.push(FieldError::invalid("kind", kind, detail));
+        }
+        if version != call.resource.api_version() {
+            let detail = format!("must be {}", call.resource.api_version());
+            errors.push(FieldError::invalid("apiVersion", version, detail));
+        }
+        if !errors.is_empty() {
+            return Err(ApiError::invalid_kind(&call.resource.group, kind, &call.name, errors));
+        }
+    } else if version != call.resource.api_version() || kind != call.resource.kind {
         let (group, short) = split_api_version(version);
         let known = call.core.catalog().find_kind(group, short, kind).is_some();
         let why = wrong_conversion(known, version, kind, &call.resource.group, &call.resource.kind);

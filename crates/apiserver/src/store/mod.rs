@@ -81,12 +81,12 @@ struct Table {
 }
 
 impl Table {
-    fn new(revision: u64) -> Self {
+    fn new(revision: u64, compacted: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
             superseded: 0,
-            compacted: revision,
+            compacted,
             epoch: 0,
             tail: signal::Sender::new(revision),
         }
@@ -111,15 +111,17 @@ impl Table {
 #[derive(Debug)]
 struct Inner {
     revision: u64,
+    /// What happened up to here is not known: it was before a restart.
+    restored: u64,
     tables: HashMap<Arc<str>, Table>,
 }
 
 impl Inner {
     fn table(&mut self, resource: &str) -> &mut Table {
         if !self.tables.contains_key(resource) {
-            self.tables.insert(resource.into(), Table::new(self.revision));
+            self.tables.insert(resource.into(), Table::new(self.revision, self.restored));
         }
-        self.tables.entry(resource.into()).or_insert_with(|| Table::new(0))
+        self.tables.entry(resource.into()).or_insert_with(|| Table::new(0, 0))
     }
 }
 
@@ -133,7 +135,7 @@ pub struct Store {
 
 impl Store {
     pub(crate) fn new(history: History, journal: Option<Arc<dyn Journal>>) -> Self {
-        let inner = Inner { revision: 1, tables: HashMap::new() };
+        let inner = Inner { revision: 1, restored: 0, tables: HashMap::new() };
         Self { inner: Arc::new(Mutex::new(inner)), history, journal }
     }
 
@@ -254,6 +256,7 @@ impl Store {
         let mut inner = self.lock();
         inner.revision = inner.revision.max(revision);
         let revision = inner.revision;
+        inner.restored = revision;
         for table in inner.tables.values_mut() {
             table.compacted = revision;
         }

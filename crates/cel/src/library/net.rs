@@ -77,7 +77,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 fn ip(text: &str) -> Result<IpAddr, EvalError> {
     parse_ip(text).ok_or_else(|| {
         EvalError(format!(
-            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?})"
+            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"
         ))
     })
 }
