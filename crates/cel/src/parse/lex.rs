@@ -33,7 +33,7 @@ const SYMBOLS: &[&str] = &[
     "+", "*", "/", "%",
 ];
 
-pub(crate) fn tokens(source: &Source) -> Result<Vec<Token>, Vec<Issue>> {
+pub(crate) fn tokens(source: &Source) -> (Vec<Token>, Vec<Issue>) {
     let mut lexer = Lexer { chars: &source.chars, at: 0 };
     let mut tokens = Vec::new();
     let mut issues = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn tokens(source: &Source) -> Result<Vec<Token>, Vec<Issue>> {
             }
         }
     }
-    if issues.is_empty() { Ok(tokens) } else { Err(issues) }
+    (tokens, issues)
 }
 
 struct Lexer<'a> {

@@ -51,8 +51,9 @@ pub(crate) fn parse(source: &Source) -> Result<Expr, Vec<Issue>> {
         );
         return Err(vec![source.error(0, message)]);
     }
-    let tokens = lex::tokens(source)?;
-    let mut parser = Parser { source, tokens, at: 0, depth: 0, issues: Vec::new() };
+    // What is no token is left out, and the rest is still looked at.
+    let (tokens, issues) = lex::tokens(source);
+    let mut parser = Parser { source, tokens, at: 0, depth: 0, issues };
     let parsed = parser.expr().and_then(|expr| {
         let token = parser.peek().clone();
         if token.kind == TokenKind::End {
