@@ -12,6 +12,8 @@ pub enum Part {
     Namespaces,
     /// Makes the `default` service account and the `kube-root-ca.crt` of each namespace.
     ServiceAccounts,
+    /// Gathers the rules of cluster roles such as `admin` from others.
+    ClusterRoles,
     /// Keeps nodes with their conditions and leases.
     Nodes,
     /// Puts pods onto nodes.
@@ -34,10 +36,11 @@ pub enum Part {
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::GarbageCollection,
         Self::Namespaces,
         Self::ServiceAccounts,
+        Self::ClusterRoles,
         Self::Nodes,
         Self::Scheduler,
         Self::Pods,

@@ -5,6 +5,7 @@
 )]
 
 mod account;
+mod aggregation;
 mod collector;
 mod deployment;
 mod endpoints;
@@ -43,6 +44,7 @@ pub(crate) async fn look(world: &mut World, key: &Key) -> kube::Result<()> {
         Duty::Collect if world.has(Part::GarbageCollection) => collector::look(world, name).await,
         Duty::Namespace if world.has(Part::Namespaces) => namespace::look(world, name).await,
         Duty::Accounts if world.has(Part::ServiceAccounts) => account::look(world, name).await,
+        Duty::ClusterRoles if world.has(Part::ClusterRoles) => aggregation::look(world).await,
         Duty::Node if world.has(Part::Nodes) => node::look(world, name).await,
         Duty::Lease if world.has(Part::Nodes) => node::renew(world, name).await,
         Duty::Pod => pod(world, namespace, name).await,

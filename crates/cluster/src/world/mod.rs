@@ -57,6 +57,7 @@ mod duty {
         Collect,
         Namespace,
         Accounts,
+        ClusterRoles,
         Node,
         Lease,
         Pod,

@@ -124,6 +124,7 @@ impl World {
             "customresourcedefinitions.apiextensions.k8s.io" | "apiservices.apiregistration.k8s.io" => {
                 self.push(Duty::Discovery, "", "");
             }
+            "clusterroles.rbac.authorization.k8s.io" => self.push(Duty::ClusterRoles, "", ""),
             "configmaps" if gone && object.metadata.name.as_deref() == Some(ROOT_CERTIFICATE) => {
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();
                 self.push(Duty::Accounts, "", &namespace);

@@ -1,0 +1,56 @@
+//! Cluster roles that gather the rules of others.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use kube::{
+    Api, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+    core::{Selector, SelectorExt as _},
+};
+use serde_json::json;
+
+use crate::world::World;
+
+const MANAGER: &str = "clusterrole-aggregation-controller";
+
+/// Looks at all of them, since any role may concern any other.
+pub(super) async fn look(world: &mut World) -> kube::Result<()> {
+    let api: Api<ClusterRole> = Api::all(world.client.clone());
+    let mut roles = api.list(&ListParams::default()).await?.items;
+    // Gathered rules may be gathered again: the second round sees what the first one gathered, and so on.
+    for _ in 0..roles.len() {
+        let Some((index, rules)) = outdated(&roles) else { break };
+        let Some(role) = roles.get_mut(index) else { break };
+        let applied = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": role.name_any()},
+            "rules": rules,
+        });
+        let params = PatchParams::apply(MANAGER).force();
+        *role = api.patch(&role.name_any(), &params, &Patch::Apply(applied)).await?;
+    }
+    Ok(())
+}
+
+/// The first role whose rules are not what its selectors gather, and those.
+fn outdated(roles: &[ClusterRole]) -> Option<(usize, Vec<PolicyRule>)> {
+    roles.iter().enumerate().find_map(|(index, role)| {
+        let rules = gathered(roles, role)?;
+        (rules != role.rules.clone().unwrap_or_default()).then_some((index, rules))
+    })
+}
+
+fn gathered(roles: &[ClusterRole], role: &ClusterRole) -> Option<Vec<PolicyRule>> {
+    let mut rules: Vec<PolicyRule> = Vec::new();
+    for selector in role.aggregation_rule.as_ref()?.cluster_role_selectors.iter().flatten() {
+        let selector = Selector::try_from(selector.clone()).ok()?;
+        // Roles are listed by name.
+        let others = roles.iter().filter(|r| r.name_any() != role.name_any() && selector.matches(r.labels()));
+        for rule in others.flat_map(|r| r.rules.iter().flatten()) {
+            if !rules.contains(rule) {
+                rules.push(rule.clone());
+            }
+        }
+    }
+    Some(rules)
+}
