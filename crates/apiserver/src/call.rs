@@ -33,6 +33,10 @@ pub(crate) struct Call {
     pub(crate) field_validation: FieldValidation,
     /// What a decoder found odd about the body's fields, to be judged once its kind is known.
     pub(crate) complaints: Vec<String>,
+    /// Whether the server chose the object's name.
+    pub(crate) named_here: bool,
+    /// Whether the object is one of many that the request is about.
+    pub(crate) of_many: bool,
     /// Whether the body holds options instead of an object.
     pub(crate) reads_options: bool,
     /// Warnings for the client, sent as headers.
@@ -57,6 +61,8 @@ impl Call {
             dry_run: false,
             field_validation: FieldValidation::Ignore,
             complaints: Vec::new(),
+            named_here: false,
+            of_many: false,
             reads_options: false,
             warnings: Vec::new(),
             options_object: Value::Null,
@@ -223,6 +229,15 @@ impl Call {
         }
         if self.dry_run {
             options["dryRun"] = json!(["All"]);
+        }
+        if let Some(grace) = self.options.grace_period_seconds {
+            options["gracePeriodSeconds"] = grace.into();
+        }
+        if let Some(policy) = &self.options.propagation_policy {
+            options["propagationPolicy"] = policy.as_str().into();
+        }
+        if let Some(orphan) = self.options.orphan_dependents {
+            options["orphanDependents"] = orphan.into();
         }
         options
     }

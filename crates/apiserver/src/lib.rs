@@ -37,7 +37,9 @@ mod strategy;
 mod system;
 mod table;
 
-pub use admission::{Admission, AdmissionRequest, BoxFuture, Operation};
+pub use admission::{
+    Admission, AdmissionRequest, BoxFuture, Operation, WebhookCall, WebhookClient, WebhookTarget,
+};
 pub use auth::{
     Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, User,
 };

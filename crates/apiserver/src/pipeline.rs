@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::{
-    admission::{self, Operation},
+    admission::{self, Operation, webhook},
     apply,
     auth::rbac,
     call::Call,
@@ -94,6 +94,7 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
         }
         name = format!("{base}{}", environment.name_suffix());
         metadata.insert("name".into(), name.clone().into());
+        call.named_here = true;
     }
     call.name = name;
     call.resource.strategy.default(&call.resource.version, object);
@@ -193,16 +194,14 @@ async fn settle(call: &Call, written: &Written) -> ApiResult<()> {
     call.core.store.durable(revision).await.map_err(ApiError::internal)
 }
 
-async fn mutate(
+/// Lets everybody change what is written who has a say in it. The object is null for a deletion.
+pub(crate) async fn mutate(
     call: &mut Call,
     operation: Operation,
     object: &mut Value,
     old: Option<&Value>,
 ) -> ApiResult<()> {
-    admission::own::mutate(call, operation, object, old)?;
-    if call.core.admission.is_empty() {
-        return Ok(());
-    }
+    own_mutate(call, operation, object, old)?;
     let mut warnings = Vec::new();
     let result = async {
         let request = call.admission(operation, old);
@@ -211,13 +210,23 @@ async fn mutate(
                 plugin.mutate(&request, object, &mut warnings).await?;
             }
         }
-        Ok(())
+        let again = |object: &mut Value| own_mutate(call, operation, object, old);
+        webhook::mutate(call, operation, object, old, &mut warnings, again).await
     }
     .await;
     call.warnings.append(&mut warnings);
     result
 }
 
+/// What the server's own plugins do to what is written; there is nothing to change about a deletion.
+fn own_mutate(call: &Call, operation: Operation, object: &mut Value, old: Option<&Value>) -> ApiResult<()> {
+    if operation == Operation::Delete {
+        return Ok(());
+    }
+    admission::own::mutate(call, operation, object, old)
+}
+
+/// Lets everybody refuse what is written who has a say in it. The object is in the stored version, null for a deletion.
 pub(crate) async fn validate(
     call: &mut Call,
     operation: Operation,
@@ -225,7 +234,7 @@ pub(crate) async fn validate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     admission::own::validate(call, operation, object, old)?;
-    if call.core.admission.is_empty() {
+    if call.core.admission.is_empty() && !call.core.webhooks.validates() {
         return Ok(());
     }
     // Plugins see both versions as the client does.
@@ -238,7 +247,7 @@ pub(crate) async fn validate(
                 plugin.validate(&request, &object, &mut warnings).await?;
             }
         }
-        Ok(())
+        webhook::validate(call, operation, &object, old, &mut warnings).await
     }
     .await;
     call.warnings.append(&mut warnings);

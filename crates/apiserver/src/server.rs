@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    admission::Admission,
+    admission::{Admission, WebhookClient, webhook::Webhooks},
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
     builtin::Allocators,
@@ -31,6 +31,7 @@ pub(crate) struct Core {
     pub(crate) nobody: User,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
+    pub(crate) webhooks: Webhooks,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
     pub(crate) definitions: crate::crd::Definitions,
@@ -47,6 +48,7 @@ impl Core {
     pub(crate) fn learn(self: &Arc<Self>, resource: &crate::catalog::Resource, name: &str, key: &str) {
         crate::crd::after_write(self, resource, name);
         self.rbac.learn(&self.store, &resource.storage, key);
+        self.webhooks.learn(&self.store, &resource.storage);
     }
 
     /// Serves something else from now on.
@@ -115,6 +117,7 @@ pub struct Builder {
     nobody: User,
     recorder: Option<Arc<dyn Recorder>>,
     admission: Vec<Arc<dyn Admission>>,
+    webhook_client: Option<Arc<dyn WebhookClient>>,
     connector: Option<Arc<dyn Connector>>,
     history: History,
     journal: Option<Arc<dyn Journal>>,
@@ -133,6 +136,7 @@ impl Default for Builder {
             nobody: User::admin(),
             recorder: None,
             admission: Vec::new(),
+            webhook_client: None,
             connector: None,
             history: History::default(),
             journal: None,
@@ -201,6 +205,13 @@ impl Builder {
         self
     }
 
+    /// How webhooks are reached. Default: they are not, which fails writes unless their failure policy ignores it.
+    #[must_use]
+    pub fn webhook_client(mut self, client: impl WebhookClient + 'static) -> Self {
+        self.webhook_client = Some(Arc::new(client));
+        self
+    }
+
     /// Who answers for logs, exec, port-forward and proxies. Default: nobody.
     #[must_use]
     pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
@@ -251,6 +262,7 @@ impl Builder {
             nobody: self.nobody,
             recorder: self.recorder,
             admission: self.admission,
+            webhooks: Webhooks::new(self.webhook_client),
             connector: self.connector,
             allocators: Allocators::default(),
             definitions: crate::crd::Definitions::default(),
@@ -295,6 +307,7 @@ fn restore(core: &Core, records: &[Record]) {
         core.allocators.claim(&record.resource, object);
     }
     core.rbac.learn_all(&core.store);
+    core.webhooks.learn_all(&core.store);
     core.store.restored(records.iter().map(|r| r.revision).max().unwrap_or_default());
 }
 

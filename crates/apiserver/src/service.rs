@@ -210,6 +210,8 @@ where
         dry_run: false,
         field_validation: FieldValidation::default(),
         complaints: Vec::new(),
+        named_here: false,
+        of_many: verb == "deletecollection",
         reads_options: verb.starts_with("delete"),
         warnings: Vec::new(),
         options_object: Value::Null,

@@ -32,6 +32,8 @@ pub struct Refusal {
     pub causes: Vec<Cause>,
     /// How long a client should wait before it tries again.
     pub retry_after_seconds: Option<u32>,
+    /// The whole `Status` where somebody else wrote it, to which code and message are added; else null.
+    pub status: Value,
 }
 
 /// One entry of `details.causes`.
@@ -83,7 +85,15 @@ impl ApiError {
             uid: String::new(),
             causes: Vec::new(),
             retry_after_seconds: None,
+            status: Value::Null,
         }))
+    }
+
+    /// A refusal that somebody else wrote, with a message of this server.
+    pub(crate) fn passed_on(code: StatusCode, message: String, status: Value) -> Self {
+        let mut error = Self::new(code, "", message);
+        error.status = status;
+        error
     }
 
     /// Names the object concerned by its resource.
@@ -262,6 +272,16 @@ impl ApiError {
     /// The `Status` object.
     #[must_use]
     pub fn to_value(&self) -> Value {
+        if let Value::Object(given) = &self.status {
+            let mut status = given.clone();
+            status.insert("kind".into(), "Status".into());
+            status.insert("apiVersion".into(), "v1".into());
+            status.entry("metadata").or_insert_with(|| json!({}));
+            status.insert("status".into(), "Failure".into());
+            status.insert("message".into(), self.message.as_str().into());
+            status.insert("code".into(), self.code.as_u16().into());
+            return Value::Object(status);
+        }
         let mut details = Map::new();
         for (key, text) in
             [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]

@@ -2,12 +2,14 @@
 
 use std::{
     collections::BTreeSet,
+    future::Future,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use kube::Client;
 use sha2::{Digest as _, Sha256};
@@ -28,6 +30,7 @@ use crate::{
     logs::Simulated,
     options::{Options, Part},
     pki::Authority,
+    webhooks::Webhooks,
     world::{Pulse, World},
 };
 
@@ -43,6 +46,7 @@ struct Inner {
     server: Server,
     authority: Authority,
     token: String,
+    webhooks: Webhooks,
     /// There when decisions are recorded.
     accesses: Option<Arc<AccessLog>>,
     /// Where it listens.
@@ -164,6 +168,21 @@ impl Cluster {
     #[must_use]
     pub fn accesses(&self) -> Vec<(Access, u64)> {
         self.inner.accesses.as_ref().map(|log| log.entries()).unwrap_or_default()
+    }
+
+    /// Asks webhooks behind a service at an address from now on, by HTTPS with the certificates that their configuration
+    /// trusts. Without this, the service's annotation `cluster.steersman.dev/address` says where.
+    pub fn webhooks_at(&self, namespace: &str, service: &str, address: SocketAddr) {
+        self.inner.webhooks.at(namespace, service, address);
+    }
+
+    /// Asks webhooks behind a service in the process from now on.
+    pub fn webhooks_by<F, A>(&self, namespace: &str, service: &str, handler: F)
+    where
+        F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,
+        A: Future<Output = http::Response<Bytes>> + Send + 'static,
+    {
+        self.inner.webhooks.by(namespace, service, handler);
     }
 
     /// Writes a kubeconfig for the administrator, readable by its owner alone.
@@ -341,7 +360,9 @@ impl Builder {
         if let Some(log) = &accesses {
             builder = builder.recorder(Arc::clone(log));
         }
+        let webhooks = Webhooks::default();
         let server = builder
+            .webhook_client(webhooks.clone())
             .environment(Shared(Arc::clone(&environment)))
             .token(token.clone(), User::admin())
             .without_credentials(User::anonymous())
@@ -370,7 +391,9 @@ impl Builder {
             tasks.push(runtime.spawn(world.run(server.clone(), made.clone())));
             pulse = Some(made);
         }
-        Ok(Cluster { inner: Arc::new(Inner { server, authority, token, accesses, address, pulse, tasks }) })
+        Ok(Cluster {
+            inner: Arc::new(Inner { server, authority, token, webhooks, accesses, address, pulse, tasks }),
+        })
     }
 }
 

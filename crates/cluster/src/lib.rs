@@ -33,6 +33,9 @@
 //! | `cluster.steersman.dev/logs` | text | what `kubectl logs` shows |
 //! | `cluster.steersman.dev/stop-delay` | `5s` | time that a deleted pod takes to end |
 //!
+//! The annotation `cluster.steersman.dev/address` on a service says at which address its webhooks answer, such as
+//! `127.0.0.1:9443` for an operator that runs beside the cluster.
+//!
 //! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of.
 
 mod client;
@@ -44,6 +47,7 @@ mod listener;
 mod logs;
 mod options;
 mod pki;
+mod webhooks;
 mod workloads;
 mod world;
 

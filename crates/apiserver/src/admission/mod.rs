@@ -3,6 +3,7 @@
 mod lifecycle;
 pub(crate) mod own;
 mod pod;
+pub(crate) mod webhook;
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::{auth::User, catalog::Resource, status::ApiResult};
 
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
+pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -43,7 +43,8 @@ pub(crate) fn answer(call: &Call, mut review: Value) -> ApiResult<Value> {
     Ok(review)
 }
 
-fn user_info(user: &User) -> Value {
+/// A user as reviews name them.
+pub(crate) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();

@@ -149,6 +149,7 @@ async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outco
             return Err(ApiError::forbidden("", "namespaces", &call.name, why));
         }
         let served = call.to_served(stored.clone())?;
+        pipeline::mutate(call, Operation::Delete, &mut Value::Null, Some(&served)).await?;
         pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
         if let Some(outcome) = attempt(call, options, &entry, stored)? {
             if !call.dry_run {

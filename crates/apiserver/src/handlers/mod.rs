@@ -3,7 +3,7 @@
 mod delete;
 mod list;
 mod patch;
-mod subresource;
+pub(crate) mod subresource;
 mod watch;
 mod write;
 

@@ -41,6 +41,17 @@ struct Paths {
     selector: Vec<String>,
 }
 
+/// The `Scale` of an object, which is in the version of the request.
+pub(crate) fn scale_of(call: &Call, object: &Value) -> Value {
+    to_scale(call, &paths(call), object)
+}
+
+/// Takes the replicas of a `Scale` over into its object.
+pub(crate) fn take_scale(call: &Call, object: &mut Value, scale: &Value) {
+    let replicas = object::get(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+    set(object, &paths(call).replicas, replicas.into());
+}
+
 fn paths(call: &Call) -> Paths {
     let split = |p: &str| p.trim_start_matches('.').split('.').map(str::to_owned).collect::<Vec<_>>();
     if call.resource.custom

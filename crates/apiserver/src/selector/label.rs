@@ -1,5 +1,7 @@
 //! The label selector grammar: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2`.
 
+use serde_json::Value;
+
 use crate::{names, store::Pair};
 
 /// A parsed label selector. The empty one matches everything.
@@ -286,6 +288,35 @@ impl LabelSelector {
     /// Whether everything matches.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Takes a selector in the form that objects have it; an absent one matches everything.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn from_object(selector: &Value) -> Result<Self, String> {
+        let labels = selector["matchLabels"].as_object().into_iter().flatten().map(|(key, value)| {
+            let value = value.as_str().unwrap_or_default().to_owned();
+            Ok(Requirement { key: key.clone(), operator: Operator::In(vec![value]) })
+        });
+        let expressions = selector["matchExpressions"].as_array().into_iter().flatten().map(|expression| {
+            let values = expression["values"].as_array().into_iter().flatten();
+            let values = values.filter_map(|v| Some(v.as_str()?.to_owned())).collect();
+            let operator = match expression["operator"].as_str().unwrap_or_default() {
+                "In" => Operator::In(values),
+                "NotIn" => Operator::NotIn(values),
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                other => {
+                    return Err(format!(
+                        "{} is not a valid label selector operator",
+                        crate::status::quote(other)
+                    ));
+                }
+            };
+            Ok(Requirement { key: expression["key"].as_str().unwrap_or_default().to_owned(), operator })
+        });
+        labels.chain(expressions).collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether an object with these labels matches.

@@ -1,0 +1,271 @@
+//! Webhooks, asked in the process and by HTTPS.
+
+use std::sync::{Arc, Mutex};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    core::v1::ConfigMap,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use steersman_cluster::Cluster;
+
+/// What a webhook was asked, and what it answers.
+#[derive(Clone)]
+struct Hook {
+    seen: Arc<Mutex<Vec<Value>>>,
+    answer: Arc<dyn Fn(&Value) -> Value + Send + Sync>,
+}
+
+impl Hook {
+    fn new(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
+        Self { seen: Arc::default(), answer: Arc::new(answer) }
+    }
+
+    fn handle(&self, body: &Bytes) -> Bytes {
+        let review: Value = serde_json::from_slice(body).unwrap();
+        let mut response = (self.answer)(&review["request"]);
+        response["uid"] = review["request"]["uid"].clone();
+        self.seen.lock().unwrap().push(review["request"].clone());
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+            .to_string()
+            .into()
+    }
+
+    fn count(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
+    fn last(&self) -> Value {
+        self.seen.lock().unwrap().last().cloned().unwrap()
+    }
+}
+
+fn patch(operations: Value) -> Value {
+    json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
+}
+
+fn serve(cluster: &Cluster, service: &str, hook: &Hook) {
+    let hook = hook.clone();
+    cluster.webhooks_by("default", service, move |request| {
+        let answer = hook.handle(request.body());
+        async move { http::Response::new(answer) }
+    });
+}
+
+fn config(name: &str, more: Value) -> Value {
+    let mut hook = json!({
+        "name": format!("{name}.example.com"),
+        "clientConfig": {"service": {"namespace": "default", "name": name, "path": "/hook"}},
+        "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        hook[key] = value.clone();
+    }
+    json!({"metadata": {"name": name}, "webhooks": [hook]})
+}
+
+async fn mutating(cluster: &Cluster, name: &str, more: Value) {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(cluster.client());
+    api.create(&PostParams::default(), &serde_json::from_value(config(name, more)).unwrap()).await.unwrap();
+}
+
+async fn validating(cluster: &Cluster, name: &str, more: Value) {
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client());
+    api.create(&PostParams::default(), &serde_json::from_value(config(name, more)).unwrap()).await.unwrap();
+}
+
+fn map(value: Value) -> ConfigMap {
+    serde_json::from_value(value).unwrap()
+}
+
+async fn cluster() -> Cluster {
+    Cluster::builder().workloads(false).start().await.unwrap()
+}
+
+fn message(error: kube::Error) -> (u16, String) {
+    match error {
+        kube::Error::Api(status) => (status.code, status.message),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn hooks_change_and_refuse_writes() {
+    let cluster = cluster().await;
+    let adds = Hook::new(|_| patch(json!([{"op": "add", "path": "/data", "value": {"added": "yes"}}])));
+    let judges = Hook::new(|request| {
+        if request["object"]["data"]["bad"] == "yes" {
+            json!({"allowed": false, "status": {"code": 422, "message": "bad data", "reason": "Invalid"}})
+        } else {
+            json!({"allowed": true, "warnings": ["look out"]})
+        }
+    });
+    serve(&cluster, "adds", &adds);
+    serve(&cluster, "judges", &judges);
+    let writes = json!([{
+        "operations": ["CREATE", "UPDATE"],
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "resources": ["configmaps"],
+    }]);
+    let empty = json!([{"name": "empty", "expression": "!has(object.data)"}]);
+    mutating(&cluster, "adds", json!({"rules": writes, "matchConditions": empty})).await;
+    validating(&cluster, "judges", json!({"objectSelector": {"matchLabels": {"judged": "yes"}}})).await;
+
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    let labels = json!({"judged": "yes"});
+    let made = map(json!({"metadata": {"name": "a", "labels": labels}}));
+    let made = maps.create(&PostParams::default(), &made).await.unwrap();
+    assert_eq!(made.data.unwrap()["added"], "yes");
+    let request = adds.last();
+    assert_eq!(request["kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
+    assert_eq!(request["resource"], json!({"group": "", "version": "v1", "resource": "configmaps"}));
+    assert_eq!(
+        [
+            &request["operation"],
+            &request["name"],
+            &request["namespace"],
+            &request["oldObject"],
+            &request["dryRun"]
+        ],
+        [&json!("CREATE"), &json!("a"), &json!("default"), &Value::Null, &json!(false)]
+    );
+    assert_eq!(request["options"]["kind"], "CreateOptions");
+    assert_eq!(request["userInfo"]["username"], "system:admin");
+    // The judge sees what the other one added.
+    assert_eq!(judges.last()["object"]["data"]["added"], "yes");
+
+    let bad = json!({"data": {"bad": "yes"}});
+    let error = maps.patch("a", &PatchParams::default(), &Patch::Merge(&bad)).await.unwrap_err();
+    let expected = r#"admission webhook "judges.example.com" denied the request: bad data"#;
+    assert_eq!(message(error), (422, expected.to_owned()));
+    let request = judges.last();
+    assert_eq!(
+        (&request["operation"], &request["options"]["kind"]),
+        (&json!("UPDATE"), &json!("UpdateOptions"))
+    );
+    assert_eq!(request["oldObject"]["data"], json!({"added": "yes"}));
+    // It had data already, so the condition left the other one out.
+    assert_eq!(adds.count(), 1);
+
+    let bad = map(json!({"metadata": {"name": "b"}, "data": {"bad": "yes"}}));
+    maps.create(&PostParams::default(), &bad).await.unwrap();
+    let before = judges.count();
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(judges.count(), before + 1);
+    assert_eq!((&judges.last()["operation"], &judges.last()["object"]), (&json!("DELETE"), &Value::Null));
+}
+
+#[tokio::test]
+async fn hooks_that_do_not_answer_fail_writes_or_are_ignored() {
+    let cluster = cluster().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    validating(&cluster, "absent", json!({"failurePolicy": "Ignore"})).await;
+    maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "a"}}))).await.unwrap();
+    validating(&cluster, "gone", json!({"timeoutSeconds": 5})).await;
+    let error =
+        maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "b"}}))).await.unwrap_err();
+    let expected = r#"Internal error occurred: failed calling webhook "gone.example.com": failed to call webhook: Post "https://gone.default.svc:443/hook?timeout=5s": service "gone" not found"#;
+    assert_eq!(message(error), (500, expected.to_owned()));
+}
+
+#[tokio::test]
+async fn a_hook_is_asked_again_when_a_later_one_changed_something() {
+    let cluster = cluster().await;
+    let counts = Hook::new(|_| json!({"allowed": true}));
+    let changes = Hook::new(|_| patch(json!([{"op": "add", "path": "/data", "value": {"a": "b"}}])));
+    serve(&cluster, "counts", &counts);
+    serve(&cluster, "zchanges", &changes);
+    mutating(&cluster, "counts", json!({"reinvocationPolicy": "IfNeeded"})).await;
+    mutating(&cluster, "zchanges", json!({})).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "a"}}))).await.unwrap();
+    assert_eq!((counts.count(), changes.count()), (2, 1));
+    assert_eq!(counts.last()["object"]["data"], json!({"a": "b"}));
+}
+
+#[tokio::test]
+async fn a_dry_run_spares_hooks_with_side_effects() {
+    let cluster = cluster().await;
+    let hook = Hook::new(|_| json!({"allowed": true}));
+    serve(&cluster, "acts", &hook);
+    validating(&cluster, "acts", json!({"sideEffects": "NoneOnDryRun"})).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    maps.create(&dry, &map(json!({"metadata": {"name": "a"}}))).await.unwrap();
+    assert_eq!(hook.last()["dryRun"], true);
+}
+
+#[tokio::test]
+async fn hooks_are_asked_by_https_and_must_be_trusted() {
+    let hook = Hook::new(|_| json!({"allowed": false}));
+    let key = rcgen::KeyPair::generate().unwrap();
+    let names = ["far.default.svc".to_owned(), "127.0.0.1".to_owned()];
+    let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.der().clone()],
+            rustls::pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+        )
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = hook.clone();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let hook = served.clone();
+            let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+                let hook = hook.clone();
+                async move {
+                    let body = request.into_body().collect().await.unwrap().to_bytes();
+                    Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(hook.handle(&body))))
+                }
+            });
+            let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+            tokio::spawn(async move {
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+
+    let cluster = cluster().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    let create = async || {
+        let made = maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "a"}}))).await;
+        message(made.unwrap_err())
+    };
+    let bundle = STANDARD.encode(certificate.pem());
+    cluster.webhooks_at("default", "far", address);
+    let service = json!({"namespace": "default", "name": "far"});
+    validating(&cluster, "far", json!({"clientConfig": {"service": service, "caBundle": bundle}})).await;
+    let denied = r#"admission webhook "far.example.com" denied the request without explanation"#;
+    assert_eq!(create().await, (400, denied.to_owned()));
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client());
+    api.delete("far", &DeleteParams::default()).await.unwrap();
+
+    let url = format!("https://{address}/x");
+    validating(&cluster, "near", json!({"clientConfig": {"url": url, "caBundle": bundle}})).await;
+    assert_eq!(create().await.0, 400);
+    api.delete("near", &DeleteParams::default()).await.unwrap();
+    validating(&cluster, "stranger", json!({"clientConfig": {"url": url}})).await;
+    let (code, why) = create().await;
+    assert_eq!(code, 500);
+    assert!(why.ends_with("x509: certificate signed by unknown authority"), "{why}");
+}
