@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes rbac.jsonl next to this script.
+"""Writes rbac.tsv next to this script.
 
 usage: rbac.py KUBECTL
 
@@ -25,19 +25,23 @@ def text(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def line(kind, item):
+def line(plural, kind, item):
+    """Resource, key and labels, so that nothing has to be parsed to find them, and the object."""
     metadata = item.pop("metadata") | {"uid": UID, "creationTimestamp": TIME}
     del metadata["resourceVersion"]
     for entry in metadata["managedFields"]:
         entry["time"] = TIME
     # The store's order: what every object has comes first.
     parts = {"apiVersion": API, "kind": kind, "metadata": metadata} | dict(sorted(item.items()))
-    return "{" + ",".join(f"{text(key)}:{text(value)}" for key, value in parts.items()) + "}"
+    encoded = "{" + ",".join(f"{text(key)}:{text(value)}" for key, value in parts.items()) + "}"
+    key = "/".join(metadata[field] for field in ("namespace", "name") if field in metadata)
+    labels = ",".join(f"{key}={value}" for key, value in sorted(metadata.get("labels", {}).items()))
+    return "\t".join([plural, key, labels, encoded])
 
 
 if __name__ == "__main__":
     lines = []
     for plural, kind in KINDS.items():
         answer = subprocess.check_output([sys.argv[1], "get", "--raw", f"/apis/{API}/{plural}"])
-        lines += [line(kind, item) for item in json.loads(answer)["items"]]
-    (pathlib.Path(__file__).parent / "rbac.jsonl").write_text("\n".join(lines) + "\n")
+        lines += [line(plural, kind, item) for item in json.loads(answer)["items"]]
+    (pathlib.Path(__file__).parent / "rbac.tsv").write_text("\n".join(lines) + "\n")

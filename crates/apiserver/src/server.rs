@@ -47,7 +47,7 @@ impl Core {
     /// Learns from what is stored at `key` now.
     pub(crate) fn learn(self: &Arc<Self>, resource: &crate::catalog::Resource, name: &str, key: &str) {
         crate::crd::after_write(self, resource, name);
-        self.rbac.learn(&self.store, &resource.storage, key);
+        self.rbac.learn(&resource.storage, key);
         self.webhooks.learn(&self.store, &resource.storage);
     }
 
@@ -250,10 +250,11 @@ impl Builder {
     /// Puts the server together.
     #[must_use]
     pub fn build(self) -> Server {
-        let rbac = Arc::new(Rbac::default());
+        let store = Store::new(self.history, self.journal);
+        let rbac = Arc::new(Rbac::new(store.clone()));
         let seed = self.signing_key.unwrap_or_else(|| draw_seed(&*self.environment));
         let core = Arc::new(Core {
-            store: Store::new(self.history, self.journal),
+            store,
             environment: self.environment,
             authenticator: self.authenticator,
             authorizer: self.authorizer.unwrap_or_else(|| Arc::clone(&rbac) as Arc<dyn Authorizer>),
@@ -306,7 +307,6 @@ fn restore(core: &Core, records: &[Record]) {
         put_back(core, record, object);
         core.allocators.claim(&record.resource, object);
     }
-    core.rbac.learn_all(&core.store);
     core.webhooks.learn_all(&core.store);
     core.store.restored(records.iter().map(|r| r.revision).max().unwrap_or_default());
 }

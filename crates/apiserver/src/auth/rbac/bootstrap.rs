@@ -5,15 +5,14 @@
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
-
-use super::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Rbac, index::Index};
+use super::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
 use crate::{
     environment::EnvironmentExt as _,
     server::Core,
     store::{Draft, Template},
 };
 
+const DATA: &str = include_str!("../../../data/rbac.tsv");
 /// Stands for the uid in the data file.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 /// Stands for the time in the data file.
@@ -21,74 +20,35 @@ const TIME: &str = "2000-01-01T00:00:00Z";
 
 struct Object {
     storage: &'static str,
-    key: String,
+    key: &'static str,
     template: Template,
 }
 
-#[derive(Deserialize)]
-struct Head {
-    kind: String,
-    metadata: Metadata,
-}
+// The file is part of the program; a test reads it.
+static OBJECTS: LazyLock<Vec<Object>> = LazyLock::new(|| DATA.lines().filter_map(object).collect());
 
-#[derive(Deserialize)]
-struct Metadata {
-    name: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    labels: std::collections::BTreeMap<String, String>,
+fn object(line: &'static str) -> Option<Object> {
+    let mut columns = line.splitn(4, '\t');
+    let storage = match columns.next()? {
+        "roles" => ROLES,
+        "clusterroles" => CLUSTER_ROLES,
+        "rolebindings" => ROLE_BINDINGS,
+        _ => CLUSTER_ROLE_BINDINGS,
+    };
+    let key = columns.next()?;
+    let labels = columns.next()?.split(',').filter_map(|label| label.split_once('='));
+    let labels = labels.map(|(key, value)| (key.into(), value.into())).collect();
+    let template = Template::new(columns.next()?, labels, &[UID, TIME])?;
+    Some(Object { storage, key, template })
 }
-
-/// The objects, and what an index of nothing else holds.
-static OBJECTS: LazyLock<(Vec<Object>, Index)> = LazyLock::new(|| {
-    let (mut objects, mut index) = (Vec::new(), Index::default());
-    for line in include_str!("../../../data/rbac.jsonl").lines() {
-        // The file is part of the program; a test reads it.
-        let Ok(Head { kind, metadata }) = serde_json::from_str(line) else { continue };
-        let key = crate::object::key(&metadata.namespace, &metadata.name);
-        let storage = match kind.as_str() {
-            "Role" => ROLES,
-            "ClusterRole" => CLUSTER_ROLES,
-            "RoleBinding" => ROLE_BINDINGS,
-            _ => CLUSTER_ROLE_BINDINGS,
-        };
-        if kind.ends_with("Binding") {
-            if let Ok(binding) = serde_json::from_str(line) {
-                index.put_binding(&key, binding);
-            }
-        } else if let Ok(role) = serde_json::from_str(line) {
-            index.put_role(&key, role);
-        }
-        let labels = metadata.labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
-        if let Some(template) = Template::new(line, labels, &[UID, TIME]) {
-            objects.push(Object { storage, key, template });
-        }
-    }
-    (objects, index)
-});
 
 /// Makes the roles and bindings that are missing.
 pub(crate) fn populate(core: &Core) {
-    let (objects, index) = &*OBJECTS;
     let now = core.environment.now_string();
-    let tables = [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS];
-    let fresh = tables.iter().all(|table| core.store.count(table) == 0);
-    for object in objects {
+    for object in OBJECTS.iter() {
         let draft: Draft = object.template.fill(&[&core.environment.uid(), &now]);
         // One that is there already is left as it is.
-        let _ = core.store.create(object.storage, &object.key, draft);
-    }
-    if fresh {
-        core.rbac.start_from(index.clone());
-    } else {
-        core.rbac.learn_all(&core.store);
-    }
-}
-
-impl Rbac {
-    fn start_from(&self, index: Index) {
-        *self.index.write().unwrap_or_else(std::sync::PoisonError::into_inner) = index;
+        let _ = core.store.create(object.storage, object.key, draft);
     }
 }
 
@@ -99,12 +59,11 @@ mod tests {
 
     #[test]
     fn every_line_is_an_object_at_rest() {
-        let (objects, _) = &*OBJECTS;
-        assert_eq!(objects.len(), include_str!("../../../data/rbac.jsonl").lines().count());
-        assert_eq!(objects.len(), 133);
+        let objects = &*OBJECTS;
+        assert_eq!((objects.len(), DATA.lines().count()), (133, 133));
         let server = Server::default();
         for object in objects {
-            let entry = server.store().get(object.storage, &object.key).unwrap();
+            let entry = server.store().get(object.storage, object.key).unwrap();
             let value = entry.value();
             let written = Draft::new(&value, Vec::new()).unwrap();
             assert_eq!(
@@ -114,6 +73,15 @@ mod tests {
                 object.key
             );
             assert_eq!(value["metadata"]["resourceVersion"], entry.revision().to_string());
+            assert_eq!(
+                crate::object::key(crate::object::namespace(&value), crate::object::name(&value)),
+                object.key
+            );
+            let labels: Vec<_> = value["metadata"]["labels"].as_object().into_iter().flatten().collect();
+            assert!(labels.iter().all(|(k, v)| {
+                entry.labels().iter().any(|(a, b)| **a == ***k && **b == *v.as_str().unwrap())
+            }));
+            assert_eq!(labels.len(), entry.labels().len());
             assert_ne!(value["metadata"]["uid"], UID);
             assert!(!String::from_utf8_lossy(entry.bytes()).contains(TIME));
         }

@@ -100,7 +100,7 @@ impl Binding {
 }
 
 /// The bindings of one namespace, or those of the whole cluster.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Bindings {
     all: BTreeMap<Arc<str>, Arc<Binding>>,
     users: HashMap<Arc<str>, Vec<Arc<Binding>>>,
@@ -148,7 +148,7 @@ impl Bindings {
 }
 
 /// All roles and bindings.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Index {
     cluster_roles: HashMap<Arc<str>, Arc<[Rule]>>,
     /// By `namespace/name`.

@@ -29,44 +29,55 @@ const CLUSTER_ROLE_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.
 pub(crate) const MASTERS: &str = "system:masters";
 
 /// Decides by the stored roles and bindings, which it keeps indexed by whom they concern.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rbac {
-    index: RwLock<Index>,
+    store: Store,
+    /// Made when it is first needed: many servers never hear of anybody but their administrator.
+    index: RwLock<Option<Index>>,
 }
 
 impl Rbac {
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Index> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store, index: RwLock::new(None) }
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&Index) -> R) -> R {
+        if let Some(index) = &*self.index.read().unwrap_or_else(PoisonError::into_inner) {
+            return look(index);
+        }
+        // Read under the index's lock: writers that come in between wait, and then bring their changes.
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        look(index.get_or_insert_with(|| {
+            let mut index = Index::default();
+            for storage in [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS] {
+                for entry in self.store.snapshot(storage, "", None).entries {
+                    take(&mut index, storage, entry.key(), Some(&entry));
+                }
+            }
+            index
+        }))
     }
 
     /// Takes over what is stored at `key` now, if it is of concern.
-    pub(crate) fn learn(&self, store: &Store, storage: &str, key: &str) {
+    pub(crate) fn learn(&self, storage: &str, key: &str) {
         if !storage.ends_with(GROUP) {
             return;
         }
         // Read under the index's lock: of two writers, the later one here sees the later state.
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        take(&mut index, storage, key, store.get(storage, key).as_deref());
-    }
-
-    /// Takes over everything that is stored.
-    pub(crate) fn learn_all(&self, store: &Store) {
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        for storage in [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS] {
-            for entry in store.snapshot(storage, "", None).entries {
-                take(&mut index, storage, entry.key(), Some(&entry));
-            }
+        if let Some(index) = &mut *index {
+            take(index, storage, key, self.store.get(storage, key).as_deref());
         }
     }
 
     /// The rules of a user in a namespace, and what could not be resolved.
     pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Unresolved>) {
-        self.read().rules_of(user, namespace)
+        self.with(|index| index.rules_of(user, namespace))
     }
 
     /// The rules of a role that a binding names.
     fn rules(&self, role: &RoleRef, namespace: &str) -> Result<Vec<Rule>, Unresolved> {
-        self.read().rules(role, namespace).map(|rules| rules.to_vec())
+        self.with(|index| index.rules(role, namespace).map(|rules| rules.to_vec()))
     }
 }
 
@@ -92,15 +103,14 @@ impl Authorizer for Rbac {
         if user.is_in(MASTERS) {
             return Decision::Allow;
         }
-        let index = self.read();
-        if index.allowing(user, attributes).is_some() {
-            return Decision::Allow;
-        }
-        let (_, errors) = index.rules_of(user, attributes.namespace);
-        Decision::Deny(if errors.is_empty() {
-            String::new()
-        } else {
-            format!("RBAC: {}", aggregate(&errors))
+        self.with(|index| {
+            if index.allowing(user, attributes).is_some() {
+                return Decision::Allow;
+            }
+            let (_, errors) = index.rules_of(user, attributes.namespace);
+            let reason =
+                if errors.is_empty() { String::new() } else { format!("RBAC: {}", aggregate(&errors)) };
+            Decision::Deny(reason)
         })
     }
 
@@ -108,7 +118,7 @@ impl Authorizer for Rbac {
         if user.is_in(MASTERS) {
             return String::new();
         }
-        self.read().reason(user, attributes).unwrap_or_default()
+        self.with(|index| index.reason(user, attributes)).unwrap_or_default()
     }
 }
 
