@@ -156,3 +156,42 @@ async fn decisions_are_recorded() {
     let (access, _) = find("delete");
     assert_eq!((access.group.as_str(), access.name.as_str(), access.allowed), ("apps", "x", true));
 }
+
+#[tokio::test]
+async fn limit_ranges_fill_in_and_refuse() {
+    let server = Server::default();
+    let namespace = "/api/v1/namespaces/default";
+    let account = json!({"metadata": {"name": "default"}});
+    assert_eq!(ask(&server, By::Admin, &format!("POST {namespace}/serviceaccounts"), account).await.0, 201);
+    let range = json!({"metadata": {"name": "l"}, "spec": {"limits": [
+        {"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "100m"}, "max": {"cpu": "1"}},
+        {"type": "Pod", "max": {"cpu": "1500m"}},
+    ]}});
+    assert_eq!(ask(&server, By::Admin, &format!("POST {namespace}/limitranges"), range).await.0, 201);
+    let pod = |name: &str, containers: Value| json!({"metadata": {"name": name}, "spec": {"containers": containers}});
+    let pods = format!("POST {namespace}/pods");
+    let (code, made) = ask(&server, By::Admin, &pods, pod("a", json!([{"name": "c", "image": "i"}]))).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(
+        made["spec"]["containers"][0]["resources"],
+        json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}})
+    );
+    assert_eq!(
+        made["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
+        "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
+    );
+    let asks =
+        |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"limits": {"cpu": cpu}}});
+    let (code, refused) = ask(&server, By::Admin, &pods, pod("b", json!([asks("c", "2")]))).await;
+    assert_eq!(code, 403);
+    assert_eq!(
+        refused["message"],
+        r#"pods "b" is forbidden: [maximum cpu usage per Container is 1, but limit is 2, maximum cpu usage per Pod is 1500m, but limit is 2]"#
+    );
+    let two = json!([asks("c", "1"), asks("d", "1")]);
+    let (_, refused) = ask(&server, By::Admin, &pods, pod("b", two)).await;
+    assert_eq!(
+        refused["message"],
+        r#"pods "b" is forbidden: maximum cpu usage per Pod is 1500m, but limit is 2"#
+    );
+}

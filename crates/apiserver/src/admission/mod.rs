@@ -1,6 +1,7 @@
 //! What happens to a write between decoding and storing: mutating plugins, then validating ones.
 
 mod lifecycle;
+mod limits;
 pub(crate) mod own;
 mod pod;
 pub(crate) mod webhook;
