@@ -39,6 +39,7 @@ mod load;
 mod manifest;
 mod metadata;
 mod output;
+mod parallel;
 mod prepare;
 mod render;
 pub mod semver;

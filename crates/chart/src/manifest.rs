@@ -10,6 +10,7 @@ use steersman_yaml::Node;
 use crate::gofmt;
 use crate::load::decode::{self, Struct};
 use crate::metadata::base_name;
+use crate::parallel;
 use crate::render::Rendered;
 use crate::yaml;
 
@@ -241,28 +242,40 @@ pub(crate) fn sort(
     rendered: &mut Rendered,
 ) -> Result<(), String> {
     let known = heads.known();
+    let texts: Vec<(&String, Cow<'_, str>)> = files
+        .iter()
+        .filter(|(path, _)| !base_name(path).starts_with('_'))
+        .map(|(path, text)| (path, text.as_str().map_or_else(|| text.to_str_lossy(), Cow::Borrowed)))
+        .collect();
+    let split: Vec<_> = texts
+        .iter()
+        .map(|(path, text)| {
+            let documents = split(text);
+            let same = |known: &&Documents| known.iter().map(|(text, _)| text).eq(&documents);
+            (*path, known.get(*path).filter(same), documents)
+        })
+        .collect();
+    let unread: Vec<&str> = split
+        .iter()
+        .filter(|(_, known, _)| known.is_none())
+        .flat_map(|(_, _, documents)| documents.iter().copied())
+        .collect();
+    let mut read = parallel::map(&unread, |text| text.len(), |text| Head::read(text.as_bytes())).into_iter();
     let mut fresh = Vec::new();
-    for (path, text) in files {
-        if base_name(path).starts_with('_') {
-            continue;
-        }
-        let text = text.as_str().map_or_else(|| text.to_str_lossy(), Cow::Borrowed);
-        let documents = split(&text);
-        if let Some(known) = known.get(path).filter(|known| known.iter().map(|(text, _)| text).eq(&documents))
-        {
+    for (path, known, documents) in split {
+        if let Some(known) = known {
             for (document, head) in known.iter() {
                 classify(path, document, head.clone(), rendered);
             }
             continue;
         }
-        let mut read = Vec::with_capacity(documents.len());
-        for document in documents {
-            let head = Head::read(document.as_bytes())
-                .map_err(|error| format!("YAML parse error on {path}: {error}"))?;
+        let mut learned = Vec::with_capacity(documents.len());
+        for (document, head) in documents.into_iter().zip(read.by_ref()) {
+            let head = head.map_err(|error| format!("YAML parse error on {path}: {error}"))?;
             classify(path, document, head.clone(), rendered);
-            read.push((document.to_owned(), head));
+            learned.push((document.to_owned(), head));
         }
-        fresh.push((path.clone(), Arc::from(read)));
+        fresh.push((path.clone(), Arc::from(learned)));
     }
     heads.learn(fresh);
     sort_by_kind(&mut rendered.manifests, order, |manifest| &manifest.kind);

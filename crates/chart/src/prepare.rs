@@ -13,6 +13,7 @@ use crate::engine::{self, Host, Texts};
 use crate::error::Error;
 use crate::manifest::Heads;
 use crate::metadata::{Metadata, base_name};
+use crate::parallel;
 use crate::values::schema::Schema;
 use crate::values::{FetchSchema, Table, Values};
 
@@ -150,9 +151,15 @@ impl Prepared {
 
     fn parse(&self, missing_key: MissingKey) -> Result<Set<Host>, Arc<ParseFailure>> {
         let mut set = Set::new(engine::functions()).named(engine::SET_NAME).missing_key(missing_key);
-        for template in &self.templates {
-            if let Err(error) = set.parse(&template.path, &template.text) {
-                return Err(Arc::new(ParseFailure { path: template.path.clone(), error }));
+        let compiled = parallel::map(
+            &self.templates,
+            |template| template.text.len(),
+            |template| set.compile(&template.path, &template.text),
+        );
+        for (template, compiled) in self.templates.iter().zip(compiled) {
+            match compiled {
+                Ok(parsed) => set.add(&parsed),
+                Err(error) => return Err(Arc::new(ParseFailure { path: template.path.clone(), error })),
             }
         }
         Ok(set)

@@ -429,7 +429,11 @@ impl<'a> Checker<'a> {
         check("multipleOf", limit("multipleOf"), &|wanted| {
             let quotient = got / wanted;
             // Of the numbers whose quotient is none any more, the remainder tells.
-            if quotient.is_finite() { (quotient - quotient.round()).abs() < 1e-9 } else { got % wanted == 0.0 }
+            if quotient.is_finite() {
+                (quotient - quotient.round()).abs() < 1e-9
+            } else {
+                got % wanted == 0.0
+            }
         });
         messages
     }

@@ -1,0 +1,68 @@
+//! Work on many texts at once, where there is enough of it.
+
+use std::num::NonZero;
+use std::panic;
+use std::thread;
+
+/// How many bytes of text are worth a thread of their own.
+const GRAIN: usize = 48 << 10;
+/// More threads than this gain little on what a chart has.
+const MAX_THREADS: usize = 4;
+
+/// What `work` makes of each item, in their order. Large work is shared among threads; `size` says how large an item is, in bytes
+/// of text.
+pub(crate) fn map<T: Sync, R: Send>(
+    items: &[T],
+    size: impl Fn(&T) -> usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let total: usize = items.iter().map(&size).sum();
+    let wanted = (total / GRAIN).min(MAX_THREADS);
+    // Asking how many processors there are costs as much as a small chart, so only large ones ask.
+    let threads =
+        if wanted < 2 { 1 } else { wanted.min(thread::available_parallelism().map_or(1, NonZero::get)) };
+    if threads < 2 {
+        return items.iter().map(work).collect();
+    }
+    let mut shares = Vec::new();
+    let mut rest = items;
+    for _ in 1..threads {
+        let mut taken = 0;
+        let enough = |item: &T| {
+            taken += size(item);
+            taken >= total / threads
+        };
+        let (share, others) = rest.split_at(rest.iter().position(enough).map_or(rest.len(), |at| at + 1));
+        shares.push(share);
+        rest = others;
+    }
+    thread::scope(|scope| {
+        let work = &work;
+        let started: Vec<_> = shares
+            .into_iter()
+            .map(|share| scope.spawn(move || share.iter().map(work).collect::<Vec<R>>()))
+            .collect();
+        let last: Vec<R> = rest.iter().map(work).collect();
+        let mut done = Vec::with_capacity(items.len());
+        for share in started {
+            done.extend(share.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
+        }
+        done.extend(last);
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::map;
+
+    #[test]
+    fn order_stays() {
+        let items: Vec<usize> = (0..1000).map(|n| n * 7 % 1000).collect();
+        let doubled: Vec<usize> = items.iter().map(|n| n * 2).collect();
+        assert_eq!(map(&items, |_| 1000, |n| n * 2), doubled);
+        assert_eq!(map(&items, |n| *n, |n| n * 2), doubled);
+        assert_eq!(map(&[1, 2], |_| 1 << 20, |n| n + 1), [2, 3]);
+        assert!(map(&[] as &[i32], |_| 1, |n| n + 1).is_empty());
+    }
+}
