@@ -111,8 +111,12 @@ fn object_at<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<S
 /// The documents of a manifest, lists unfolded, without asking what kinds there are.
 pub fn documents(manifest: &str) -> Result<Vec<Value>> {
     let mut found = Vec::new();
-    for text in split(manifest) {
-        let document = steersman_yaml::from_str(text).map_err(|error| {
+    let texts = split(manifest);
+    let last = texts.len().saturating_sub(1);
+    for (index, text) in texts.into_iter().enumerate() {
+        // A text block at the end of a document ends with a line break only if the document does.
+        let ending = if index < last || manifest.ends_with('\n') { "\n" } else { "" };
+        let document = steersman_yaml::from_str(&format!("{text}{ending}")).map_err(|error| {
             Error::Manifest(format!("unable to build kubernetes objects from release manifest: {error}"))
         })?;
         unfold(document, &mut found)?;
@@ -208,4 +212,24 @@ pub async fn resolve(mut content: Value, namespace: &str, kinds: &Kinds) -> Resu
     }
     let group = kind.resource.group.clone();
     Ok(Object { kind, id: ObjectId { group, kind: kind_name, namespace: place, name }, content })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_at_the_end_keeps_its_line_break() {
+        let document = "kind: ConfigMap\ndata:\n  a: |\n    text";
+        let end = |manifest: &str| documents(manifest).unwrap()[0]["data"]["a"].as_str().unwrap().to_owned();
+        assert_eq!(end(&format!("---\n{document}\n")), "text\n", "as in a release's manifest");
+        assert_eq!(end(document), "text", "as in a hook");
+    }
+
+    #[test]
+    fn lists_are_unfolded() {
+        let items = "kind: List\nitems:\n- {kind: A}\n- {kind: List, items: [{kind: B}]}\n---\n# nothing\n";
+        let kinds: Vec<_> = documents(items).unwrap().iter().map(|one| one["kind"].to_string()).collect();
+        assert_eq!(kinds, ["\"A\"", "\"B\""]);
+    }
 }

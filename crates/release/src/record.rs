@@ -243,14 +243,12 @@ impl Release {
     }
 }
 
-/// Puts a chart's values under those given, as Helm does: tables merge, null deletes the key.
+/// Puts a chart's values under those given, as Helm does: tables merge, and a null that was given deletes the key.
 pub(crate) fn coalesce(values: &mut Map<String, Value>, under: &Map<String, Value>) {
     for (key, default) in under {
         match (values.get_mut(key), default) {
             (None, default) => {
-                if !default.is_null() {
-                    values.insert(key.clone(), default.clone());
-                }
+                values.insert(key.clone(), default.clone());
             }
             (Some(Value::Null), _) => {
                 values.remove(key);
@@ -297,5 +295,47 @@ mod moment {
             None | Some("" | "0001-01-01T00:00:00Z") => Ok(None),
             Some(text) => text.parse().map(Some).map_err(D::Error::custom),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn records_read_what_helm_writes() {
+        let text = json!({
+            "name": "shop", "namespace": "lab", "version": 3, "manifest": "---\n", "hooks": null, "config": null,
+            "info": {
+                "first_deployed": "2026-01-02T03:04:05.6+01:00", "last_deployed": "0001-01-01T00:00:00Z", "deleted": "",
+                "description": "Install complete", "status": "pending-rollback",
+            },
+            "chart": { "metadata": { "name": "c", "version": "1" }, "lock": null, "templates": [], "values": null,
+                "schema": null, "files": [] },
+        });
+        let release: Release = serde_json::from_value(text).unwrap();
+        assert_eq!(release.info.status, Status::PendingRollback);
+        assert_eq!(release.info.first_deployed.unwrap().to_string(), "2026-01-02T02:04:05.6Z");
+        assert_eq!((release.info.last_deployed, release.info.deleted), (None, None));
+        assert_eq!(release.chart.title(), "c-1");
+        let written = serde_json::to_value(&release).unwrap();
+        assert_eq!(written["info"]["deleted"], "");
+        assert_eq!(written["info"]["status"], "pending-rollback");
+        assert!(written.get("config").is_none() && written.get("labels").is_none());
+        let unknown: Release = serde_json::from_value(json!({ "info": { "status": "dreaming" } })).unwrap();
+        assert_eq!(unknown.info.status, Status::Unknown);
+    }
+
+    #[test]
+    fn defaults_lie_under_what_was_given() {
+        let mut values = map(json!({ "a": { "x": 1 }, "gone": null, "kept": 2 }));
+        coalesce(&mut values, &map(json!({ "a": { "x": 9, "y": null }, "gone": 5, "kept": 3, "new": null })));
+        assert_eq!(Value::Object(values), json!({ "a": { "x": 1, "y": null }, "kept": 2, "new": null }));
     }
 }
