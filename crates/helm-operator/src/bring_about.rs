@@ -8,7 +8,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use steersman::Context;
 use steersman_release::{
-    Error as ReleaseError, HistoryMax, Object, Options, Recover, Release, Releases, Revision,
+    Error as ReleaseError, HistoryMax, Kinds, Object, Options, Recover, Release, Releases, Revision,
     RollbackOptions, Status as ReleaseStatus, UninstallOptions, WriteMode, set_metadata,
 };
 
@@ -36,7 +36,8 @@ impl Reconciler {
         let owners = if Self::is_elsewhere(object, place) { Vec::new() } else { vec![reference.clone()] };
         let mark = self.mark(object, reference);
         let mode = if settings.upgrade_force { WriteMode::Replace } else { WriteMode::ServerSide };
-        Releases::with_kinds(context.client(), &place.namespace, self.kinds.clone())
+        let kinds = self.kinds.get_or_init(|| Kinds::new(context.client()));
+        Releases::with_kinds(context.client(), &place.namespace, kinds.clone())
             // Whoever runs this is the leader: nobody else works on the release.
             .recover(Recover::Always)
             .write_mode(mode)

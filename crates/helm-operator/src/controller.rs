@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::DynamicObject;
 use steersman::{Context, Controller, Kind};
 use steersman_chart::{Chart, Values};
@@ -64,6 +65,7 @@ pub(crate) type MapValues = Arc<dyn Fn(Arc<DynamicObject>, Values, Context) -> A
 pub(crate) type Before = Arc<dyn Fn(Phase, Arc<DynamicObject>, Context) -> Answer<()> + Send + Sync>;
 pub(crate) type After =
     Arc<dyn Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> Answer<()> + Send + Sync>;
+pub(crate) type Observe = Arc<dyn Fn(Arc<DynamicObject>, Context) -> Answer<Vec<Condition>> + Send + Sync>;
 pub(crate) type Locate = Arc<dyn Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync>;
 
 /// A controller that keeps a release of one chart for each object of a kind, described.
@@ -71,8 +73,8 @@ pub(crate) type Locate = Arc<dyn Fn(&DynamicObject) -> Result<Place, Refusal> + 
 /// ```no_run
 /// # use steersman_chart::Chart;
 /// # use steersman_helm_operator::{ReleaseController, Refusal};
-/// # fn example(kind: steersman::Kind, chart: Chart, client: kube::Client) {
-/// let controller = ReleaseController::new(kind, chart, client)
+/// # fn example(kind: steersman::Kind, chart: Chart) {
+/// let controller = ReleaseController::new(kind, chart)
 ///     .map_values(|object, mut values, _context| async move {
 ///         let size = object.data["spec"]["size"].as_str().unwrap_or("small");
 ///         let replicas = match size {
@@ -103,19 +105,19 @@ impl fmt::Debug for ReleaseController {
 
 impl ReleaseController {
     /// A controller for a kind and a chart.
-    pub fn new(kind: Kind, chart: Chart, client: kube::Client) -> Self {
-        Self::with_source(kind, ChartSource::fixed(chart), Kinds::new(client))
+    pub fn new(kind: Kind, chart: Chart) -> Self {
+        Self::with_source(kind, ChartSource::fixed(chart), OnceLock::new())
     }
 
     /// As [`ReleaseController::new`], with a chart on disk that is loaded again when it changes.
     ///
     /// # Errors
     /// Fails if the chart does not load.
-    pub fn from_path(kind: Kind, chart: impl AsRef<Path>, client: kube::Client) -> Result<Self> {
-        Ok(Self::with_source(kind, ChartSource::at(chart.as_ref())?, Kinds::new(client)))
+    pub fn from_path(kind: Kind, chart: impl AsRef<Path>) -> Result<Self> {
+        Ok(Self::with_source(kind, ChartSource::at(chart.as_ref())?, OnceLock::new()))
     }
 
-    pub(crate) fn with_source(kind: Kind, chart: ChartSource, kinds: Kinds) -> Self {
+    pub(crate) fn with_source(kind: Kind, chart: ChartSource, kinds: OnceLock<Kinds>) -> Self {
         let reconciler = Reconciler {
             kind,
             chart,
@@ -131,6 +133,7 @@ impl ReleaseController {
             before: None,
             after: None,
             locate: None,
+            observe: None,
             known: Mutex::new(HashMap::new()),
         };
         Self { reconciler, name: None, selector: None, concurrency: 4 }
@@ -227,6 +230,17 @@ impl ReleaseController {
         self.reconciler.after = Some(Arc::new(move |phase, object, release, context| {
             Box::pin(hook(phase, object, release, context))
         }));
+        self
+    }
+
+    /// Adds conditions of the author's own to the status of objects whose release is as it should be; see
+    /// [`Context::condition`].
+    pub fn conditions<F, R>(mut self, observe: F) -> Self
+    where
+        F: Fn(Arc<DynamicObject>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Vec<Condition>, Refusal>> + Send + 'static,
+    {
+        self.reconciler.observe = Some(Arc::new(move |object, context| Box::pin(observe(object, context))));
         self
     }
 

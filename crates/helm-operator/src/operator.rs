@@ -1,5 +1,6 @@
 //! From watches.yaml to controllers.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use kube::Client;
@@ -61,7 +62,7 @@ async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> 
     let source = ChartSource::at(&watch.chart)?;
     let overrides = overrides::expand(&watch.override_values, |name| std::env::var(name).ok())?;
     let kind = find(watch, defaults.patience, kinds).await?;
-    let mut controller = ReleaseController::with_source(kind, source, kinds.clone())
+    let mut controller = ReleaseController::with_source(kind, source, OnceLock::from(kinds.clone()))
         .override_values(overrides)
         .suppress_override_values(defaults.suppress_override_values)
         .watch_dependents(watch.watch_dependent_resources)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kube::ResourceExt as _;
@@ -13,7 +13,7 @@ use steersman_chart::{Chart, Values};
 use steersman_release::{CrdPolicy, Error as ReleaseError, Kinds, Release, UninstallOptions};
 
 use crate::chart::ChartSource;
-use crate::controller::{After, Before, Locate, MapValues, Phase, Place, Refusal};
+use crate::controller::{After, Before, Locate, MapValues, Observe, Phase, Place, Refusal};
 use crate::dependents::Dependents;
 use crate::overrides;
 use crate::settings::Settings;
@@ -29,7 +29,8 @@ const REMOVAL_LOOK: Duration = Duration::from_secs(2);
 pub(crate) struct Reconciler {
     pub(crate) kind: Kind,
     pub(crate) chart: ChartSource,
-    pub(crate) kinds: Kinds,
+    /// What the cluster serves, asked through the first context that comes along.
+    pub(crate) kinds: OnceLock<Kinds>,
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) suppress_overrides: bool,
     pub(crate) watch_dependents: bool,
@@ -41,6 +42,7 @@ pub(crate) struct Reconciler {
     pub(crate) before: Option<Before>,
     pub(crate) after: Option<After>,
     pub(crate) locate: Option<Locate>,
+    pub(crate) observe: Option<Observe>,
     /// What was found out about objects, by their identities. All of it can be found out again.
     pub(crate) known: Mutex<HashMap<String, Arc<Known>>>,
 }
@@ -186,6 +188,11 @@ impl Reconciler {
             }
         };
         let ready = self.attend(object, context, &wanted, &known, fresh).await?;
+        if let Some(observe) = &self.observe {
+            for condition in observe(Arc::clone(object), context.clone()).await? {
+                status.put(condition);
+            }
+        }
         Ok(match ready {
             Ok(message) => {
                 status.set(context, READY, true, "WorkloadsReady", message);

@@ -40,7 +40,10 @@ impl Status {
         reason: &str,
         message: impl Into<String>,
     ) {
-        let mut condition = context.condition(kind, status, reason, message);
+        self.put(context.condition(kind, status, reason, message));
+    }
+
+    pub(crate) fn put(&mut self, mut condition: Condition) {
         condition.observed_generation = None;
         self.conditions.set(condition);
     }
