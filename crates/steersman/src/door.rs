@@ -37,7 +37,7 @@ impl Fence {
         self.0.send_replace(permit);
     }
 
-    fn permit(&self) -> Permit {
+    pub(crate) fn permit(&self) -> Permit {
         *self.0.borrow()
     }
 }

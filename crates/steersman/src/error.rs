@@ -84,6 +84,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// The webhooks' certificate can't be read or made.
+    #[error("the webhooks' certificate: {0}")]
+    Certificate(String),
     /// There is no way to a cluster.
     #[error("no way to a cluster: {0}")]
     Config(String),
@@ -148,7 +151,8 @@ impl Error {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self {
-            Self::Kube(kube::Error::Api(status)) => status.is_not_found(),
+            // By the code: for a kind that it does not know, the API server gives no reason.
+            Self::Kube(kube::Error::Api(status)) => status.code == 404,
             Self::Absent { .. } => true,
             _ => false,
         }

@@ -106,10 +106,12 @@ impl Candidate {
     /// Waits until this replica leads.
     pub(crate) async fn acquire(&mut self) {
         loop {
-            match self.attempt().await {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => tracing::debug!(%error, "the lease could not be acquired"),
+            // A request without an answer must not keep this replica from ever leading.
+            match tokio::time::timeout(self.options.deadline, self.attempt()).await {
+                Ok(Ok(true)) => return,
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "the lease could not be acquired"),
+                Err(_) => tracing::debug!("the lease could not be acquired in time"),
             }
             // Spread, so that candidates do not collide each time.
             let random = (self.environment.random() % 1000) as f64 / 5000.0;
@@ -215,5 +217,118 @@ impl Candidate {
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::task::{Context, Poll};
+
+    use futures::future::BoxFuture;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use proptest::prelude::*;
+    use steersman_cluster::Cluster;
+    use tower_service::Service;
+
+    use super::*;
+    use crate::{door, environment::SystemEnvironment, metrics::Metrics};
+
+    /// A network that is down at times: requests get no answer then.
+    #[derive(Clone)]
+    struct Flaky {
+        client: Client,
+        origin: Instant,
+        outages: Arc<Vec<(Duration, Duration)>>,
+    }
+
+    impl Service<Request<Body>> for Flaky {
+        type Response = Response<Body>;
+        type Error = kube::Error;
+        type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: Request<Body>) -> Self::Future {
+            let time = self.origin.elapsed();
+            let down = self.outages.iter().any(|(start, end)| (*start..*end).contains(&time));
+            let client = self.client.clone();
+            Box::pin(async move {
+                if down {
+                    return std::future::pending().await;
+                }
+                client.send(request).await
+            })
+        }
+    }
+
+    fn outage() -> impl Strategy<Value = (Duration, Duration)> {
+        (0_u64..60, 1_u64..25)
+            .prop_map(|(start, length)| (Duration::from_secs(start), Duration::from_secs(start + length)))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        /// However the network fails, no two replicas may write at the same time, and in the end one may.
+        #[test]
+        fn no_two_may_write_at_a_time(
+            outages in prop::collection::vec(prop::collection::vec(outage(), 0..4), 3),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
+                let origin = Instant::now();
+                let mut fences = Vec::new();
+                let mut tasks = tokio::task::JoinSet::new();
+                for (number, outages) in outages.into_iter().enumerate() {
+                    let flaky = Flaky { client: cluster.client(), origin, outages: Arc::new(outages) };
+                    let client = Client::new(flaky, "default");
+                    let fence = Fence::new(Permit::Always);
+                    fences.push(fence.clone());
+                    let options = LeaderElection::new("lease").identity(format!("replica-{number}"));
+                    let mut candidate = Candidate::new(client, options, fence, Arc::new(SystemEnvironment));
+                    tasks.spawn(async move {
+                        loop {
+                            candidate.acquire().await;
+                            candidate.keep().await;
+                        }
+                    });
+                }
+                let may = |fence: &Fence| match fence.permit() {
+                    Permit::Until(end) => Instant::now() < end,
+                    Permit::Always => true,
+                    Permit::Never => false,
+                };
+                let mut last = 0;
+                while origin.elapsed() < Duration::from_secs(140) {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    last = fences.iter().filter(|fence| may(fence)).count();
+                    assert!(last <= 1, "{last} replicas may write after {:?}", origin.elapsed());
+                }
+                assert_eq!(last, 1, "one leads in the end");
+            });
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_permit_reads_pass_and_writes_do_not() {
+        let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
+        let fence = Fence::new(Permit::Until(Instant::now() + Duration::from_secs(1)));
+        let client = door::guarded(cluster.client(), Some(fence.clone()), Metrics::new());
+        let api: Api<Lease> = Api::default_namespaced(client);
+        let lease = |name: &str| Lease {
+            metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+            spec: None,
+        };
+        api.create(&PostParams::default(), &lease("one")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let error = api.create(&PostParams::default(), &lease("two")).await.unwrap_err();
+        assert!(error.to_string().contains("no longer the leader"), "{error}");
+        fence.set(Permit::Never);
+        assert!(api.create(&PostParams::default(), &lease("three")).await.is_err());
+        assert_eq!(api.list(&kube::api::ListParams::default()).await.unwrap().items.len(), 1);
     }
 }

@@ -42,16 +42,20 @@ mod metrics;
 mod operator;
 pub mod predicate;
 mod queue;
+mod readiness;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod webhook;
 
 pub use action::Action;
 pub use cache::{Meta, Owner, Snapshot, Text};
 pub use conditions::{Conditions, condition};
-pub use context::{Context, Objects};
+pub use context::{Context, Desired, Objects, SetProgress};
 pub use controller::{Controller, Reconcile, Watch};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{BoxError, Error, Result};
 pub use kind::{Key, Kind, Object};
 pub use leader::LeaderElection;
 pub use operator::{Finding, Operator};
+pub use readiness::{Readiness, readiness};
+pub use webhook::{Conversion, Denied, Operation, Review, Webhook};

@@ -101,3 +101,11 @@ async fn nothing_is_written_when_nothing_changes() -> Result<()> {
     assert_eq!(env.revision(), before);
     Ok(())
 }
+
+#[test]
+fn the_manifests_are_current() -> Result<()> {
+    steersman::testing::manifests_match(
+        &operator(),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/config/manifests.yaml"),
+    )
+}

@@ -3,6 +3,7 @@
 mod difference;
 pub(crate) mod events;
 mod read;
+mod set;
 mod write;
 
 use std::sync::Arc;
@@ -12,7 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::Client;
 
 use self::events::{Message, Recorder, Subject};
-pub use self::read::Objects;
+pub use self::{
+    read::Objects,
+    set::{Desired, SetProgress},
+};
 use crate::{
     cache::{Author, Caches, Selection, Snapshot, Store},
     conditions,

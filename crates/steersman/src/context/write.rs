@@ -95,7 +95,7 @@ impl Context {
     }
 
     /// Fills in what the operator decides, and leaves out what the server decides.
-    fn complete(&self, kind: &Kind, desired: &mut Value, owned: bool) -> Result<Key> {
+    pub(super) fn complete(&self, kind: &Kind, desired: &mut Value, owned: bool) -> Result<Key> {
         let Value::Object(fields) = desired else { return Err(Error::Nameless(kind.to_string())) };
         fields.remove("apiVersion");
         fields.remove("kind");
@@ -291,7 +291,7 @@ fn managed(live: &Snapshot, subresource: &str) -> Value {
     all.and_then(|mut all| all.get_mut(subresource).map(Value::take)).unwrap_or_else(|| json!({}))
 }
 
-fn to_value(kind: &Kind, value: &impl Serialize) -> Result<Value> {
+pub(super) fn to_value(kind: &Kind, value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|source| Error::Convert { what: kind.to_string(), source })
 }
 

@@ -64,7 +64,7 @@ impl Engine {
             reads: Mutex::default(),
             dying: Mutex::default(),
         };
-        (Arc::new(engine), blueprint.streams)
+        (Arc::new(engine), blueprint.streams.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Starts the watches and waits for their first lists.

@@ -5,7 +5,11 @@ mod reads;
 mod watch;
 mod work;
 
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{
+    marker::PhantomData,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -104,7 +108,8 @@ pub(crate) struct Blueprint {
     pub(crate) finalizers: Vec<Finalizer>,
     /// Finalizers on objects that the controller's own objects control.
     pub(crate) secondary: Vec<(Kind, Finalizer)>,
-    pub(crate) streams: Vec<BoxStream<'static, Key>>,
+    /// Behind a lock, since streams are not for several threads at once, and descriptions are.
+    pub(crate) streams: Mutex<Vec<BoxStream<'static, Key>>>,
     pub(crate) options: Options,
 }
 
@@ -138,7 +143,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             watches: Vec::new(),
             finalizers: Vec::new(),
             secondary: Vec::new(),
-            streams: Vec::new(),
+            streams: Mutex::default(),
             options: Options::default(),
         };
         Self { blueprint, read, marker: PhantomData }
@@ -173,7 +178,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
 
     /// Looks at the objects that a stream names, from a source outside the cluster for instance.
     pub fn on(mut self, stream: impl Stream<Item = Key> + Send + 'static) -> Self {
-        self.blueprint.streams.push(stream.boxed());
+        self.blueprint.streams.get_mut().unwrap_or_else(PoisonError::into_inner).push(stream.boxed());
         self
     }
 

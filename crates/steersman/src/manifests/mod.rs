@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
-    api::rbac::v1::PolicyRule,
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        core::v1::Secret,
+        rbac::v1::PolicyRule,
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::ResourceExt as _;
@@ -14,6 +18,7 @@ use crate::{
     controller::{Blueprint, Relation},
     error::{Error, Result},
     kind::Kind,
+    webhook::Webhooks,
 };
 
 /// What an operator declares.
@@ -23,6 +28,7 @@ pub(crate) struct Declarations<'a> {
     pub(crate) crds: &'a [CustomResourceDefinition],
     pub(crate) rules: &'a [PolicyRule],
     pub(crate) namespaces: &'a [String],
+    pub(crate) webhooks: &'a Webhooks,
 }
 
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -67,6 +73,12 @@ impl Declarations<'_> {
                 allow(kind, "", &OWN);
             }
         }
+        if !self.webhooks.is_empty() {
+            // The own certificate, and its announcement.
+            allow(&Kind::of::<Secret>(), "", &["create", "get", "update"]);
+            allow(&Kind::of::<MutatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
+            allow(&Kind::of::<ValidatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
+        }
         verbs.entry(("events.k8s.io".into(), "events".into())).or_default().extend(["create", "patch"]);
         let mut merged: BTreeMap<(String, Vec<&str>), Vec<String>> = BTreeMap::new();
         for ((group, resource), verbs) in verbs {
@@ -98,7 +110,102 @@ impl Declarations<'_> {
         let mut text = self.crd_manifests()?;
         text.push_str(&self.rbac_manifests(namespace)?);
         text.push_str(&documents(&[self.deployment(namespace, image)])?);
+        if !self.webhooks.is_empty() {
+            text.push_str(&documents(&[self.service(namespace)])?);
+        }
         Ok(text)
+    }
+
+    /// The name of the webhooks' service, and of the secret with their certificate.
+    pub(crate) fn webhook_service(&self) -> String {
+        format!("{}-webhook", self.name)
+    }
+
+    fn service(&self, namespace: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": self.webhook_service(), "namespace": namespace, "labels": self.labels()},
+            "spec": {
+                "selector": {"app.kubernetes.io/name": self.name, "control-plane": "controller-manager"},
+                "ports": [{"name": "webhooks", "port": 443, "targetPort": 9443}],
+            },
+        })
+    }
+
+    /// The configurations that send reviews to the operator. It applies them itself when the certificate is its own.
+    pub(crate) fn webhook_configurations(
+        &self,
+        namespace: &str,
+        authority: Option<&[u8]>,
+    ) -> Vec<(Kind, Value)> {
+        use base64::Engine as _;
+        let bundle = authority.map(|pem| base64::engine::general_purpose::STANDARD.encode(pem));
+        let mut all = Vec::new();
+        for (mutating, kind) in [
+            (true, Kind::of::<MutatingWebhookConfiguration>()),
+            (false, Kind::of::<ValidatingWebhookConfiguration>()),
+        ] {
+            let webhooks: Vec<Value> = self
+                .webhooks
+                .admission
+                .iter()
+                .filter(|webhook| webhook.mutating == mutating)
+                .map(|webhook| {
+                    let resource = webhook.kind.resource();
+                    let mut config = json!({
+                        "service": {"name": self.webhook_service(), "namespace": namespace, "path": webhook.path()},
+                    });
+                    if let Some(bundle) = &bundle {
+                        config["caBundle"] = bundle.as_str().into();
+                    }
+                    json!({
+                        "name": webhook.name(), "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                        "failurePolicy": "Fail", "clientConfig": config,
+                        "rules": [{"apiGroups": [resource.group], "apiVersions": [resource.version],
+                            "resources": [resource.plural], "operations": webhook.operations}],
+                    })
+                })
+                .collect();
+            if !webhooks.is_empty() {
+                let object = json!({
+                    "apiVersion": kind.resource().api_version, "kind": kind.name(),
+                    "metadata": {"name": self.webhook_service(), "labels": self.labels()}, "webhooks": webhooks,
+                });
+                all.push((kind, object));
+            }
+        }
+        if let Some(bundle) = &bundle {
+            all.extend(self.conversions(namespace, bundle));
+        }
+        all
+    }
+
+    /// The definitions whose versions the operator converts, with the way to it.
+    fn conversions(&self, namespace: &str, bundle: &str) -> Vec<(Kind, Value)> {
+        let converted = |crd: &CustomResourceDefinition| {
+            self.webhooks.conversions.iter().any(|conversion| {
+                let resource = conversion.hub.resource();
+                resource.group == crd.spec.group && resource.kind == crd.spec.names.kind
+            })
+        };
+        self.crds()
+            .into_iter()
+            .filter(converted)
+            .filter_map(|crd| {
+                let mut object = serde_json::to_value(crd).ok()?;
+                object["spec"]["conversion"] = json!({
+                    "strategy": "Webhook",
+                    "webhook": {
+                        "conversionReviewVersions": ["v1"],
+                        "clientConfig": {
+                            "service": {"name": self.webhook_service(), "namespace": namespace, "path": "/convert"},
+                            "caBundle": bundle,
+                        },
+                    },
+                });
+                Some((Kind::of::<CustomResourceDefinition>(), object))
+            })
+            .collect()
     }
 
     fn rbac(&self, namespace: &str) -> Vec<Value> {
@@ -180,6 +287,7 @@ impl Declarations<'_> {
                             "ports": [
                                 {"name": "metrics", "containerPort": 8080},
                                 {"name": "probes", "containerPort": 8081},
+                                {"name": "webhooks", "containerPort": 9443},
                             ],
                             "livenessProbe": {"httpGet": {"path": "/healthz", "port": "probes"},
                                 "initialDelaySeconds": 15, "periodSeconds": 20},

@@ -59,6 +59,12 @@ struct Run {
     /// Where /healthz and /readyz are served; 0 turns them off
     #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
     health_probe_bind_address: String,
+    /// Where webhooks are served, if the operator has any
+    #[arg(long, default_value_t = 9443, value_name = "PORT")]
+    webhook_port: u16,
+    /// A folder with the webhooks' tls.crt and tls.key [default: the operator's own authority]
+    #[arg(long, value_name = "FOLDER")]
+    webhook_cert_path: Option<PathBuf>,
     /// Work only while leading, so that several replicas can run
     #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false)]
     leader_elect: bool,
@@ -134,6 +140,8 @@ impl Operator {
         }
         self.metrics = address(&run.metrics_bind_address)?;
         self.probes = address(&run.health_probe_bind_address)?;
+        self.webhook_address = Some(SocketAddr::from(([0, 0, 0, 0], run.webhook_port)));
+        self.webhook_certificates = run.webhook_cert_path.or(self.webhook_certificates);
         self.debug |= run.debug_endpoints;
         self.grace = Duration::from_secs(run.graceful_shutdown_timeout);
         if run.leader_elect && self.election.is_none() {

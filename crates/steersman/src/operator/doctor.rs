@@ -9,6 +9,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
+    core::DynamicObject,
 };
 
 use crate::{error::Result, manifests::Declarations};
@@ -34,6 +35,22 @@ pub(super) async fn install(declarations: &Declarations<'_>, client: &Client) ->
     let params = PatchParams::apply(declarations.name).force();
     for crd in declarations.crds() {
         api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await?;
+    }
+    Ok(())
+}
+
+/// Applies the webhooks' configurations, with the authority that signed their certificate.
+pub(super) async fn announce(
+    declarations: &Declarations<'_>,
+    client: &Client,
+    namespace: &str,
+    authority: &[u8],
+) -> Result<()> {
+    let params = PatchParams::apply(declarations.name).force();
+    for (kind, object) in declarations.webhook_configurations(namespace, Some(authority)) {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), kind.resource());
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        api.patch(name, &params, &Patch::Apply(&object)).await?;
     }
     Ok(())
 }

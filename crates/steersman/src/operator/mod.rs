@@ -4,7 +4,7 @@ mod command;
 mod doctor;
 mod logs;
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use http::StatusCode;
 use k8s_openapi::{
@@ -26,6 +26,7 @@ use crate::{
     leader::{Candidate, LeaderElection},
     manifests::Declarations,
     metrics::Metrics,
+    webhook::{self, Certificates, Conversion, Source, Webhook, Webhooks},
 };
 
 /// The first minor version of Kubernetes whose API servers stream lists without being told to.
@@ -46,6 +47,9 @@ pub struct Operator {
     metrics: Option<SocketAddr>,
     probes: Option<SocketAddr>,
     debug: bool,
+    webhooks: Webhooks,
+    webhook_address: Option<SocketAddr>,
+    webhook_certificates: Option<PathBuf>,
 }
 
 impl Operator {
@@ -65,6 +69,9 @@ impl Operator {
             metrics: None,
             probes: None,
             debug: false,
+            webhooks: Webhooks::default(),
+            webhook_address: None,
+            webhook_certificates: None,
         }
     }
 
@@ -144,6 +151,31 @@ impl Operator {
         self
     }
 
+    /// Adds a webhook.
+    pub fn webhook(mut self, webhook: Webhook) -> Self {
+        self.webhooks.admission.push(webhook);
+        self
+    }
+
+    /// Converts between the versions of a kind.
+    pub fn conversion(mut self, conversion: Conversion) -> Self {
+        self.webhooks.conversions.push(conversion);
+        self
+    }
+
+    /// Serves the webhooks here. Default: not at all; [`Operator::main`]: port 9443.
+    pub fn webhook_address(mut self, address: SocketAddr) -> Self {
+        self.webhook_address = Some(address);
+        self
+    }
+
+    /// Takes the webhooks' certificate from `tls.crt` and `tls.key` in this folder, and takes it anew when it changes.
+    /// Default: the operator's own authority, kept in a secret, and announced to the cluster in the webhooks' configurations.
+    pub fn webhook_certificates(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.webhook_certificates = Some(folder.into());
+        self
+    }
+
     /// What the operator declares: definitions and permissions.
     pub(crate) fn declarations(&self) -> Declarations<'_> {
         Declarations {
@@ -152,7 +184,13 @@ impl Operator {
             crds: &self.crds,
             rules: &self.rules,
             namespaces: &self.namespaces,
+            webhooks: &self.webhooks,
         }
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn webhooks(&self) -> &Webhooks {
+        &self.webhooks
     }
 
     /// The definitions of the operator's kinds.
@@ -165,6 +203,14 @@ impl Operator {
     #[must_use]
     pub fn rules(&self) -> Vec<PolicyRule> {
         self.declarations().rules()
+    }
+
+    /// Everything that the operator needs in a cluster, as YAML: what the command `manifests` prints.
+    ///
+    /// # Errors
+    /// Fails if a definition can't be written.
+    pub fn manifests(&self, namespace: &str, image: &str) -> Result<String> {
+        self.declarations().manifests(namespace, image)
     }
 
     /// Compares a cluster with what the operator declares: definitions that are missing or stale, and permissions that
@@ -189,6 +235,11 @@ impl Operator {
     /// # Errors
     /// Fails if a port can't be opened, if the caches can't be filled, or if the leadership is lost.
     pub async fn run_until(self, client: Client, stop: impl Future<Output = ()> + Send) -> Result<()> {
+        // All background work ends when this function does.
+        let mut servers = JoinSet::new();
+        if let Some(address) = self.webhook_address.filter(|_| !self.webhooks.is_empty()) {
+            self.serve_webhooks(address, &client, &mut servers).await?;
+        }
         let name: Arc<str> = self.name.into();
         let metrics = Metrics::new();
         let fence = Fence::new(Permit::Always);
@@ -218,8 +269,6 @@ impl Operator {
         }
         metrics.observe(&engines, &shared);
         let ready = watch::Sender::new(false);
-        // All background work ends when this function does.
-        let mut servers = JoinSet::new();
         servers.spawn(writer);
         if let Some(address) = self.metrics {
             servers.spawn(server::serve(server::bind(address).await?, {
@@ -301,6 +350,35 @@ impl Operator {
                 metrics.leads(lease, false);
             }
             None => rest.await,
+        }
+        Ok(())
+    }
+}
+
+impl Operator {
+    /// Opens the webhooks' port, and tells the cluster about it if the certificate is the operator's own.
+    async fn serve_webhooks(
+        &self,
+        address: SocketAddr,
+        client: &Client,
+        servers: &mut JoinSet<()>,
+    ) -> Result<()> {
+        let namespace = client.default_namespace().to_owned();
+        let source = match &self.webhook_certificates {
+            Some(folder) => Source::Files(folder.clone()),
+            None => Source::Own { name: self.declarations().webhook_service(), namespace: namespace.clone() },
+        };
+        let (certificates, authority) = Certificates::load(source, client).await?;
+        let listener = server::bind(address).await?;
+        servers.spawn(Arc::clone(&certificates).watch(client.clone()));
+        let webhooks = self.webhooks.clone();
+        servers.spawn(async move {
+            if let Err(error) = webhook::serve(listener, certificates, webhooks).await {
+                tracing::error!(%error, "the webhooks are not served");
+            }
+        });
+        if let Some(authority) = authority {
+            doctor::announce(&self.declarations(), client, &namespace, &authority).await?;
         }
         Ok(())
     }

@@ -1,0 +1,244 @@
+//! Admission reviews.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+/// What somebody wants to do with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Operation {
+    /// Create it.
+    Create,
+    /// Change it.
+    Update,
+    /// Delete it.
+    Delete,
+}
+
+/// What a webhook is asked beside the object.
+#[derive(Debug, Clone)]
+pub struct Review<K> {
+    /// What is to be done.
+    pub operation: Operation,
+    /// The object before an update or a deletion.
+    pub old: Option<K>,
+    /// Who wants it.
+    pub user: String,
+    /// Whether it will not be stored.
+    pub dry_run: bool,
+}
+
+/// Why an object does not pass. Made from a text, or from field errors with [`Denied::field`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Denied {
+    message: String,
+    causes: Vec<(String, String)>,
+}
+
+impl Denied {
+    /// A field that is wrong, and what is wrong with it.
+    #[must_use]
+    pub fn field(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::default().and(path, message)
+    }
+
+    /// One more field that is wrong.
+    #[must_use]
+    pub fn and(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
+        self.causes.push((path.into(), message.into()));
+        self
+    }
+
+    /// `Err` if any field is wrong.
+    ///
+    /// # Errors
+    /// With itself.
+    pub fn into_result(self) -> Result<(), Self> {
+        if self.causes.is_empty() && self.message.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    fn status(&self) -> Value {
+        let causes: Vec<_> = self
+            .causes
+            .iter()
+            .map(
+                |(field, message)| json!({"reason": "FieldValueInvalid", "field": field, "message": message}),
+            )
+            .collect();
+        let mut texts: Vec<String> =
+            self.causes.iter().map(|(field, text)| format!("{field}: {text}")).collect();
+        if !self.message.is_empty() {
+            texts.insert(0, self.message.clone());
+        }
+        let message = texts.join("; ");
+        if causes.is_empty() {
+            return json!({"code": 403, "reason": "Forbidden", "message": message});
+        }
+        json!({"code": 422, "reason": "Invalid", "message": message, "details": {"causes": causes}})
+    }
+}
+
+impl<T: Into<String>> From<T> for Denied {
+    fn from(message: T) -> Self {
+        Self { message: message.into(), causes: Vec::new() }
+    }
+}
+
+fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>), Denied> {
+    let read = |value: &Value| {
+        serde_json::from_value::<K>(value.clone())
+            .map_err(|error| Denied::from(format!("the object can't be read: {error}")))
+    };
+    let operation = serde_json::from_value(request["operation"].clone()).map_err(|_| {
+        Denied::from(format!("{} is not an operation that is known here", request["operation"]))
+    })?;
+    let old = match &request["oldObject"] {
+        Value::Null => None,
+        old => Some(read(old)?),
+    };
+    // A deletion has the old object alone.
+    let object = if operation == Operation::Delete { &request["oldObject"] } else { &request["object"] };
+    let review = Review {
+        operation,
+        old,
+        user: request["userInfo"]["username"].as_str().unwrap_or_default().to_owned(),
+        dry_run: request["dryRun"].as_bool().unwrap_or_default(),
+    };
+    Ok((object.clone(), read(object)?, review))
+}
+
+/// Runs the author's function. A panic denies: nothing is known about the object then.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Denied>) -> Result<T, Denied> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the webhook panicked".into()))
+}
+
+pub(super) fn validate<K: DeserializeOwned>(
+    request: &Value,
+    check: &dyn Fn(&K, &Review<K>) -> Result<(), Denied>,
+) -> Value {
+    let result = review::<K>(request)
+        .and_then(|(_, object, review)| guarded(|| check(&object, &review).map(|()| Value::Null)));
+    respond(request, result)
+}
+
+pub(super) fn mutate<K: DeserializeOwned + Serialize>(
+    request: &Value,
+    change: &dyn Fn(&mut K, &Review<K>) -> Result<(), Denied>,
+) -> Value {
+    let result = review::<K>(request).and_then(|(_, mut object, review)| {
+        guarded(move || {
+            // Fields that the type does not know must not get lost, so the patch is between two states of the type.
+            let unwritten =
+                |error: serde_json::Error| Denied::from(format!("the object can't be written: {error}"));
+            let before = serde_json::to_value(&object).map_err(unwritten)?;
+            change(&mut object, &review)?;
+            let after = serde_json::to_value(&object).map_err(unwritten)?;
+            Ok(Value::Array(changes(&before, &after)))
+        })
+    });
+    respond(request, result)
+}
+
+/// The way from one object to another as a JSON patch. A field is replaced as a whole if it is not an object on both sides.
+/// A patch by the `json-patch` crate would address list items that the server may hold at other places.
+fn changes(before: &Value, after: &Value) -> Vec<Value> {
+    fn walk(before: &Value, after: &Value, path: &str, patch: &mut Vec<Value>) {
+        let (Value::Object(before), Value::Object(after)) = (before, after) else { return };
+        let escape = |name: &str| name.replace('~', "~0").replace('/', "~1");
+        for name in before.keys().filter(|name| !after.contains_key(*name)) {
+            patch.push(json!({"op": "remove", "path": format!("{path}/{}", escape(name))}));
+        }
+        for (name, value) in after {
+            let path = format!("{path}/{}", escape(name));
+            match before.get(name) {
+                Some(old) if old == value => {}
+                Some(old @ Value::Object(_)) if value.is_object() => walk(old, value, &path, patch),
+                // Adding replaces what is there, and works if the server's object lacks what the type had as a default.
+                _ => patch.push(json!({"op": "add", "path": path, "value": value})),
+            }
+        }
+    }
+    let mut patch = Vec::new();
+    walk(before, after, "", &mut patch);
+    patch
+}
+
+fn respond(request: &Value, result: Result<Value, Denied>) -> Value {
+    let uid = &request["uid"];
+    match result {
+        Ok(Value::Array(patch)) if !patch.is_empty() => {
+            let patch = base64(Value::Array(patch).to_string().as_bytes());
+            json!({"uid": uid, "allowed": true, "patchType": "JSONPatch", "patch": patch})
+        }
+        Ok(_) => json!({"uid": uid, "allowed": true}),
+        Err(denied) => json!({"uid": uid, "allowed": false, "status": denied.status()}),
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn request(object: &Value) -> Value {
+        json!({"uid": "u", "operation": "CREATE", "object": object, "userInfo": {"username": "me"}})
+    }
+
+    #[test]
+    fn defaults_become_a_patch_of_what_changed() {
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a/b": "1"}});
+        let response = mutate::<ConfigMap>(&request(&map), &|map, review| {
+            assert_eq!(review.user, "me");
+            let data = map.data.get_or_insert_default();
+            data.remove("a/b");
+            data.insert("c".into(), "2".into());
+            map.immutable = Some(true);
+            Ok(())
+        });
+        use base64::Engine as _;
+        let patch =
+            base64::engine::general_purpose::STANDARD.decode(response["patch"].as_str().unwrap()).unwrap();
+        let patch: Value = serde_json::from_slice(&patch).unwrap();
+        assert_eq!(
+            patch,
+            json!([
+                {"op": "remove", "path": "/data/a~1b"},
+                {"op": "add", "path": "/data/c", "value": "2"},
+                {"op": "add", "path": "/immutable", "value": true},
+            ])
+        );
+    }
+
+    #[test]
+    fn denials_say_which_fields() {
+        let map = json!({"metadata": {"name": "x"}});
+        let check = |map: &ConfigMap, _: &Review<ConfigMap>| {
+            if map.data.is_none() {
+                Err(Denied::field("data", "is required").and("immutable", "is not set"))
+            } else {
+                Ok(())
+            }
+        };
+        let response = validate::<ConfigMap>(&request(&map), &check);
+        assert_eq!(response["allowed"], false);
+        assert_eq!(response["status"]["message"], "data: is required; immutable: is not set");
+        assert_eq!(response["status"]["details"]["causes"][1]["field"], "immutable");
+        let response = validate::<ConfigMap>(&request(&json!({"data": {}})), &check);
+        assert_eq!(response, json!({"uid": "u", "allowed": true}));
+    }
+
+    #[test]
+    fn a_panic_denies() {
+        let response = validate::<ConfigMap>(&request(&json!({})), &|_, _| panic!("oops"));
+        assert_eq!(response["status"]["message"], "the webhook panicked");
+    }
+}

@@ -1,0 +1,102 @@
+//! Webhooks: defaulting, validation and conversion as typed functions.
+
+mod admission;
+mod certificate;
+mod conversion;
+mod server;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use self::{
+    admission::{Denied, Operation, Review},
+    conversion::Conversion,
+};
+pub(crate) use self::{
+    certificate::{Certificates, Source},
+    server::serve,
+};
+use crate::kind::{Kind, Object};
+
+/// Answers one admission request, which is the `request` of a review, with the `response`.
+type Answer = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
+
+/// A webhook, described. [`crate::Operator::webhook`] takes it.
+#[derive(Clone)]
+#[must_use]
+pub struct Webhook {
+    pub(crate) kind: Kind,
+    pub(crate) mutating: bool,
+    pub(crate) operations: Vec<Operation>,
+    answer: Answer,
+}
+
+impl Webhook {
+    /// Changes objects before they are stored: to fill in defaults, most often.
+    pub fn mutating<K: Object>(
+        change: impl Fn(&mut K, &Review<K>) -> Result<(), Denied> + Send + Sync + 'static,
+    ) -> Self {
+        let answer = Arc::new(move |request: &Value| admission::mutate(request, &change));
+        let operations = vec![Operation::Create, Operation::Update];
+        Self { kind: Kind::of::<K>(), mutating: true, operations, answer }
+    }
+
+    /// Lets objects pass, or not.
+    pub fn validating<K: Object>(
+        check: impl Fn(&K, &Review<K>) -> Result<(), Denied> + Send + Sync + 'static,
+    ) -> Self {
+        let answer = Arc::new(move |request: &Value| admission::validate(request, &check));
+        let operations = vec![Operation::Create, Operation::Update];
+        Self { kind: Kind::of::<K>(), mutating: false, operations, answer }
+    }
+
+    /// On which operations. Default: creations and updates.
+    pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
+        self.operations = operations.into_iter().collect();
+        self
+    }
+
+    /// Where it is served: kubebuilder's paths.
+    pub(crate) fn path(&self) -> String {
+        let resource = self.kind.resource();
+        let group = if resource.group.is_empty() { String::new() } else { resource.group.replace('.', "-") };
+        let verb = if self.mutating { "mutate" } else { "validate" };
+        format!("/{verb}-{group}-{}-{}", resource.version, resource.kind.to_lowercase())
+    }
+
+    /// Its name in a configuration.
+    pub(crate) fn name(&self) -> String {
+        let resource = self.kind.resource();
+        let verb = if self.mutating { 'm' } else { 'v' };
+        let group = if resource.group.is_empty() { "core.k8s.io" } else { &resource.group };
+        format!("{verb}{}-{}.{group}", resource.kind.to_lowercase(), resource.version)
+    }
+}
+
+/// Everything that an operator serves.
+#[derive(Clone, Default)]
+pub(crate) struct Webhooks {
+    pub(crate) admission: Vec<Webhook>,
+    pub(crate) conversions: Vec<Conversion>,
+}
+
+impl Webhooks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.admission.is_empty() && self.conversions.is_empty()
+    }
+
+    /// Answers the review that was posted to a path. `None`: there is nothing at this path, or it is no review.
+    pub(crate) fn answer(&self, path: &str, review: &Value) -> Option<Value> {
+        let request = review.get("request")?;
+        let response = if path == "/convert" {
+            conversion::answer(&self.conversions, request)
+        } else {
+            let webhook = self.admission.iter().find(|webhook| webhook.path() == path)?;
+            (webhook.answer)(request)
+        };
+        Some(serde_json::json!({
+            "apiVersion": review.get("apiVersion")?, "kind": review.get("kind")?, "response": response,
+        }))
+    }
+}
