@@ -21,6 +21,8 @@ type Fields struct {
 	Structs []string `json:"s,omitempty"`
 	// Zeros are written as 0, "", false or null.
 	Zeros []string `json:"z,omitempty"`
+	// Nulls are pointers that are written as null where they are not set.
+	Nulls []string `json:"n,omitempty"`
 	// Pointers are written whenever they are set.
 	Pointers []string `json:"p,omitempty"`
 }
@@ -44,7 +46,7 @@ func walk(t reflect.Type) {
 	fields := &Fields{}
 	out[name(t)] = fields
 	collect(t, fields)
-	for _, list := range [][]string{fields.Structs, fields.Zeros, fields.Pointers} {
+	for _, list := range [][]string{fields.Structs, fields.Zeros, fields.Nulls, fields.Pointers} {
 		slices.Sort(list)
 	}
 }
@@ -69,7 +71,7 @@ func collect(t reflect.Type, fields *Fields) {
 			if omitempty || omitzero {
 				fields.Pointers = append(fields.Pointers, key)
 			} else {
-				fields.Zeros = append(fields.Zeros, key)
+				fields.Nulls = append(fields.Nulls, key)
 			}
 		case kind == reflect.Struct && !omitzero:
 			if f.Type.Implements(marshaler) || reflect.PointerTo(f.Type).Implements(marshaler) {

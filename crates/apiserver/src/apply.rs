@@ -1,7 +1,10 @@
 //! Server-side apply and the record of who manages which field: the adapter between this server's resources and
 //! `steersman-patch`, which does the work.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    sync::{Mutex, PoisonError},
+};
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -10,6 +13,7 @@ use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types}
 use crate::{
     call::Call,
     catalog::{Resource, split_api_version},
+    schema::Decoder,
     status::{ApiError, ApiResult, Cause},
 };
 
@@ -19,6 +23,8 @@ struct Described<'a> {
     subresource: &'a str,
     api_version: String,
     reset: Option<FieldSet>,
+    /// Places of lists and maps that were applied empty.
+    emptied: Mutex<Vec<String>>,
 }
 
 impl<'a> Described<'a> {
@@ -30,6 +36,7 @@ impl<'a> Described<'a> {
             subresource,
             api_version: call.resource.api_version(),
             reset: (!reset.is_empty()).then(|| FieldSet::of_fields(reset.iter().copied())),
+            emptied: Mutex::default(),
         }
     }
 }
@@ -62,7 +69,9 @@ impl apply::Resource for Described<'_> {
         if strategy.typed()
             && let Some(schema) = strategy.schema(version)
         {
-            schema.convert(object)?;
+            let mut emptied = Vec::new();
+            schema.decode(object, Decoder::Conversion, &mut emptied)?;
+            *self.emptied.lock().unwrap_or_else(PoisonError::into_inner) = emptied;
         }
         strategy.default(version, object);
         Ok(())
@@ -83,6 +92,10 @@ impl apply::Resource for Described<'_> {
 
 /// Records in `object` that the caller changed `old` into it, by any way but apply. Both are in the version of the request.
 pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
+    // A client clears the record with an empty list, which decoding leaves out.
+    if call.emptied.iter().any(|place| place == "metadata.managedFields[]") {
+        crate::object::metadata(object).insert("managedFields".into(), json!([]));
+    }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
     let nothing = empty(&call.resource);
@@ -143,12 +156,16 @@ fn forget_scale_times(object: &mut Value) {
 }
 
 /// What becomes of `current` when the caller applies `intent` to it. Both are in the version of the request.
-pub(crate) fn apply(call: &Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
+pub(crate) fn apply(call: &mut Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
     let nothing = empty(&call.resource);
     let force = call.options.force.unwrap_or(false);
-    apply::apply(&Described::new(call), current.unwrap_or(&nothing), intent, request, force).map_err(refuse)
+    let resource = Described::new(call);
+    let object =
+        apply::apply(&resource, current.unwrap_or(&nothing), intent, request, force).map_err(refuse)?;
+    call.emptied = resource.emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(object)
 }
 
 /// The object without content: what a typed encoder writes of it.

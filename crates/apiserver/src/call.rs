@@ -37,6 +37,9 @@ pub(crate) struct Call {
     pub(crate) named_here: bool,
     /// Whether the object is one of many that the request is about.
     pub(crate) of_many: bool,
+    /// Places of lists (with `[]` behind them) and maps that were sent empty; a decoder remembers them for the length of a
+    /// request.
+    pub(crate) emptied: Vec<String>,
     /// Whether the body holds options instead of an object.
     pub(crate) reads_options: bool,
     /// Warnings for the client, sent as headers.
@@ -63,6 +66,7 @@ impl Call {
             complaints: Vec::new(),
             named_here: false,
             of_many: false,
+            emptied: Vec::new(),
             reads_options: false,
             warnings: Vec::new(),
             options_object: Value::Null,
@@ -94,6 +98,7 @@ impl Call {
             version: &self.resource.version,
             subresource: self.subresource.as_deref(),
             dry_run: self.dry_run,
+            emptied: &self.emptied,
         }
     }
 

@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::{
     call::Call,
     http::FieldValidation,
-    object, protobuf, schema,
+    object, protobuf,
+    schema::{self, Decoder},
     status::{ApiError, ApiResult},
 };
 
@@ -21,17 +22,11 @@ pub(crate) fn object(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Va
         None => (call.resource.group.clone(), call.resource.version.clone(), call.resource.kind.clone()),
     };
     let mut value = plain(call, media, body)?;
+    if value.is_null() && !call.resource.custom {
+        value = Value::Object(serde_json::Map::new());
+    }
     if !value.is_object() {
-        let kind = match &value {
-            Value::Array(_) => "array",
-            Value::String(_) => "string",
-            Value::Number(_) => "number",
-            _ => "bool",
-        };
-        let why = format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-        );
-        return Err(unrecognized(call, body, &why));
+        return Err(unrecognized(call, body, &without_kind(&value)));
     }
     let nameless = call.resource.custom && object::text(&value, &["kind"]).unwrap_or_default().is_empty();
     if nameless && call.subresource.as_deref() != Some("scale") {
@@ -43,6 +38,25 @@ pub(crate) fn object(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Va
         check_fields(call, &mut value)?;
     }
     Ok(value)
+}
+
+/// What Go's decoder calls a JSON value that is no object.
+pub(crate) fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Object(_) => "object",
+        _ => "bool",
+    }
+}
+
+/// The words for a document that cannot name its kind, as it is no object.
+pub(crate) fn without_kind(value: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        go_name(value)
+    )
 }
 
 /// Reads the body as JSON, whatever it means.
@@ -84,12 +98,17 @@ pub(crate) fn syntax(body: &[u8], error: &serde_json::Error) -> String {
     }
     let line = body.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let found = line.get(error.column().saturating_sub(1)).copied().unwrap_or(b' ');
-    format!("invalid character '{}' looking for beginning of value", char::from(found))
+    let found = match found {
+        0..0x20 | 0x7f => format!("\\x{found:02x}"),
+        0x80..=0xa0 | 0xad => format!("\\u{found:04x}"),
+        _ => char::from(found).to_string(),
+    };
+    format!("invalid character '{found}' looking for beginning of value")
 }
 
 fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
-    let why = syntax(body, error);
-    unrecognized(call, body, &format!("couldn't get version/kind; json parse error: {why}"))
+    let why = format!("couldn't get version/kind; json parse error: {}", syntax(body, error));
+    if call.reads_options { ApiError::bad_request(why) } else { unrecognized(call, body, &why) }
 }
 
 fn unrecognized(call: &Call, body: &[u8], why: &str) -> ApiError {
@@ -118,7 +137,11 @@ pub(crate) fn no_name(url: &str) -> String {
 
 /// Refuses, reports or drops what the schema does not know, as the client wishes.
 pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> {
-    let found = call.resource.strategy.decode(&call.resource.version, value).map_err(|detail| {
+    let mut emptied = Vec::new();
+    let strategy = &call.resource.strategy;
+    let found = strategy.decode(&call.resource.version, value, Decoder::Json, &mut emptied);
+    call.emptied = emptied;
+    let found = found.map_err(|detail| {
         ApiError::bad_request(format!(
             "{} in version {} cannot be handled as a {}: {detail}",
             call.resource.kind,

@@ -92,7 +92,8 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
     for owner in list {
         let text = |key| object::text(owner, &[key]).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
-        if api_version.is_empty() || api_version.ends_with('/') {
+        let parts = api_version.matches('/').count();
+        if api_version.is_empty() || api_version.ends_with('/') || parts > 1 {
             errors.push(FieldError::invalid(
                 format!("{field}.apiVersion"),
                 api_version,
@@ -180,5 +181,8 @@ pub(crate) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("metadata.{field}"), now.clone(), "field is immutable"));
         }
     }
+    labels(object, "metadata.labels", &["metadata", "labels"], &mut errors);
+    annotations(object, &mut errors);
+    owners(object, &mut errors);
     errors
 }

@@ -11,7 +11,7 @@ use crate::{
     auth::rbac,
     call::Call,
     environment::EnvironmentExt as _,
-    fields::FieldError,
+    fields::{FieldError, FieldErrorKind},
     metadata, object,
     status::{ApiError, ApiResult},
     store::{Draft, Entry, WriteError},
@@ -71,7 +71,8 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
     root.insert("apiVersion".into(), call.resource.api_version().into());
     root.insert("kind".into(), call.resource.kind.as_str().into());
     match_namespace(call, object)?;
-    if !object::meta_text(object, "resourceVersion").is_empty() {
+    // What is no version, or version nought, counts as none.
+    if object::meta_text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version != 0) {
         return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
     }
     let environment = Arc::clone(&call.core.environment);
@@ -123,7 +124,26 @@ fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
         return Ok(object);
     }
     strategy.release(&call.core, &object);
-    Err(ApiError::invalid(&resource, object::name(&object), errors))
+    Err(invalid(call, object::name(&object), errors))
+}
+
+/// Refuses an object. Lists and maps that were sent empty are shown so.
+fn invalid(call: &Call, name: &str, mut errors: Vec<FieldError>) -> ApiError {
+    for error in errors.iter_mut().filter(|error| error.kind == FieldErrorKind::Invalid(Value::Null)) {
+        if call.emptied.contains(&error.field) {
+            error.kind = FieldErrorKind::Invalid(serde_json::json!({}));
+        } else if call.emptied.contains(&format!("{}[]", error.field)) {
+            error.kind = FieldErrorKind::Invalid(serde_json::json!([]));
+        }
+    }
+    let resource = &call.resource;
+    // Events of both groups are one kind inside.
+    let group = split_group(&resource.storage_api_version);
+    ApiError::invalid_kind(group, &resource.kind, name, errors)
+}
+
+fn split_group(api_version: &str) -> &str {
+    crate::catalog::split_api_version(api_version).0
 }
 
 fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
@@ -152,7 +172,14 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
             error.retry_after_seconds = Some(1);
             Err(error)
         }
-        Err(_) => Err(ApiError::already_exists(&call.resource, object::name(object))),
+        Err(_) => {
+            let mut error = ApiError::already_exists(&call.resource, object::name(object));
+            let held = call.core.store.get(&call.resource.storage, &key);
+            if held.is_some_and(|entry| object::is_deleting(&entry.value())) {
+                error.message = format!("object is being deleted: {}", error.message);
+            }
+            Err(error)
+        }
     }
 }
 
@@ -171,7 +198,7 @@ fn encode(call: &Call, object: &mut Value) {
     if call.resource.strategy.typed()
         && let Some(schema) = call.resource.strategy.stored_schema(version)
     {
-        schema.encode(object);
+        schema.encode_resting(object);
     }
 }
 
@@ -271,7 +298,7 @@ pub(crate) enum Mode {
 pub(crate) async fn update(
     call: &mut Call,
     mode: Mode,
-    mut change: impl FnMut(&Call, Option<&Value>) -> ApiResult<Value> + Send,
+    mut change: impl FnMut(&mut Call, Option<&Value>) -> ApiResult<Value> + Send,
 ) -> ApiResult<(Written, bool)> {
     let may_create = mode == Mode::Apply
         || (mode == Mode::Replace
@@ -336,7 +363,7 @@ fn check_preconditions(
     stored: &Value,
 ) -> ApiResult<()> {
     let uid = object::uid(object);
-    if !uid.is_empty() && uid != object::uid(stored) {
+    if mode == Mode::Replace && !uid.is_empty() && uid != object::uid(stored) {
         return Err(wrong_uid(call, uid, object::uid(stored)));
     }
     let version = object::meta_text(object, "resourceVersion");
@@ -352,10 +379,12 @@ fn check_preconditions(
     match version.parse::<u64>() {
         Ok(v) if v == entry.revision() => Ok(()),
         Ok(_) => Err(ApiError::modified(&call.resource, &call.name)),
-        Err(_) => Err(ApiError::unforeseen(format!(
-            "strconv.ParseUint: parsing {}: invalid syntax",
-            crate::status::quote(version)
-        ))),
+        Err(_) => {
+            let digits = version.bytes().all(|c| c.is_ascii_digit());
+            let why = if digits { "value out of range" } else { "invalid syntax" };
+            let version = crate::status::quote(version);
+            Err(ApiError::unforeseen(format!("strconv.ParseUint: parsing {version}: {why}")))
+        }
     }
 }
 
@@ -381,11 +410,18 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     let resource = Arc::clone(&call.resource);
     let strategy = &resource.strategy;
     let metadata = object::metadata(object);
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "generation", "selfLink"] {
+    for field in ["creationTimestamp", "generation", "selfLink"] {
         match stored["metadata"].get(field) {
             Some(value) => metadata.insert(field.into(), value.clone()),
             None => metadata.remove(field),
         };
+    }
+    // What can't be changed and is given nevertheless is refused later on.
+    if let Some(uid) = stored["metadata"].get("uid") {
+        metadata.entry("uid").or_insert_with(|| uid.clone());
+    }
+    if let Some(time) = stored["metadata"].get("deletionTimestamp") {
+        metadata.insert("deletionTimestamp".into(), time.clone());
     }
     // Another period is refused later on, whether or not the object is on its way out.
     if let Some(period) = stored["metadata"].get("deletionGracePeriodSeconds") {
@@ -411,7 +447,7 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     }
     errors.extend(strategy.validate_update(call.hook(), object, stored));
     if !errors.is_empty() {
-        return Err(ApiError::invalid(&call.resource, &call.name, errors));
+        return Err(invalid(call, &call.name, errors));
     }
     encode(call, object);
     if call.subresource.is_none() {
@@ -441,7 +477,8 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
         return Ok(Written::Value(object.clone()));
     }
     // A write that changes nothing is none: no event, no new version.
-    if same_but_times(draft.bytes(), entry.bytes()) {
+    let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);
+    if settled && same_but_times(draft.bytes(), entry.bytes()) {
         return Ok(Written::Stored(Arc::clone(entry)));
     }
     call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored)

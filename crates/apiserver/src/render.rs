@@ -71,7 +71,8 @@ pub(crate) fn partial_list(items: &[Value], meta: &ListMeta) -> Value {
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": meta.to_value(),
-        "items": items.iter().map(partial).collect::<Vec<_>>(),
+        // Nothing is null here, unlike in other lists.
+        "items": Some(items.iter().map(partial).collect::<Vec<_>>()).filter(|items| !items.is_empty()),
     })
 }
 

@@ -195,7 +195,7 @@ where
         "deletecollection" => !everywhere,
         _ => true,
     };
-    if !fits || !verbs.iter().any(|v| v == verb) {
+    if !fits || parts.method == Method::HEAD || !verbs.iter().any(|v| v == verb) {
         return Err(ApiError::method_not_allowed());
     }
     let output = wire::negotiate(&parts.headers)?;
@@ -212,8 +212,9 @@ where
         complaints: Vec::new(),
         named_here: false,
         of_many: verb == "deletecollection",
+        emptied: Vec::new(),
         reads_options: verb.starts_with("delete"),
-        warnings: Vec::new(),
+        warnings: found.deprecation().map(str::to_owned).into_iter().collect(),
         options_object: Value::Null,
         core,
         resource: found,

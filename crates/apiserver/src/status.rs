@@ -36,6 +36,8 @@ pub struct Refusal {
     pub status: Value,
 }
 
+const NO_SUCH_FORM: &str = "only the following media types are accepted";
+
 /// One entry of `details.causes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
@@ -248,6 +250,13 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// 406: the client asks for a form of the object that there is none of.
+    #[must_use]
+    pub fn no_such_form(accepted: &[&str]) -> Self {
+        let message = format!("{NO_SUCH_FORM}: {}", accepted.join(", "));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
     /// 406: the client accepts nothing that the server can write.
     #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
@@ -311,7 +320,8 @@ impl ApiError {
         let always = matches!(
             self.reason,
             "NotFound" | "Invalid" | "NotAcceptable" | "MethodNotAllowed" | "Forbidden"
-        ) || self.message.starts_with("415: ");
+        ) && !self.message.starts_with(NO_SUCH_FORM)
+            || self.message.starts_with("415: ");
         if !details.is_empty() || always {
             status["details"] = Value::Object(details);
         }

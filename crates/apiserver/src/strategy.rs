@@ -11,7 +11,7 @@ use steersman_patch::{
 use crate::{
     fields::FieldError,
     names::NameRule,
-    schema::Schema,
+    schema::{Decoder, Schema},
     server::Core,
     status::ApiResult,
     table::{Cell, Column},
@@ -28,6 +28,8 @@ pub(crate) struct Hook<'a> {
     pub(crate) subresource: Option<&'a str>,
     /// Whether nothing may be kept: no address may be taken, for instance.
     pub(crate) dry_run: bool,
+    /// Places of lists and maps that were sent empty.
+    pub(crate) emptied: &'a [String],
 }
 
 /// What is particular to one kind. Built-in kinds and custom resources differ only behind this trait.
@@ -40,10 +42,17 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Does to an object of `version` what its decoder does: types are checked, and what is not known is dropped. Gives
     /// complaints about the latter; the error is the decoder's.
-    fn decode(&self, version: &str, object: &mut Value) -> Result<Vec<String>, String> {
+    /// Places of empty lists and maps, which are dropped, are added to `emptied`.
+    fn decode(
+        &self,
+        version: &str,
+        object: &mut Value,
+        decoder: Decoder,
+        emptied: &mut Vec<String>,
+    ) -> Result<Vec<String>, String> {
         let Some(schema) = self.schema(version) else { return Ok(Vec::new()) };
         if self.typed() {
-            schema.decode(object)?;
+            schema.decode(object, decoder, emptied)?;
         }
         Ok(schema.prune(object))
     }
@@ -95,6 +104,11 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Whether finalizers without a domain must be known ones.
     fn checks_finalizers(&self) -> bool {
+        false
+    }
+
+    /// Whether the first update of an object is a change, though it changes nothing that can be seen.
+    fn settles_late(&self, _object: &Value) -> bool {
         false
     }
 

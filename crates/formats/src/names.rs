@@ -129,7 +129,7 @@ pub fn qualified(text: &str) -> Vec<String> {
         }
         _ => {
             return vec![format!(
-                "a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
                 QUALIFIED.trim_start_matches("name part ")
             )];
         }

@@ -186,7 +186,7 @@ fn check(range: &Value, kind: &str, requests: &Amounts, most: &Amounts, errors: 
                 (None, _) => errors.push(format!("{rule}.  No limit is specified")),
                 (Some(limit), _) if above(limit) => errors.push(format!("{rule}, but limit is {limit}")),
                 (_, Some(request)) if above(request) => {
-                    errors.push(format!("{rule}, but request is {request}"))
+                    errors.push(format!("{rule}, but request is {request}"));
                 }
                 _ => {}
             }

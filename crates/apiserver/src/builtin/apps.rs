@@ -44,10 +44,15 @@ fn selector(at: At<'_>, spec: &Value, called: &str, errors: &mut Errors) {
             check::label_selector(place, selector, errors);
             if check::is_empty_selector(selector) {
                 let why = format!("empty selector is invalid for {called}");
-                errors.invalid(place, selector.clone(), why);
+                errors.invalid_shown(place, shown_selector(selector), why);
             }
         }
     }
+}
+
+/// A selector in the order of its Go type.
+pub(super) fn shown_selector(selector: &Value) -> String {
+    internal::show("*meta.LabelSelector", selector)
 }
 
 /// Complains if the selector does not match the template's labels.
@@ -83,7 +88,8 @@ fn always_running(at: At<'_>, spec: &Value, called: &str, errors: &mut Errors) {
 fn replica_template(at: At<'_>, spec: &Value, errors: &mut Errors) {
     selector(at, spec, "deployment", errors);
     if !is_sound(spec.at("selector")) {
-        return errors.invalid(at.field("selector"), spec.shown("selector"), "invalid label selector");
+        let shown = shown_selector(spec.at("selector"));
+        return errors.invalid_shown(at.field("selector"), shown, "invalid label selector");
     }
     let everything = spec.opt("selector").is_some_and(check::is_empty_selector);
     if !everything {
@@ -96,7 +102,7 @@ fn replica_template(at: At<'_>, spec: &Value, errors: &mut Errors) {
 fn same_selector(change: Change<'_>, errors: &mut Errors) {
     let path = ["spec", "selector"];
     if change.object.path(&path) != change.old.path(&path) {
-        errors.invalid("spec.selector", change.object.path(&path).clone(), IMMUTABLE);
+        errors.invalid_shown("spec.selector", shown_selector(change.object.path(&path)), IMMUTABLE);
     }
 }
 
@@ -595,7 +601,7 @@ fn stateful_spec(spec: &Value, is_new: bool, errors: &mut Errors) {
         check::labels(place.field("labels"), metadata.pairs("labels"), errors);
         check::annotations(place.field("annotations"), metadata.at("annotations"), errors);
     } else {
-        errors.invalid(at.field("selector"), spec.shown("selector"), "");
+        errors.invalid_shown(at.field("selector"), shown_selector(spec.at("selector")), "");
     }
     always_running(at, spec, "StatefulSet", errors);
 }
@@ -729,7 +735,7 @@ impl Rules for DaemonSet {
         }
         if let Some(selector) = spec.opt("selector").filter(|selector| check::is_empty_selector(selector)) {
             let why = "empty selector is invalid for daemonset";
-            errors.invalid(at.field("selector"), selector.clone(), why);
+            errors.invalid_shown(at.field("selector"), shown_selector(selector), why);
         }
         pod::validate_template(at.field("template"), spec.at("template"), errors);
         always_running(at, spec, "DaemonSet", errors);

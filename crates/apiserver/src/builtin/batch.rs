@@ -85,6 +85,10 @@ impl Rules for Job {
         validate_change(change, errors);
     }
 
+    fn settles_late(&self, object: &Value) -> bool {
+        object.path(&["metadata", "labels"]) == object.path(&["spec", "template", "metadata", "labels"])
+    }
+
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if old.is_none() {
@@ -153,7 +157,8 @@ fn generated_selector(object: &Value, errors: &mut Errors) {
         .flat_map(|(keys, value)| keys.map(|key| (key.to_owned(), Value::from(value))))
         .collect();
     if apps::is_sound(selector) && !check::selects(selector, &Value::Object(expected)) {
-        errors.invalid("spec.selector", selector.clone(), "`selector` not auto-generated");
+        let shown = apps::shown_selector(selector);
+        errors.invalid_shown("spec.selector", shown, "`selector` not auto-generated");
     }
 }
 
@@ -433,7 +438,10 @@ fn validate_change(change: Change<'_>, errors: &mut Errors) {
         }
     }
     template_change(change, errors);
-    for field in ["selector", "completionMode", "backoffLimitPerIndex", "managedBy"] {
+    if new.at("selector") != old.at("selector") {
+        errors.invalid_shown(at.field("selector"), apps::shown_selector(new.at("selector")), IMMUTABLE);
+    }
+    for field in ["completionMode", "backoffLimitPerIndex", "managedBy"] {
         if new.at(field) != old.at(field) {
             errors.invalid(at.field(field), new.shown(field), IMMUTABLE);
         }
@@ -488,13 +496,17 @@ fn template_change(change: Change<'_>, errors: &mut Errors) {
             }
         }
         if expected.at("spec") != new.at("spec") {
-            let shown = internal::show("core.PodSpec", new.at("spec"));
+            let shown = change.show("spec.template.spec", "core.PodSpec", new.at("spec"));
             errors.invalid_shown("spec.template.spec", shown, IMMUTABLE);
         }
         return;
     }
     if expected != *new {
-        errors.invalid_shown("spec.template", internal::show("core.PodTemplateSpec", new), IMMUTABLE);
+        errors.invalid_shown(
+            "spec.template",
+            change.show("spec.template", "core.PodTemplateSpec", new),
+            IMMUTABLE,
+        );
     }
 }
 
@@ -575,7 +587,8 @@ fn validate_cron(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let place = template.field("spec");
     validate_spec(place, job, errors);
     if let Some(selector) = job.opt("selector") {
-        errors.invalid(place.field("selector"), selector.clone(), "`selector` will be auto-generated");
+        let shown = apps::shown_selector(selector);
+        errors.invalid_shown(place.field("selector"), shown, "`selector` will be auto-generated");
     }
     if job.flag("manualSelector") {
         errors.unsupported(place.field("manualSelector"), true, &["nil", "false"]);
@@ -600,8 +613,7 @@ fn time_zone(at: At<'_>, zone: &str, errors: &mut Errors) {
         let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(at, zone, why);
     }
-    let known = matches!(zone, "UTC" | "Local") || jiff::tz::TimeZone::get(zone).is_ok();
-    if !known {
+    if !matches!(zone, "UTC" | "Local") && !schedule::is_zone(zone) {
         errors.invalid(at, zone, format!("unknown time zone {zone}"));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Change, Rules,
     check::{self, At, Complain, Errors, IMMUTABLE, Read},
-    internal, resources,
+    resources,
 };
 use crate::{names, object, schema::quantity, status::ApiResult, strategy::Hook};
 
@@ -49,6 +49,10 @@ impl Rules for Claim {
         let any_group = old_group("dataSource") || old_group("dataSourceRef");
         validate_spec(At::root("spec"), change.object.at("spec"), any_group, errors);
         validate_change(change, errors);
+    }
+
+    fn settles_late(&self, _: &Value) -> bool {
+        true
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -255,7 +259,7 @@ fn validate_change(change: Change<'_>, errors: &mut Errors) {
         object::carry(&old, &mut new, "volumeAttributesClassName");
     }
     if new != old {
-        let shown = internal::diff("core.PersistentVolumeClaimSpec", &old, &new);
+        let shown = change.diff("spec", "core.PersistentVolumeClaimSpec", &old, &new);
         let why = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{shown}"
         );

@@ -149,9 +149,7 @@ pub(super) fn selectable(key: Key<'_>) -> &'static [(&'static str, &'static [&'s
         ("", "namespaces") => &[("status.phase", &["status", "phase"])],
         ("", "secrets") => &[("type", &["type"])],
         ("", "services") => &[("spec.clusterIP", &["spec", "clusterIP"]), ("spec.type", &["spec", "type"])],
-        ("", "replicationcontrollers") | ("apps", "replicasets") => {
-            &[("status.replicas", &["status", "replicas"])]
-        }
+        ("", "replicationcontrollers") => &[("status.replicas", &["status", "replicas"])],
         ("batch", "jobs") => &[("status.successful", &["status", "succeeded"])],
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &[("spec.signerName", &["spec", "signerName"])]

@@ -1,7 +1,7 @@
 //! Objects as the real server's inner types have them, which some of its complaints show: every field is written, under
 //! its Go name and in Go's order, whether it is set or not.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{collections::HashMap, fmt::Write as _, sync::LazyLock};
 
 use serde_json::Value;
 
@@ -27,83 +27,134 @@ enum Node {
 
 /// A value of a type on one line.
 pub(super) fn show(kind: &str, value: &Value) -> String {
+    show_with(kind, value, "", &[])
+}
+
+/// The same for a value at a place, where some lists and maps were sent empty.
+pub(super) fn show_with(kind: &str, value: &Value, at: &str, emptied: &[String]) -> String {
     let mut out = String::new();
-    write(&build(kind, value, DEPTH), &mut out, None);
+    write(&Builder { emptied, path: at.to_owned() }.build(kind, value, DEPTH), &mut out, None);
     out
 }
 
-/// What changed from one value of a type to another, as a unified diff.
-pub(super) fn diff(kind: &str, old: &Value, new: &Value) -> String {
-    let pretty = |value: &Value| {
+/// What changed at a place from one value of a type to another, as a unified diff.
+pub(super) fn diff(kind: &str, old: &Value, new: &Value, at: &str, emptied: &[String]) -> String {
+    let pretty = |value: &Value, emptied: &[String]| {
         let mut out = String::new();
-        write(&build(kind, value, DEPTH), &mut out, Some(0));
+        write(&Builder { emptied, path: at.to_owned() }.build(kind, value, DEPTH), &mut out, Some(0));
         out
     };
-    super::diff::unified(&pretty(old), &pretty(new))
+    super::diff::unified(&pretty(old, &[]), &pretty(new, emptied))
 }
 
-fn build(kind: &str, value: &Value, depth: usize) -> Node {
-    let null = || Node::Text("null".to_owned());
-    if depth == 0 {
-        return null();
-    }
-    if let Some(rest) = kind.strip_prefix('*') {
-        return if value.is_null() { null() } else { build(rest, value, depth) };
-    }
-    if let Some(rest) = kind.strip_prefix("[]") {
-        return match value {
-            Value::Array(items) => Node::Array(items.iter().map(|v| build(rest, v, depth - 1)).collect()),
-            _ => null(),
-        };
-    }
-    if let Some(rest) = kind.strip_prefix("m ") {
-        let Value::Object(map) = value else { return null() };
-        let mut entries: Vec<_> = map.iter().map(|(k, v)| (k.clone(), build(rest, v, depth - 1))).collect();
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
-        return Node::Object(entries);
-    }
-    let zero = match kind {
-        "s" => "\"\"",
-        "i" | "x" => "0",
-        "b" => "false",
-        "q" => "\"0\"",
-        _ => "null",
-    };
-    match TYPES.get(kind) {
-        Some(fields) => {
-            let mut entries = Vec::new();
-            structure(fields, value, depth, &mut entries);
-            Node::Object(entries)
+/// Builds trees, and knows where it is.
+struct Builder<'a> {
+    emptied: &'a [String],
+    path: String,
+}
+
+impl Builder<'_> {
+    fn build(&mut self, kind: &str, value: &Value, depth: usize) -> Node {
+        let null = || Node::Text("null".to_owned());
+        if depth == 0 {
+            return null();
         }
-        None if value.is_null() => Node::Text(zero.to_owned()),
-        None => Node::Text(text(value)),
-    }
-}
-
-fn structure(fields: &Fields, value: &Value, depth: usize, out: &mut Vec<(String, Node)>) {
-    for (shown, name, kind) in fields {
-        // Types inside of a type are written as if their fields were its own.
-        if let Some(name) = shown.strip_prefix('^') {
-            let inner = if name.is_empty() { value } else { value.at(name) };
-            if let Some(fields) = TYPES.get(kind) {
-                structure(fields, inner, depth - 1, out);
+        if let Some(rest) = kind.strip_prefix('*') {
+            return if value.is_null() { null() } else { self.build(rest, value, depth) };
+        }
+        let length = self.path.len();
+        if let Some(rest) = kind.strip_prefix("[]") {
+            let Value::Array(items) = value else { return self.nothing("[]") };
+            let mut nodes = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                let _ = write!(self.path, "[{index}]");
+                nodes.push(self.build(rest, item, depth - 1));
+                self.path.truncate(length);
             }
-            continue;
+            return Node::Array(nodes);
         }
-        let field = value.at(name);
-        // Part of a pod's inner security context stands in the spec.
-        let context;
-        let field = if kind == "*core.PodSecurityContext" {
-            context = security_context(value);
-            &context
-        } else {
-            field
+        if let Some(rest) = kind.strip_prefix("m ") {
+            let Value::Object(map) = value else { return self.nothing("") };
+            let mut entries = Vec::with_capacity(map.len());
+            for (key, item) in map {
+                entries.push((key.clone(), self.build(rest, item, depth - 1)));
+            }
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            return Node::Object(entries);
+        }
+        let zero = match kind {
+            "s" => "\"\"",
+            "i" | "x" => "0",
+            "b" => "false",
+            "q" => "\"0\"",
+            _ => "null",
         };
-        match kind.strip_prefix("o!") {
-            Some(_) if is_empty(field) => {}
-            Some(kind) => out.push((shown.clone(), build(kind, field, depth - 1))),
-            None => out.push((shown.clone(), build(kind, field, depth - 1))),
+        match TYPES.get(kind) {
+            Some(fields) => {
+                let mut entries = Vec::new();
+                self.structure(fields, value, depth, &mut entries);
+                Node::Object(entries)
+            }
+            None if value.is_null() => Node::Text(zero.to_owned()),
+            None => Node::Text(text(value)),
         }
+    }
+
+    /// A list (whose place ends with `[]`) or a map that is not there: null, unless it was sent.
+    fn nothing(&self, list: &str) -> Node {
+        let place = format!("{}{list}", self.path);
+        let sent = self.emptied.contains(&place);
+        Node::Text(
+            if !sent {
+                "null"
+            } else if list.is_empty() {
+                "{}"
+            } else {
+                "[]"
+            }
+            .to_owned(),
+        )
+    }
+
+    fn structure(&mut self, fields: &Fields, value: &Value, depth: usize, out: &mut Vec<(String, Node)>) {
+        let length = self.path.len();
+        for (shown, name, kind) in fields {
+            // Types inside of a type are written as if their fields were its own.
+            if let Some(name) = shown.strip_prefix('^') {
+                let inner = if name.is_empty() { value } else { value.at(name) };
+                if !name.is_empty() {
+                    self.enter(name);
+                }
+                if let Some(fields) = TYPES.get(kind) {
+                    self.structure(fields, inner, depth - 1, out);
+                }
+                self.path.truncate(length);
+                continue;
+            }
+            let field = value.at(name);
+            // Part of a pod's inner security context stands in the spec.
+            let context;
+            let field = if kind == "*core.PodSecurityContext" {
+                context = security_context(value);
+                &context
+            } else {
+                field
+            };
+            self.enter(name);
+            match kind.strip_prefix("o!") {
+                Some(_) if is_empty(field) => {}
+                Some(kind) => out.push((shown.clone(), self.build(kind, field, depth - 1))),
+                None => out.push((shown.clone(), self.build(kind, field, depth - 1))),
+            }
+            self.path.truncate(length);
+        }
+    }
+
+    fn enter(&mut self, name: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
     }
 }
 
@@ -198,7 +249,7 @@ mod tests {
     fn changes_are_shown_as_a_diff() {
         let (old, new) = (json!({"kind": "Role", "name": "a"}), json!({"kind": "Role", "name": "b"}));
         assert_eq!(
-            diff("rbac.RoleRef", &old, &new),
+            diff("rbac.RoleRef", &old, &new, "", &[]),
             "@@ -1,5 +1,5 @@\n {\n  \"APIGroup\": \"\",\n  \"Kind\": \"Role\",\n- \"Name\": \"a\"\n+ \"Name\": \"b\"\n }\n"
         );
     }

@@ -19,6 +19,7 @@ mod networking;
 mod pod;
 mod policy;
 mod print;
+mod print_rest;
 mod quota;
 mod rbac;
 mod resources;
@@ -93,6 +94,11 @@ pub(crate) trait Rules: Send + Sync {
         !object::same_except(object, old, &["status"])
     }
 
+    /// Whether defaults of an object show only when it is read: the first update writes them, though nothing else changes.
+    fn settles_late(&self, _object: &Value) -> bool {
+        false
+    }
+
     /// Gives back what a preparation took.
     fn release(&self, _core: &Core, _object: &Value) {}
 
@@ -110,6 +116,7 @@ pub(crate) struct Change<'a> {
     pub(crate) subresource: Option<&'a str>,
     rule: NameRule,
     finalizers: bool,
+    emptied: &'a [String],
 }
 
 impl Change<'_> {
@@ -131,6 +138,16 @@ impl Change<'_> {
         let namespaced = !object::namespace(self.object).is_empty();
         errors.extend(metadata::validate(self.object, self.rule, namespaced));
         metadata::known_finalizers(self.object, errors);
+    }
+
+    /// What changed at a place from one value of an inner type to another.
+    pub(crate) fn diff(&self, at: &str, kind: &str, old: &Value, new: &Value) -> String {
+        internal::diff(kind, old, new, at, self.emptied)
+    }
+
+    /// The new value at a place as an inner type.
+    pub(crate) fn show(&self, at: &str, kind: &str, new: &Value) -> String {
+        internal::show_with(kind, new, at, self.emptied)
     }
 
     /// Whether the status alone is written.
@@ -159,6 +176,7 @@ fn rules(group: &str, plural: &str) -> &'static dyn Rules {
         ("", "services") => &service::Service,
         ("", "secrets") => &config::Secret,
         ("", "configmaps") => &config::ConfigMap,
+        ("", "nodes") => &policy::Node,
         ("", "pods") => &pod::Pod,
         ("", "podtemplates") => &apps::PodTemplate,
         ("", "replicationcontrollers") => &apps::ReplicationController,
@@ -344,6 +362,8 @@ impl Strategy for Builtin {
                     None => root.remove("status"),
                 };
             }
+            // Choosing a node is noted in the status.
+            Some("binding") => {}
             _ if facts::has_status(self.key()) => object::carry(old, object, "status"),
             _ => {}
         }
@@ -364,6 +384,7 @@ impl Strategy for Builtin {
             subresource: hook.subresource,
             rule: self.name_rule(),
             finalizers: self.checks_finalizers(),
+            emptied: hook.emptied,
         };
         self.rules.validate_update(change, &mut errors);
         errors
@@ -375,6 +396,10 @@ impl Strategy for Builtin {
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         self.rules.warnings(object, old)
+    }
+
+    fn settles_late(&self, object: &Value) -> bool {
+        self.rules.settles_late(object)
     }
 
     fn release(&self, core: &Core, object: &Value) {

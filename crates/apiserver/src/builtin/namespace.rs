@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Rules;
-use crate::{object, status::ApiResult, strategy::Hook};
+use super::{
+    Change, Rules,
+    check::{At, Complain, Errors, Read},
+};
+use crate::{names, object, status::ApiResult, strategy::Hook};
 
 pub(super) struct Namespace;
 
@@ -30,6 +33,30 @@ impl Rules for Namespace {
             list.push(CONTENT.into());
         }
         Ok(())
+    }
+
+    fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
+        change.metadata(errors);
+        let (phase, leaving) = (change.object.at("status").str("phase"), object::is_deleting(change.object));
+        if change.is_status() && leaving != (phase == "Terminating") {
+            let why = if leaving {
+                "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            } else {
+                "may only be 'Active' if `deletionTimestamp` is empty"
+            };
+            errors.invalid("status.Phase", phase, why);
+        }
+        if change.subresource == Some("finalize") {
+            let at = At::root("spec");
+            let list = at.field("finalizers");
+            for (index, name) in change.object.at("spec").strs("finalizers").into_iter().enumerate() {
+                errors.all(&list.index(index), name, names::qualified(name));
+                if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+                    let why = "name is neither a standard finalizer name nor is it fully qualified";
+                    errors.invalid(list.index(index), name, why);
+                }
+            }
+        }
     }
 
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {

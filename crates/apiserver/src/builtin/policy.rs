@@ -9,7 +9,7 @@ use super::{
     pod::affinity,
     resources,
 };
-use crate::{names, object};
+use crate::{names, object, status::ApiResult, strategy::Hook};
 
 pub(super) struct DisruptionBudget;
 
@@ -130,6 +130,10 @@ impl Rules for PriorityClass {
         }
     }
 
+    fn is_new_generation(&self, _: &Value, _: &Value) -> bool {
+        false
+    }
+
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         if change.object.int("value") != change.old.int("value") {
@@ -168,7 +172,24 @@ impl Rules for RuntimeClass {
 
 pub(super) struct Lease;
 
+/// Fields for electing leaders in concert, which is off.
+const COORDINATED: [&str; 2] = ["strategy", "preferredHolder"];
+
 impl Rules for Lease {
+    fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
+        let spec = object::child(object, "spec");
+        COORDINATED.iter().for_each(|field| drop(spec.remove(*field)));
+        Ok(())
+    }
+
+    fn prepare_update(&self, _: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
+        let spec = object::child(object, "spec");
+        for field in COORDINATED.into_iter().filter(|field| old.at("spec").opt(field).is_none()) {
+            spec.remove(field);
+        }
+        Ok(())
+    }
+
     fn validate(&self, object: &Value, errors: &mut Errors) {
         let (at, spec) = (At::root("spec"), object.at("spec"));
         if let Some(seconds) = spec.opt_int("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
@@ -197,6 +218,17 @@ impl Rules for Lease {
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.plain_metadata(errors);
         self.validate(change.object, errors);
+    }
+}
+
+pub(super) struct Node;
+
+impl Rules for Node {
+    fn default(&self, _: &str, object: &mut Value) {
+        let capacity = object.path(&["status", "capacity"]).clone();
+        if !capacity.is_null() {
+            default(object::child(object, "status"), "allocatable", capacity);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn cell(key: (&str, &str), column: &str, object: &Value, now: Timesta
             Some(text(object, &["spec", "holderIdentity"]))
         }
         ("rbac.authorization.k8s.io", _) => binding(column, object),
-        _ => None,
+        _ => super::print_rest::cell(key, column, object),
     };
     found.or_else(|| match column {
         "Name" => Some(object::name(object).into()),
@@ -40,19 +40,19 @@ pub(super) fn cell(key: (&str, &str), column: &str, object: &Value, now: Timesta
     })
 }
 
-fn text(object: &Value, path: &[&str]) -> Cell {
+pub(super) fn text(object: &Value, path: &[&str]) -> Cell {
     object::text(object, path).unwrap_or_default().into()
 }
 
-fn or_none(text: String) -> Cell {
+pub(super) fn or_none(text: String) -> Cell {
     if text.is_empty() { "<none>".into() } else { text.into() }
 }
 
-fn number(object: &Value, path: &[&str]) -> i64 {
+pub(super) fn number(object: &Value, path: &[&str]) -> i64 {
     object::get(object, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
-fn list<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
+pub(super) fn list<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
     object::get(object, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -60,7 +60,7 @@ fn length(object: &Value, path: &[&str]) -> usize {
     object::get(object, path).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
-fn joined(items: &[Value], key: &str) -> String {
+pub(super) fn joined(items: &[Value], key: &str) -> String {
     items.iter().filter_map(|i| i[key].as_str()).collect::<Vec<_>>().join(",")
 }
 
@@ -277,13 +277,13 @@ fn job_status(job: &Value) -> &'static str {
     }
 }
 
-fn labels(map: Option<&Value>) -> String {
+pub(super) fn labels(map: Option<&Value>) -> String {
     let pairs = map.and_then(Value::as_object).into_iter().flatten();
     pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect::<Vec<_>>().join(",")
 }
 
 /// A label selector as text.
-fn selector(selector: &Value) -> String {
+pub(super) fn selector(selector: &Value) -> String {
     let mut parts: Vec<String> = vec![labels(selector.get("matchLabels"))];
     for expression in list(selector, &["matchExpressions"]) {
         let key = expression["key"].as_str().unwrap_or_default();

@@ -45,7 +45,6 @@ impl Rules for LimitRange {
     }
 
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
-        change.metadata(errors);
         change.whole_metadata(errors);
         self.validate(change.object, errors);
     }

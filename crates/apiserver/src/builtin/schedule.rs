@@ -40,7 +40,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
         let (zone, rest) = text.split_once(' ').unwrap_or((text, ""));
         let zone = zone.split_once('=').map_or("", |(_, zone)| zone);
-        if !matches!(zone, "UTC" | "Local" | "") && jiff::tz::TimeZone::get(zone).is_err() {
+        if !matches!(zone, "UTC" | "Local" | "") && !is_zone(zone) {
             return Err(format!("provided bad location {zone}: unknown time zone {zone}"));
         }
         text = rest.trim();
@@ -58,6 +58,34 @@ pub(super) fn check(text: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a name is that of a time zone. Where the machine knows no zones, those in known parts of the world are believed.
+pub(super) fn is_zone(name: &str) -> bool {
+    const AREAS: [&str; 11] = [
+        "Africa",
+        "America",
+        "Antarctica",
+        "Arctic",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Europe",
+        "Indian",
+        "Pacific",
+        "Etc",
+    ];
+    if jiff::tz::TimeZone::get(name).is_ok() {
+        return true;
+    }
+    let blind = jiff::tz::TimeZone::get("Europe/London").is_err();
+    blind
+        && match name.split_once('/') {
+            Some((area, place)) => {
+                AREAS.contains(&area) && place.as_bytes().first().is_some_and(u8::is_ascii_uppercase)
+            }
+            None => matches!(name, "GMT" | "EST" | "MST" | "HST" | "CET" | "EET" | "MET" | "WET"),
+        }
 }
 
 fn descriptor(text: &str) -> Result<(), String> {

@@ -321,7 +321,7 @@ fn drop_unneeded(object: &mut Value, old: &Value) {
             spec.remove("clusterIP");
             spec.remove("clusterIPs");
         }
-        for field in ["ipFamilies", "ipFamilyPolicy"] {
+        for field in ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
             if before.at(field) == now.at(field) {
                 spec.remove(field);
             }

@@ -85,7 +85,7 @@ impl Rules for Volume {
             csi.remove("controllerExpandSecretRef");
         }
         if SOURCES.iter().any(|(field, ..)| new.at(field) != old.at(field)) {
-            let shown = internal::diff("core.PersistentVolumeSource", old, &new);
+            let shown = change.diff("spec", "core.PersistentVolumeSource", old, &new);
             let why = format!("spec.persistentvolumesource is immutable after creation\n{shown}");
             errors.forbidden("spec.persistentvolumesource", why);
         }

@@ -90,6 +90,17 @@ impl Resource {
     }
 
     /// Whether stored bytes are already in this version.
+    /// What clients are told whenever they use a resource that is on its way out.
+    pub(crate) fn deprecation(&self) -> Option<&'static str> {
+        match (self.group.as_str(), self.plural.as_str()) {
+            ("", "endpoints") => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
+            ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_storage_version(&self) -> bool {
         self.api_version() == self.storage_api_version
     }

@@ -17,7 +17,7 @@ use crate::{
     fields::FieldError,
     names::NameRule,
     object,
-    schema::Schema,
+    schema::{Decoder, Schema},
     server::Core,
     status::ApiResult,
     strategy::{Hook, Strategy},
@@ -236,7 +236,13 @@ impl Strategy for Custom {
         None
     }
 
-    fn decode(&self, version: &str, object: &mut Value) -> Result<Vec<String>, String> {
+    fn decode(
+        &self,
+        version: &str,
+        object: &mut Value,
+        _: Decoder,
+        _: &mut Vec<String>,
+    ) -> Result<Vec<String>, String> {
         let Some(version) = self.version(version) else { return Ok(Vec::new()) };
         let unknown = version.schema.decode(object)?;
         Ok(unknown.iter().map(|path| format!("unknown field {}", crate::status::quote(path))).collect())

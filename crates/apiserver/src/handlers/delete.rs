@@ -18,7 +18,7 @@ use crate::{
     object,
     pipeline::{self, Written, may_vanish},
     render,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, quote},
     store::{Draft, Entry},
 };
 
@@ -48,6 +48,7 @@ fn options(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<DeleteOption
         return Ok(result);
     }
     let value = decode::plain(call, media, body)?;
+    check_options(&value)?;
     let mut errors = Vec::new();
     if let Some(list) = value["dryRun"].as_array() {
         let stages: Vec<String> = list.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect();
@@ -80,6 +81,44 @@ fn options(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<DeleteOption
     Ok(result)
 }
 
+/// Refuses a body that is no `DeleteOptions`.
+fn check_options(value: &Value) -> ApiResult<()> {
+    if value.is_null() {
+        return Ok(());
+    }
+    if !value.is_object() {
+        return Err(ApiError::bad_request(decode::without_kind(value)));
+    }
+    let given = |field| object::text(value, &[field]).unwrap_or_default();
+    let (version, kind) = (given("apiVersion"), given("kind"));
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(ApiError::bad_request(format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quote(kind),
+            quote(version)
+        )));
+    }
+    let grace = &value["gracePeriodSeconds"];
+    if !grace.is_null() && !grace.is_i64() {
+        return Err(ApiError::bad_request(format!(
+            "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+            decode::go_name(grace)
+        )));
+    }
+    Ok(())
+}
+
+/// Jobs leave their pods behind unless told otherwise, which few expect.
+fn warn_of_orphans(call: &mut Call, options: &DeleteOptions) {
+    if *call.resource.storage == *"jobs.batch" && options.propagation.is_none() && options.orphan.is_none() {
+        call.warnings.push(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background \
+             to remove them or set propagationPolicy=Orphan to suppress this warning"
+                .into(),
+        );
+    }
+}
+
 /// What a deletion came to.
 enum Outcome {
     /// The object is gone; this was its last state.
@@ -90,6 +129,7 @@ enum Outcome {
 
 pub(super) async fn delete(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let options = options(call, media, body)?;
+    warn_of_orphans(call, &options);
     let outcome = delete_one(call, &options).await?;
     match outcome {
         Outcome::Waiting(written) => {
@@ -248,9 +288,11 @@ fn attempt(
         }
     }
     match store.delete(storage, key, current.revision()) {
-        Ok(last) => {
+        Ok((last, revision)) => {
             strategy.release(&call.core, &stored);
-            Ok(Some(Outcome::Gone(Written::Stored(last))))
+            let mut last = last.value();
+            object::metadata(&mut last).insert("resourceVersion".into(), revision.to_string().into());
+            Ok(Some(Outcome::Gone(Written::Value(last))))
         }
         Err(_) => Ok(None),
     }
@@ -331,6 +373,7 @@ fn terminate_namespace(object: &mut Value, now: Timestamp) {
 /// Deletes everything that a list would show.
 pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let options = options(call, media, body)?;
+    warn_of_orphans(call, &options);
     let page = list::page(call)?;
     let (name, namespace) = (call.name.clone(), call.namespace.clone());
     let mut items = Vec::new();
@@ -338,13 +381,8 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
         entry.name().clone_into(&mut call.name);
         entry.namespace().clone_into(&mut call.namespace);
         match delete_one(call, &options).await {
-            Ok(Outcome::Gone(written) | Outcome::Waiting(written)) => {
-                let stored = match written {
-                    Written::Stored(entry) => entry.value(),
-                    Written::Value(value) => value,
-                };
-                items.push(call.to_served(stored)?);
-            }
+            // The answer shows what was there, not what became of it.
+            Ok(_) => items.push(call.to_served(entry.value())?),
             // Somebody else was quicker.
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -93,12 +93,18 @@ impl Token {
         let invalid = |why: &str| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes =
-            URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
+        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| {
+            let at = match e {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
+            };
+            invalid(&format!("illegal base64 data at input byte {at}"))
+        })?;
         let value: Value =
             serde_json::from_slice(&bytes).map_err(|e| invalid(&crate::decode::syntax(&bytes, &e)))?;
         if value["v"] != "meta.k8s.io/v1" {
-            return Err(invalid("server does not recognize this encoded version"));
+            let version = value["v"].as_str().unwrap_or_default();
+            return Err(invalid(&format!("server does not recognize this encoded version {version}")));
         }
         let start = value["start"].as_str().filter(|s| !s.is_empty());
         let start = start.ok_or_else(|| invalid("encoded start key is empty"))?;
@@ -116,7 +122,7 @@ pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option
             let why = format!(
                 "resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: invalid syntax"
             );
-            if call.options.watch {
+            if call.options.watch || get {
                 ApiError::unforeseen(why)
             } else {
                 ApiError::bad_request(format!("invalid resource version: {why}"))
@@ -190,12 +196,12 @@ pub(crate) struct Page {
 pub(crate) fn page(call: &Call) -> ApiResult<Page> {
     let filter = Filter::of(call)?;
     let prefix = prefix(call);
-    let revision = check_resource_version(call, false)?;
+    let asked = check_resource_version(call, false)?;
     let (store, storage, options) = (&call.core.store, &call.resource.storage, &call.options);
     let Snapshot { revision, entries } = if options.continue_token.is_empty() {
         let exact = options.resource_version_match == "Exact"
             || (options.resource_version_match.is_empty() && options.limit > 0);
-        match revision {
+        match asked {
             Some(r) if r > 0 && exact => {
                 store.snapshot_at(storage, &prefix, None, r).map_err(|e| match e {
                     RevisionError::TooOld => ApiError::expired(format!(
@@ -208,7 +214,7 @@ pub(crate) fn page(call: &Call) -> ApiResult<Page> {
         }
     } else {
         let token = Token::decode(&options.continue_token)?;
-        if revision.is_some_and(|r| r > 0) {
+        if asked.is_some_and(|r| r > 0) {
             let why = "specifying resource version is not allowed when using continue";
             return Err(ApiError::bad_request(why));
         }
@@ -220,7 +226,11 @@ pub(crate) fn page(call: &Call) -> ApiResult<Page> {
         }
     };
     let total = entries.len();
-    let limit = if options.limit == 0 { usize::MAX } else { options.limit };
+    // There are no pages where one object is asked for by name.
+    // There are none either where whatever is at hand will do.
+    let whatever = asked == Some(0) && options.continue_token.is_empty();
+    let unlimited = options.limit == 0 || whatever || filter.fields.exact_name().is_some();
+    let limit = if unlimited { usize::MAX } else { options.limit };
     let mut seen = 0;
     let mut chosen = Vec::new();
     for entry in entries {

@@ -104,6 +104,10 @@ pub(crate) fn check_write_options(call: &mut Call, verb: &str) -> ApiResult<()> 
     if call.options.field_manager.len() > 128 {
         errors.push(FieldError::too_long("fieldManager", 128));
     }
+    for (at, odd) in call.options.field_manager.char_indices().filter(|(_, c)| c.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {at})", u32::from(odd));
+        errors.push(FieldError::invalid("fieldManager", call.options.field_manager.as_str(), why));
+    }
     if let Some(policy) = &call.options.propagation_policy
         && Propagation::parse(policy).is_none()
     {

@@ -15,7 +15,7 @@ use crate::{
     http::{Body, FieldValidation},
     object,
     pipeline::{self, Mode},
-    schema,
+    schema::{self, Decoder},
     status::{ApiError, ApiResult},
 };
 
@@ -49,9 +49,10 @@ pub(super) async fn patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResu
         Ok(patched)
     })
     .await;
-    // Complaints are about the last attempt only.
+    // Complaints are about the last attempt only, and are sent even if the object is refused.
+    let complained = decode::complain(call, complaints);
     let (written, _) = result?;
-    decode::complain(call, complaints)?;
+    complained?;
     answer(call, written, StatusCode::OK)
 }
 
@@ -74,7 +75,7 @@ fn document(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
 }
 
 /// The patched object, and complaints about its fields.
-fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value, Vec<String>)> {
+fn apply_patch(call: &mut Call, patch: &Patch, current: &Value) -> ApiResult<(Value, Vec<String>)> {
     let unprocessable = || {
         ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -102,10 +103,7 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value,
             let version = &call.resource.version;
             let result =
                 call.resource.strategy.strategic(version, current, patch).ok_or_else(unprocessable)?;
-            result.map_err(|e| match e {
-                StrategicError::Malformed(_) => ApiError::bad_request(e.to_string()),
-                StrategicError::Schema(_) => ApiError::internal(e),
-            })?
+            result.map_err(|e| strategic_error(&e))?
         }
     };
     object::normalise_numbers(&mut patched);
@@ -116,16 +114,58 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Value,
     };
     check_identity(call, &mut patched, current, &unreadable)?;
     let before = patched.clone();
-    let complaints = call
-        .resource
-        .strategy
-        .decode(&call.resource.version, &mut patched)
-        .map_err(|why| unreadable(&before, why))?;
+    // A strategic merge patch is converted straight into the object, without JSON in between.
+    let unreadable = |why: String| match patch {
+        Patch::Strategic(patch) => {
+            let error = FieldError::invalid("patch", go_print(patch), why);
+            ApiError::invalid_kind("", "", "", vec![error])
+        }
+        _ => unreadable(&before, why),
+    };
+    let decoder = if matches!(patch, Patch::Strategic(_)) { Decoder::Conversion } else { Decoder::Json };
+    let mut emptied = Vec::new();
+    let strategy = &call.resource.strategy;
+    let complaints =
+        strategy.decode(&call.resource.version, &mut patched, decoder, &mut emptied).map_err(unreadable)?;
     if call.field_validation == FieldValidation::Strict && !complaints.is_empty() {
-        let why = format!("strict decoding error: {}", complaints.join(", "));
-        return Err(unreadable(&before, why));
+        return Err(unreadable(format!("strict decoding error: {}", complaints.join(", "))));
     }
+    call.emptied = emptied;
     Ok((patched, complaints))
+}
+
+/// Strategic merge patches fail in three ways, and the words tell which one it is.
+fn strategic_error(error: &StrategicError) -> ApiError {
+    let message = error.to_string();
+    match message.as_str() {
+        "invalid JSON document"
+        | "invalid patch format of primitive list"
+        | "invalid patch format of retainKeys"
+        | "invalid patch format of setElementOrder list"
+        | "strategic merge patch format is not supported" => ApiError::bad_request(message),
+        "lists of lists are not supported" | "patch content doesn't match retainKeys list" => {
+            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "", message)
+        }
+        _ => ApiError::unforeseen(message),
+    }
+}
+
+/// A value as Go prints it.
+fn go_print(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_print).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", go_print(v))).collect();
+            entries.sort_unstable();
+            format!("map[{}]", entries.join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// A patch can't turn an object into another one.

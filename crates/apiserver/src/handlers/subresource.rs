@@ -144,6 +144,9 @@ async fn scale(call: &mut Call, verb: &str, media: &str, body: &Bytes) -> ApiRes
         return answer_value(call, to_scale(call, &paths, &object), StatusCode::OK);
     }
     let given = if verb == "update" { Some(decode::object(call, media, body)?) } else { None };
+    if let Some(scale) = &given {
+        check_name(call, scale)?;
+    }
     let media = media.to_owned();
     let (written, _) = pipeline::update(call, Mode::Patch, |call, current| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
@@ -181,6 +184,18 @@ async fn scale(call: &mut Call, verb: &str, media: &str, body: &Bytes) -> ApiRes
     answer_value(call, to_scale(call, &paths, &object), StatusCode::OK)
 }
 
+/// A whole object has to say which it is.
+fn check_name(call: &Call, given: &Value) -> ApiResult<()> {
+    match object::name(given) {
+        "" => Err(ApiError::bad_request(decode::no_name(&call.name))),
+        name if name != call.name => Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn patched_scale(before: &Value, media: &str, body: &Bytes) -> ApiResult<Value> {
     let parse = || serde_json::from_slice::<Value>(body).map_err(|e| ApiError::bad_request(e.to_string()));
     match media {
@@ -212,6 +227,13 @@ fn set(value: &mut Value, path: &[String], leaf: Value) {
 async fn binding(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let binding = decode::object(call, media, body)?;
     let node = object::text(&binding, &["target", "name"]).unwrap_or_default().to_owned();
+    let kind = object::text(&binding, &["target", "kind"]).unwrap_or_default();
+    if !matches!(kind, "" | "Node") {
+        return Err(ApiError::unforeseen(format!(
+            "target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
+            crate::status::quote(kind)
+        )));
+    }
     if node.is_empty() {
         let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid_kind("", "Binding", &call.name, vec![error]));
@@ -222,7 +244,9 @@ async fn binding(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Respon
         let assigned = object::text(current, &["spec", "nodeName"]).unwrap_or_default();
         if !assigned.is_empty() {
             let why = format!("pod {} is already assigned to node {}", call.name, crate::status::quote(assigned));
-            return Err(ApiError::conflict(&call.resource, &call.name, &why));
+            let mut named = (*call.resource).clone();
+            named.plural.push_str("/binding");
+            return Err(ApiError::conflict(&named, &call.name, &why));
         }
         let mut next = current.clone();
         object::child(&mut next, "spec").insert("nodeName".into(), node.as_str().into());

@@ -77,10 +77,12 @@ pub(crate) fn negotiate(headers: &HeaderMap) -> ApiResult<Output> {
     if clauses.is_empty() {
         return Ok(Output::Object);
     }
+    let mut understood = false;
     for clause in &clauses {
-        if !matches!(clause.media, "application/json" | "application/*" | "*/*") {
+        if !matches!(clause.media, "application/json" | "*/*") {
             continue;
         }
+        understood = true;
         match (clause.parameter("as"), clause.parameter("g"), clause.parameter("v")) {
             ("", _, _) => return Ok(Output::Object),
             ("Table", "meta.k8s.io", "v1" | "v1beta1") => return Ok(Output::Table),
@@ -90,7 +92,7 @@ pub(crate) fn negotiate(headers: &HeaderMap) -> ApiResult<Output> {
             _ => {}
         }
     }
-    Err(ApiError::not_acceptable(&SERVED))
+    Err(if understood { ApiError::no_such_form(&SERVED) } else { ApiError::not_acceptable(&SERVED) })
 }
 
 /// Which discovery form the client asked for.

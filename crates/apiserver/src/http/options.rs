@@ -77,7 +77,9 @@ impl Options {
                 "watch" => o.watch = boolean(&value),
                 "allowWatchBookmarks" => o.allow_bookmarks = boolean(&value),
                 "sendInitialEvents" => o.send_initial_events = Some(boolean(&value)),
-                "timeoutSeconds" => o.timeout_seconds = Some(number(&value)?).filter(|t| *t > 0),
+                "timeoutSeconds" => {
+                    o.timeout_seconds = u64::try_from(number::<i64>(&value)?).ok().filter(|t| *t > 0);
+                }
                 "dryRun" => o.dry_run.push(value),
                 "fieldManager" => o.field_manager = value,
                 "fieldValidation" => o.field_validation = value,
@@ -95,8 +97,11 @@ impl Options {
 
 fn number<T: std::str::FromStr>(value: &str) -> ApiResult<T> {
     value.parse().map_err(|_| {
+        let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+        let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let why = if whole { "value out of range" } else { "invalid syntax" };
         let value = crate::status::quote(value);
-        ApiError::bad_request(format!("strconv.ParseInt: parsing {value}: invalid syntax"))
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {value}: {why}"))
     })
 }
 

@@ -176,6 +176,8 @@ struct PresenceData {
     #[serde(default)]
     z: Vec<String>,
     #[serde(default)]
+    n: Vec<String>,
+    #[serde(default)]
     p: Vec<String>,
 }
 
@@ -185,6 +187,7 @@ impl PresenceData {
         match () {
             () if has(&self.s) => Presence::Struct,
             () if has(&self.z) => Presence::Zero,
+            () if has(&self.n) => Presence::Null,
             () if has(&self.p) => Presence::Pointer,
             () => Presence::Omitted,
         }

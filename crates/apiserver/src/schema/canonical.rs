@@ -15,29 +15,60 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Removes nulls, and empty values of fields that are left out when empty.
-pub(super) fn drop_empty(schema: &Schema, id: TypeId, value: &mut Value) {
+/// Removes nulls, and empty values of fields that are left out when empty. Lists and maps that were there though they were
+/// empty are noted: a typed decoder remembers them for the length of a request.
+pub(super) fn drop_empty(
+    schema: &Schema,
+    id: TypeId,
+    value: &mut Value,
+    path: &mut String,
+    emptied: &mut Vec<String>,
+) {
+    let length = path.len();
     match (schema.get(id), value) {
         (Type::Struct(ty), Value::Object(map)) => map.retain(|key, child| {
             let Some(field) = ty.fields.get(key) else { return true };
-            drop_empty(schema, field.ty, child);
-            match field.presence {
-                Presence::Pointer => !child.is_null(),
-                _ => !is_empty(child),
+            if !path.is_empty() {
+                path.push('.');
             }
+            path.push_str(key);
+            drop_empty(schema, field.ty, child, path, emptied);
+            let collection = matches!(schema.get(field.ty), Type::List(_) | Type::Map(_)) && !child.is_null();
+            let keep = match field.presence {
+                Presence::Pointer | Presence::Null => !child.is_null(),
+                Presence::Zero if collection => true,
+                _ => !is_empty(child),
+            };
+            if collection && is_empty(child) {
+                emptied.push(if child.is_array() { format!("{path}[]") } else { path.clone() });
+            }
+            path.truncate(length);
+            keep
         }),
         (Type::Map(values), Value::Object(map)) => {
-            map.values_mut().for_each(|child| drop_empty(schema, *values, child));
+            for (key, child) in map {
+                path.push_str(&format!("[{key}]"));
+                drop_empty(schema, *values, child, path, emptied);
+                path.truncate(length);
+            }
         }
         (Type::List(items), Value::Array(list)) => {
-            list.iter_mut().for_each(|child| drop_empty(schema, *items, child));
+            if matches!(schema.get(*items), Type::Scalar(_)) {
+                return;
+            }
+            for (index, child) in list.iter_mut().enumerate() {
+                path.push_str(&format!("[{index}]"));
+                drop_empty(schema, *items, child, path, emptied);
+                path.truncate(length);
+            }
         }
         _ => {}
     }
 }
 
-/// Adds empty values of fields that are written when empty, and removes the others.
-pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value) {
+/// Adds empty values of fields that are written when empty, and removes the others. What `rests` is written as it will be
+/// read again: empty lists and maps are nothing.
+pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value, rests: bool) {
     match (schema.get(id), value) {
         (Type::Struct(ty), Value::Object(map)) => {
             for (key, field) in &ty.fields {
@@ -52,6 +83,9 @@ pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value) {
                             map.remove(key);
                         }
                     }
+                    Presence::Null => {
+                        map.entry(key.as_str()).or_insert(Value::Null);
+                    }
                     Presence::Struct => {
                         let child = map.entry(key.as_str()).or_insert(Value::Null);
                         if child.is_null() {
@@ -59,21 +93,26 @@ pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value) {
                         }
                     }
                     Presence::Zero => {
-                        if map.get(key).is_none_or(Value::is_null) {
+                        let empty = map.get(key).is_none_or(|child| match child {
+                            Value::Null => true,
+                            Value::Array(_) | Value::Object(_) => rests && is_empty(child),
+                            _ => false,
+                        });
+                        if empty {
                             map.insert(key.clone(), zero(schema.get(field.ty)));
                         }
                     }
                 }
                 if let Some(child) = map.get_mut(key) {
-                    fill(schema, field.ty, child);
+                    fill(schema, field.ty, child, rests);
                 }
             }
         }
         (Type::Map(values), Value::Object(map)) => {
-            map.values_mut().for_each(|child| fill(schema, *values, child));
+            map.values_mut().for_each(|child| fill(schema, *values, child, rests));
         }
         (Type::List(items), Value::Array(list)) => {
-            list.iter_mut().for_each(|child| fill(schema, *items, child));
+            list.iter_mut().for_each(|child| fill(schema, *items, child, rests));
         }
         _ => {}
     }
@@ -92,7 +131,7 @@ fn zero(ty: &Type) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::definition;
+    use crate::schema::{Decoder, definition};
 
     #[test]
     fn empty_things_vanish_or_appear() {
@@ -106,7 +145,7 @@ mod tests {
                 "volumes": [{"name": "v", "emptyDir": {}}],
             },
         });
-        schema.decode(&mut value).unwrap();
+        schema.decode(&mut value, Decoder::Json, &mut Vec::new()).unwrap();
         assert_eq!(
             value,
             json!({

@@ -60,7 +60,7 @@ fn push_key(path: &mut String, key: &str) {
 
 /// Whose words are used for what does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decoder {
+pub(crate) enum Decoder {
     /// The decoder of requests.
     Json,
     /// The conversion of an applied object, whose shape has been checked before.
@@ -98,8 +98,9 @@ impl<'a> Walk<'a> {
     fn mismatch(&mut self, id: TypeId, value: &Value, owner: Option<Owner<'a>>) {
         let go = owner.and_then(|owner| owner.go).map_or_else(|| self.go_type(id), str::to_owned);
         let integer = matches!(self.schema.get(id), Type::Scalar(Scalar::Int32 | Scalar::Int64));
-        if self.decoder == Decoder::Conversion && integer && value.is_number() {
-            return self.fail(format!("cannot convert float64 to {go}"));
+        if self.decoder == Decoder::Conversion {
+            let why = self.unconvertible(id, value, &go);
+            return self.fail(why);
         }
         let what = match value {
             Value::Number(number) if integer => format!("number {number}"),
@@ -110,6 +111,41 @@ impl<'a> Walk<'a> {
             None => "Go value".to_owned(),
         };
         self.fail(format!("json: cannot unmarshal {what} into {place} of type {go}"));
+    }
+
+    /// The words of the conversion for what can't be converted.
+    fn unconvertible(&self, id: TypeId, value: &Value, go: &str) -> String {
+        let kind = match value {
+            Value::Null => "invalid",
+            Value::Bool(_) => "bool",
+            Value::Number(number) if number.is_f64() => "float64",
+            Value::Number(_) => "int64",
+            Value::String(_) => "string",
+            Value::Array(_) => "slice",
+            Value::Object(_) => "map",
+        };
+        match (self.schema.get(id), kind) {
+            (Type::Struct(_), kind) => format!("cannot restore struct from: {kind}"),
+            (Type::Map(_), kind) => format!("cannot restore map from {kind}"),
+            (Type::List(_) | Type::Scalar(Scalar::Bytes), kind) => {
+                format!("cannot restore slice from {kind}")
+            }
+            (Type::Scalar(Scalar::Int32 | Scalar::Int64), "float64")
+            | (Type::Scalar(Scalar::String), "int64") => {
+                format!("cannot convert {kind} to {go}")
+            }
+            (Type::Scalar(scalar), _) => {
+                let kind = match scalar {
+                    Scalar::Int32 => "int32",
+                    Scalar::Int64 => "int64",
+                    Scalar::Number => "float64",
+                    Scalar::Boolean => "bool",
+                    _ => "string",
+                };
+                format!("unrecognized type: {kind}")
+            }
+            (Type::Any, kind) => format!("unrecognized type: {kind}"),
+        }
     }
 
     /// What a type is called in Go if it has no name of its own.
@@ -166,8 +202,12 @@ impl<'a> Walk<'a> {
             }
             (Type::Map(values), Value::Object(map)) => {
                 for child in map.values_mut() {
-                    if child.is_null() && matches!(schema.get(*values), Type::Scalar(Scalar::String)) {
-                        *child = Value::String(String::new());
+                    if child.is_null() {
+                        *child = match schema.get(*values) {
+                            Type::Scalar(Scalar::String) => Value::String(String::new()),
+                            Type::Scalar(Scalar::Quantity) => Value::from("0"),
+                            _ => Value::Null,
+                        };
                     }
                     self.value(*values, child, Self::inner(owner));
                 }
@@ -240,7 +280,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Types that read themselves do not know where they are.
+    /// Types that read themselves do not know where they are, but the decoder around them does.
     fn scalar_mismatch(&mut self, id: TypeId, scalar: Scalar, value: &Value, owner: Option<Owner<'a>>) {
         let go = match scalar {
             Scalar::IntOrString => "int32",
@@ -251,7 +291,11 @@ impl<'a> Walk<'a> {
             Value::Number(number) if go == "int32" => format!("number {number}"),
             value => json_type(value).to_owned(),
         };
-        self.fail(format!("json: cannot unmarshal {what} into Go value of type {go}"));
+        let place = match owner.filter(|_| self.decoder == Decoder::Json) {
+            Some(owner) => format!("Go struct field {}.{}", owner.name, self.path.join(".")),
+            None => "Go value".to_owned(),
+        };
+        self.fail(format!("json: cannot unmarshal {what} into {place} of type {go}"));
     }
 }
 
@@ -270,7 +314,7 @@ fn json_type(value: &Value) -> &'static str {
 mod tests {
     use serde_json::json;
 
-    use super::super::definition;
+    use super::{super::definition, Decoder};
 
     #[test]
     fn unknown_fields_and_wrong_types_are_named() {
@@ -279,7 +323,7 @@ mod tests {
             "spec": {"replicaz": 1, "template": {"spec": {"containers": [{"name": "a", "foo": {}}]}}},
             "metadata": {"labels": {"a": "b"}, "annotations": null},
         });
-        assert!(schema.decode(&mut value).is_ok());
+        assert!(schema.decode(&mut value, Decoder::Json, &mut Vec::new()).is_ok());
         let unknown = schema.prune(&mut value);
         assert_eq!(
             unknown,
@@ -288,7 +332,7 @@ mod tests {
         assert!(value["metadata"].get("annotations").is_none());
         let mut wrong = json!({"spec": {"replicas": "1"}});
         assert_eq!(
-            schema.decode(&mut wrong).unwrap_err(),
+            schema.decode(&mut wrong, Decoder::Json, &mut Vec::new()).unwrap_err(),
             "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
         );
     }

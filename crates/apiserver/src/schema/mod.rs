@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub(crate) use builtin::{PREFIX, builtin, definition, definitions, go_type, reference};
+pub(crate) use check::Decoder;
 
 /// A type somewhere in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,8 +99,10 @@ pub(crate) enum Presence {
     Omitted,
     /// Written with whatever its own fields need, though the client said nothing.
     Struct,
-    /// Written as 0, "", false or null.
+    /// Written as 0, "" or false; lists and maps as null.
     Zero,
+    /// Written as null when the client said nothing.
+    Null,
     /// Written when the client said something, empty or not.
     Pointer,
 }
@@ -124,22 +127,25 @@ impl Schema {
     }
 
     /// Refuses JSON that a typed decoder would not take, with the decoder's words; writes amounts and times as the decoder
-    /// understands them, and drops what it takes for nothing.
-    pub(crate) fn decode(&self, value: &mut Value) -> Result<(), String> {
-        check::types(self, value, check::Decoder::Json)?;
-        canonical::drop_empty(self, self.root, value);
-        Ok(())
-    }
-
-    /// The same for an object that is known to fit roughly, with the words of the conversion that follows an apply.
-    pub(crate) fn convert(&self, value: &mut Value) -> Result<(), String> {
-        check::types(self, value, check::Decoder::Conversion)?;
-        canonical::drop_empty(self, self.root, value);
+    /// understands them, and drops what it takes for nothing. Places of empty lists and maps are added to `emptied`.
+    pub(crate) fn decode(
+        &self,
+        value: &mut Value,
+        decoder: Decoder,
+        emptied: &mut Vec<String>,
+    ) -> Result<(), String> {
+        check::types(self, value, decoder)?;
+        canonical::drop_empty(self, self.root, value, &mut String::new(), emptied);
         Ok(())
     }
 
     /// Writes out what a typed encoder writes although it is empty, and leaves out what it leaves out.
     pub(crate) fn encode(&self, value: &mut Value) {
-        canonical::fill(self, self.root, value);
+        canonical::fill(self, self.root, value, false);
+    }
+
+    /// The same for an object that is about to rest.
+    pub(crate) fn encode_resting(&self, value: &mut Value) {
+        canonical::fill(self, self.root, value, true);
     }
 }

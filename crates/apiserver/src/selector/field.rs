@@ -101,9 +101,18 @@ fn unescape(value: &str) -> Result<String, String> {
         match c {
             '\\' => match chars.next() {
                 Some(e @ ('\\' | ',' | '=')) => out.push(e),
-                _ => return Err(format!("invalid field selector: invalid escape sequence in {value}")),
+                Some(other) => {
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                }
+                None => return Err("invalid field selector: invalid escape sequence: \\".into()),
             },
-            ',' | '=' => return Err(format!("invalid field selector: unescaped character in {value}")),
+            // Shown as a number.
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
+                ));
+            }
             c => out.push(c),
         }
     }

@@ -171,7 +171,7 @@ impl Parser {
         };
         let complaints = names::qualified(&key);
         if let Some(complaint) = complaints.first() {
-            return Err(format!("key: Invalid value: {}: {complaint}", crate::status::quote(&key)));
+            return Err(format!("<nil>: Invalid value: {}: {complaint}", crate::status::quote(&key)));
         }
         if negated {
             return Ok(Requirement { key, operator: Operator::DoesNotExist });
@@ -214,22 +214,27 @@ impl Parser {
             Token::End | Token::Comma => Ok(String::new()),
             Token::Word(value) => {
                 self.next();
-                checked(key, value)
+                checked(key, 0, value)
             }
             other => Err(format!("found '{}', expected: identifier", other.text())),
         }
     }
 
     fn integer(&mut self) -> Result<i64, String> {
-        match self.next() {
-            Token::Word(value) => value.parse().map_err(|_| {
-                format!(
-                    "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
-                    crate::status::quote(&value)
-                )
-            }),
-            other => Err(format!("found '{}', expected: identifier", other.text())),
-        }
+        let value = match self.peek().clone() {
+            Token::End | Token::Comma => String::new(),
+            Token::Word(value) => {
+                self.next();
+                value
+            }
+            other => return Err(format!("found '{}', expected: identifier", other.text())),
+        };
+        value.parse().map_err(|_| {
+            format!(
+                "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+                crate::status::quote(&value)
+            )
+        })
     }
 
     fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
@@ -241,7 +246,7 @@ impl Parser {
         loop {
             match self.next() {
                 Token::Word(value) => {
-                    out.push(checked(key, value)?);
+                    out.push(value);
                     match self.next() {
                         Token::Comma => {
                             if matches!(self.peek(), Token::Close) {
@@ -261,20 +266,22 @@ impl Parser {
                     break;
                 }
                 other => {
-                    return Err(format!("found '{}', expected: ',', or identifier", other.text()));
+                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));
                 }
             }
         }
-        Ok(out)
+        // Values are judged once all of them have been read.
+        out.into_iter().enumerate().map(|(index, value)| checked(key, index, value)).collect()
     }
 }
 
-fn checked(key: &str, value: String) -> Result<String, String> {
+fn checked(key: &str, index: usize, value: String) -> Result<String, String> {
     match names::label_value(&value).first() {
         None => Ok(value),
-        Some(complaint) => {
-            Err(format!("values[0][{key}]: Invalid value: {}: {complaint}", crate::status::quote(&value)))
-        }
+        Some(complaint) => Err(format!(
+            "values[{index}][{key}]: Invalid value: {}: {complaint}",
+            crate::status::quote(&value)
+        )),
     }
 }
 

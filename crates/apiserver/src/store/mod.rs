@@ -178,8 +178,13 @@ impl Store {
         self.commit(resource, key, Some(expected), draft)
     }
 
-    /// Removes an object that is still at revision `expected`, and gives its last version.
-    pub(crate) fn delete(&self, resource: &str, key: &str, expected: u64) -> Result<Arc<Entry>, WriteError> {
+    /// Removes an object that is still at revision `expected`, and gives its last version and the revision of its end.
+    pub(crate) fn delete(
+        &self,
+        resource: &str,
+        key: &str,
+        expected: u64,
+    ) -> Result<(Arc<Entry>, u64), WriteError> {
         let mut inner = self.lock();
         let revision = inner.revision + 1;
         let table = inner.table(resource);
@@ -191,7 +196,7 @@ impl Store {
         table.append(event, &self.history);
         inner.revision = revision;
         self.record(resource, &entry, revision, false);
-        Ok(entry)
+        Ok((entry, revision))
     }
 
     fn commit(

@@ -417,7 +417,9 @@ impl Passage<'_> {
         if strategy.typed()
             && let Some(schema) = strategy.schema(&resource.version)
         {
-            schema.decode(&mut patched).map_err(ApiError::internal)?;
+            schema
+                .decode(&mut patched, crate::schema::Decoder::Json, &mut Vec::new())
+                .map_err(ApiError::internal)?;
             schema.prune(&mut patched);
         }
         strategy.default(&resource.version, &mut patched);

@@ -15,7 +15,8 @@ use crate::{
     environment::{EnvironmentExt as _, seconds},
     fields::FieldError,
     http::{Body, json_response},
-    object, schema,
+    object,
+    schema::{self, Decoder},
     status::{ApiError, ApiResult},
 };
 
@@ -34,7 +35,7 @@ pub(crate) fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Re
     let mut request = decode::object(call, media, body)?;
     let schema = schema::definition(TYPE);
     if let Some(schema) = &schema {
-        schema.decode(&mut request).map_err(|why| {
+        schema.decode(&mut request, Decoder::Json, &mut Vec::new()).map_err(|why| {
             ApiError::bad_request(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}"))
         })?;
         let unknown = schema.prune(&mut request);

@@ -17,7 +17,9 @@ use super::{
     Change, Rules,
     check::{self, At, Complain, Errors, Read},
 };
-use crate::{names, object, schema::quantity, status::ApiResult, strategy::Hook};
+use crate::{
+    environment::EnvironmentExt as _, names, object, schema::quantity, status::ApiResult, strategy::Hook,
+};
 
 pub(super) use warnings::{deprecated_label, node_term as warnings_of_node_term, of as warnings_of};
 
@@ -26,11 +28,14 @@ pub(super) struct Pod;
 impl Rules for Pod {
     fn default(&self, _: &str, object: &mut Value) {
         let spec = object::child(object, "spec");
+        if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|grace| grace < 0) {
+            spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+        }
         defaults::spec(spec);
         defaults::pod(spec);
     }
 
-    fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
+    fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()> {
         defaults::drop_disabled(object::child(object, "spec"));
         let mut status = json!({"phase": "Pending", "qosClass": quality(object.at("spec"))});
         if !object.at("spec").list("schedulingGates").is_empty() {
@@ -39,6 +44,7 @@ impl Rules for Pod {
                 "status": "False",
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastTransitionTime": hook.core.environment.now_string(),
             }]);
         }
         object::ensure(object).insert("status".into(), status);
@@ -71,6 +77,8 @@ impl Rules for Pod {
             Some("status") => update::validate_status(change, errors),
             Some("ephemeralcontainers") => update::validate_ephemeral(change, errors),
             Some("resize") => update::validate_resize(change, errors),
+            // A node is chosen by those who may; nothing else changes.
+            Some("binding") => {}
             _ => update::validate(change, errors),
         }
     }

@@ -183,7 +183,7 @@ pub(super) fn validate(change: Change<'_>, errors: &mut Errors) {
     }
     let wanted = without_updatable(at, new, old, errors);
     if wanted != *old {
-        let shown = internal::diff("core.PodSpec", old, &wanted);
+        let shown = change.diff("spec", "core.PodSpec", old, &wanted);
         let why = format!("pod updates may not change fields other than {UPDATABLE}\n{shown}");
         errors.forbidden("spec", why);
     }
@@ -389,7 +389,7 @@ pub(super) fn validate_ephemeral(change: Change<'_>, errors: &mut Errors) {
                 errors.forbidden("spec.ephemeralContainers", why);
             }
             Some(now) if now != before => {
-                let shown = internal::diff("core.EphemeralContainer", before, now);
+                let shown = change.diff("", "core.EphemeralContainer", before, now);
                 let why = format!("existing ephemeral containers {quoted} may not be changed\n{shown}");
                 errors.forbidden("spec.ephemeralContainers", why);
             }
