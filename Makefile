@@ -48,7 +48,7 @@ deny:
 
 ##@ Check against the real things (needs Go and a nightly Rust; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: oracle-helm oracle-helm-commands oracle-kubernetes fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: oracle-helm oracle-helm-commands oracle-kubernetes oracle-cluster conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -68,6 +68,29 @@ oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and 
 	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
 	$(CARGO) test --quiet --profile checks --package steersman-patch --package steersman-cel --package steersman-structural --test oracle -- --ignored --nocapture --test-threads 1
 	$(CARGO) run --quiet --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt
+
+CHARTS := $(or $(STEERSMAN_SHARED),../shared)/charts
+LIFECYCLE ?= DandyDeveloper_charts__redis-ha dexidp_helm-charts__dex backstage_charts__backstage \
+	bitnami-labs_sealed-secrets__sealed-secrets cert-manager_cert-manager__cert-manager
+
+.PHONY: oracle-cluster
+oracle-cluster: ## Kill a cluster a hundred times, watch it a hundred times, and let the real helm work on it
+	oracles/kubernetes/build helm >/dev/null
+	$(CARGO) test --quiet --profile checks --package steersman-cluster --test disk --test watch -- --ignored --nocapture
+	$(CARGO) build --quiet --profile checks --package steersman-cli
+	@if [ -d $(CHARTS) ]; then \
+		oracles/kubernetes/with-cluster --steer target/checks/steer \
+			sh -c 'oracles/kubernetes/helm-lifecycle "$$KUBECONFIG" $(LIFECYCLE:%=$(CHARTS)/%/chart)'; \
+	else \
+		echo "SKIPPED: no charts in $(CHARTS)"; \
+	fi
+
+.PHONY: conformance
+conformance: ## Run Kubernetes' own conformance tests of its API machinery against the embedded cluster
+	oracles/kubernetes/build e2e.test >/dev/null
+	$(CARGO) build --quiet --profile checks --package steersman-cli
+	oracles/kubernetes/with-cluster --steer target/checks/steer \
+		sh -c 'oracles/kubernetes/conformance --known oracles/kubernetes/conformance.known "$$KUBECONFIG"'
 
 .PHONY: fuzz
 fuzz: ## Feed hostile input for a minute each

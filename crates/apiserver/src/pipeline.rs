@@ -46,6 +46,7 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
         crate::crd::check_not_terminating(&call.core, &call.resource, &call.name)?;
         admission::check_namespace(&call.core, &call.resource, call.scope(), &call.name)?;
         validate(call, Operation::Create, &object, None).await?;
+        let _room = admission::reserve(&call.core, &call.resource, call.scope(), &object, None)?;
         commit_create(call, &object)
     }
     .await;
@@ -345,6 +346,9 @@ pub(crate) async fn update(
         let mut object = call.to_stored(object)?;
         prepare_update(call, &mut object, &stored)?;
         validate(call, Operation::Update, &object, Some(&served)).await?;
+        if call.subresource.is_none() {
+            admission::reserve(&call.core, &call.resource, call.scope(), &object, Some(&stored))?;
+        }
         // Otherwise look again: a client that named a version is refused by then.
         if let Ok(written) = commit_update(call, &object, &entry) {
             settle(call, &written).await?;

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use crate::{
@@ -34,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) webhooks: Webhooks,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
+    /// Held by whoever writes where a quota counts.
+    pub(crate) quotas: Mutex<()>,
     pub(crate) definitions: crate::crd::Definitions,
     catalog: RwLock<Arc<Catalog>>,
 }
@@ -266,6 +268,7 @@ impl Builder {
             webhooks: Webhooks::new(self.webhook_client),
             connector: self.connector,
             allocators: Allocators::default(),
+            quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
             catalog: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
         });

@@ -34,7 +34,7 @@ pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body
         Route::GroupsRoot => Some(catalog.group_list()),
         Route::Group(group) => catalog.group_document(group),
         Route::GroupVersion(group, version) => catalog.resource_list(group, version),
-        Route::Other(path) => return other(core, path),
+        Route::Other(path) => return other(core, path, parts),
         Route::Resource(_) => None,
     };
     match document {
@@ -51,7 +51,7 @@ fn key_response(document: String, media: &'static str) -> Response<Body> {
     response
 }
 
-fn other(core: &Core, path: &str) -> Response<Body> {
+fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
     match path {
         "/healthz" | "/livez" | "/readyz" => text_response(StatusCode::OK, "ok"),
         "/version" => json_response(
@@ -76,8 +76,17 @@ fn other(core: &Core, path: &str) -> Response<Body> {
             ),
         ),
         "" => {
-            let paths =
-                ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
+            let paths = [
+                "/api",
+                "/api/v1",
+                "/apis",
+                "/healthz",
+                "/livez",
+                "/openapi/v2",
+                "/openapi/v3",
+                "/readyz",
+                "/version",
+            ];
             json_response(StatusCode::OK, Body::whole(json!({"paths": paths}).to_string()))
         }
         "/openid/v1/jwks" => key_response(core.tokens.key.public().to_string(), "application/jwk-set+json"),
@@ -91,12 +100,27 @@ fn other(core: &Core, path: &str) -> Response<Body> {
             });
             key_response(document.to_string(), "application/json")
         }
-        path if path.starts_with("/openapi/v3") => {
-            match openapi::document(&core.catalog(), path.trim_start_matches("/openapi/v3")) {
-                Some(bytes) => json_response(StatusCode::OK, Body::whole(bytes)),
-                None => not_found(),
-            }
-        }
-        _ => not_found(),
+        path => match path.strip_prefix("/openapi/").and_then(|p| openapi::document(&core.catalog(), p)) {
+            Some(document) => tagged(document, parts),
+            None => not_found(),
+        },
     }
+}
+
+/// A document, or the news that the client has it already.
+fn tagged(document: bytes::Bytes, parts: &Parts) -> Response<Body> {
+    let tag = openapi::tag(&document);
+    let known =
+        parts.headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if known {
+        let mut response = Response::new(Body::whole(bytes::Bytes::new()));
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        json_response(StatusCode::OK, Body::whole(document))
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
 }

@@ -53,6 +53,9 @@ impl Disk {
         let path = directory.join(FILE);
         let failed = |error: redb::Error| Error::DataDirectory(path.clone(), Box::new(error));
         std::fs::create_dir_all(directory).map_err(|e| failed(e.into()))?;
+        if !path.exists() {
+            begin(&path).map_err(|e| failed(e.into()))?;
+        }
         let begun = std::time::Instant::now();
         let database = loop {
             match create(&path) {
@@ -127,6 +130,21 @@ impl Disk {
             .spawn(move || write_all(&self.database, &inbox, &reached))
             .map_err(|error| Error::DataDirectory(path, Box::new(error)))?;
         Ok(DiskJournal { records: Some(records), progress, writer: Some(writer) })
+    }
+}
+
+/// Makes an empty file under another name, and gives it its own when it is whole: a process that is killed meanwhile
+/// leaves nothing that can't be opened.
+fn begin(path: &Path) -> Result<(), DatabaseError> {
+    let fresh = path.with_extension(format!("{}.new", std::process::id()));
+    let _ = std::fs::remove_file(&fresh);
+    drop(create(&fresh)?);
+    // Unlike a rename, this leaves alone what somebody else has put there in the meantime.
+    let linked = std::fs::hard_link(&fresh, path);
+    std::fs::remove_file(&fresh)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -30,13 +30,27 @@ pub enum Part {
     Endpoints,
     /// Runs jobs.
     Jobs,
+    /// Starts jobs on time.
+    CronJobs,
+    /// Keeps the pods of replication controllers.
+    ReplicationControllers,
+    /// Keeps a pod of each daemon set on each node.
+    DaemonSets,
+    /// Makes a default storage class, and binds claims to volumes.
+    Volumes,
+    /// Counts which pods may be disrupted.
+    DisruptionBudgets,
+    /// Says of autoscalers that there are no metrics.
+    Autoscalers,
+    /// Counts what quotas limit.
+    Quotas,
     /// Writes events.
     Events,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 20] = [
         Self::GarbageCollection,
         Self::Namespaces,
         Self::ServiceAccounts,
@@ -49,6 +63,13 @@ impl Part {
         Self::StatefulSets,
         Self::Endpoints,
         Self::Jobs,
+        Self::CronJobs,
+        Self::ReplicationControllers,
+        Self::DaemonSets,
+        Self::Volumes,
+        Self::DisruptionBudgets,
+        Self::Autoscalers,
+        Self::Quotas,
         Self::Events,
     ];
 }

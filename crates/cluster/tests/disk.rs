@@ -5,6 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Command, Stdio},
+    sync::mpsc,
     time::Duration,
 };
 
@@ -97,6 +98,7 @@ fn killed_writer() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let cluster = quiet(Path::new(&directory)).await;
+        say("ready");
         let writers =
             (0..8).map(|writer| tokio::spawn(write(cluster.client(), format!("r{round}-w{writer}"))));
         for writer in writers.collect::<Vec<_>>() {
@@ -143,10 +145,16 @@ fn survive(rounds: usize) {
             .spawn()
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        let reader =
-            std::thread::spawn(move || -> Vec<String> { out.lines().map_while(Result::ok).collect() });
-        // A different moment each time, from before the first write to the middle of many.
-        std::thread::sleep(Duration::from_millis(40 + (round as u64 * 37) % 160));
+        let (ready, waiting) = mpsc::channel();
+        let reader = std::thread::spawn(move || -> Vec<String> {
+            let tell = |line: &String| drop((line == "ready").then(|| ready.send(())));
+            out.lines().map_while(Result::ok).inspect(tell).collect()
+        });
+        // Now and then it is killed while it starts, else at a different moment of its writing each time.
+        if round % 5 != 4 {
+            waiting.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 160));
         child.kill().unwrap();
         child.wait().unwrap();
         for line in reader.join().unwrap() {

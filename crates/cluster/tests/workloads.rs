@@ -3,12 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet, StatefulSet},
-    batch::v1::Job,
+    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::{CronJob, Job},
     core::v1::{
-        ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolumeClaim, Pod, Service, ServiceAccount,
+        ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+        ReplicationController, ResourceQuota, Service, ServiceAccount,
     },
     discovery::v1::EndpointSlice,
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{
     Api, Client, ResourceExt as _,
@@ -444,4 +446,153 @@ async fn a_run_repeats() {
         list.iter().map(|p| serde_json::to_value(p).unwrap()).collect()
     }
     assert_eq!(run().await, run().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_runs_on_every_node_that_fits() {
+    let cluster = Cluster::builder().nodes(3).seed(1).start().await.unwrap();
+    cluster.settled().await;
+    let daemons: Api<DaemonSet> = Api::default_namespaced(cluster.client());
+    let nodes: Api<Node> = Api::all(cluster.client());
+    let taint = json!({"spec": {"taints": [{"key": "special", "effect": "NoSchedule"}]}});
+    nodes.patch("node-2", &PatchParams::default(), &Patch::Merge(taint)).await.unwrap();
+    let set: DaemonSet = serde_json::from_value(json!({
+        "metadata": {"name": "agent"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {
+                "metadata": {"labels": {"app": "agent"}},
+                "spec": {"containers": [{"name": "main", "image": "agent:1"}]},
+            },
+        },
+    }))
+    .unwrap();
+    daemons.create(&PostParams::default(), &set).await.unwrap();
+    cluster.settled().await;
+    let status = daemons.get("agent").await.unwrap().status.unwrap();
+    assert_eq!((status.desired_number_scheduled, status.number_ready), (2, 2));
+    nodes
+        .patch("node-2", &PatchParams::default(), &Patch::Merge(json!({"spec": {"taints": null}})))
+        .await
+        .unwrap();
+    let image =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "agent:2"}]}}}});
+    daemons.patch("agent", &PatchParams::default(), &Patch::Strategic(image)).await.unwrap();
+    cluster.settled().await;
+    let status = daemons.get("agent").await.unwrap().status.unwrap();
+    assert_eq!((status.number_available, status.updated_number_scheduled), (Some(3), Some(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cron_jobs_start_on_time() {
+    let start: jiff::Timestamp = "2026-03-01T10:00:30Z".parse().unwrap();
+    let cluster = Cluster::builder().seed(1).starting_at(start).start().await.unwrap();
+    let crons: Api<CronJob> = Api::default_namespaced(cluster.client());
+    let cron: CronJob = serde_json::from_value(json!({
+        "metadata": {"name": "tick"},
+        "spec": {
+            "schedule": "*/5 * * * *",
+            "successfulJobsHistoryLimit": 2,
+            "jobTemplate": {"spec": {"template": {"spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "main", "image": "tick"}],
+            }}}},
+        },
+    }))
+    .unwrap();
+    crons.create(&PostParams::default(), &cron).await.unwrap();
+    cluster.settled().await;
+    let jobs: Api<Job> = Api::default_namespaced(cluster.client());
+    assert!(jobs.list(&ListParams::default()).await.unwrap().items.is_empty());
+    tokio::time::sleep(Duration::from_secs(21 * 60)).await;
+    cluster.settled().await;
+    let names: Vec<String> =
+        jobs.list(&ListParams::default()).await.unwrap().items.iter().map(|j| j.name_any()).collect();
+    let minute = "2026-03-01T10:00:00Z".parse::<jiff::Timestamp>().unwrap().as_second() / 60;
+    assert_eq!(names, [format!("tick-{}", minute + 15), format!("tick-{}", minute + 20)]);
+    let status = crons.get("tick").await.unwrap().status.unwrap();
+    assert_eq!(status.last_schedule_time.unwrap().0.to_string(), "2026-03-01T10:20:00Z");
+    assert!(status.last_successful_time.is_some() && status.active.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_bound_and_quotas_counted() {
+    let cluster = Cluster::builder().seed(1).start().await.unwrap();
+    cluster.settled().await;
+    let client = cluster.client();
+    let quotas: Api<ResourceQuota> = Api::default_namespaced(client.clone());
+    let quota =
+        json!({"metadata": {"name": "q"}, "spec": {"hard": {"requests.storage": "3Gi", "pods": "1"}}});
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    let claim = |name: &str| -> PersistentVolumeClaim {
+        serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}},
+        }))
+        .unwrap()
+    };
+    claims.create(&PostParams::default(), &claim("data")).await.unwrap();
+    let refused = claims.create(&PostParams::default(), &claim("more")).await.unwrap_err();
+    assert!(refused.to_string().contains("exceeded quota: q, requested: requests.storage=2Gi, used: requests.storage=2Gi, limited: requests.storage=3Gi"), "{refused}");
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+        },
+    }))
+    .unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    cluster.settled().await;
+    let bound = claims.get("data").await.unwrap();
+    assert_eq!(bound.status.unwrap().phase.as_deref(), Some("Bound"));
+    assert_eq!(pods.get("p").await.unwrap().status.unwrap().phase.as_deref(), Some("Running"));
+    let used = quotas.get("q").await.unwrap().status.unwrap().used.unwrap();
+    assert_eq!((used["pods"].0.as_str(), used["requests.storage"].0.as_str()), ("1", "2Gi"));
+    pods.delete("p", &DeleteParams::default()).await.unwrap();
+    claims.delete("data", &DeleteParams::default()).await.unwrap();
+    cluster.settled().await;
+    let volumes: Api<PersistentVolume> = Api::all(client);
+    assert!(volumes.list(&ListParams::default()).await.unwrap().items.is_empty());
+    let used = quotas.get("q").await.unwrap().status.unwrap().used.unwrap();
+    assert_eq!((used["pods"].0.as_str(), used["requests.storage"].0.as_str()), ("0", "0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_stands_between_evictions() {
+    let cluster = Cluster::builder().seed(1).start().await.unwrap();
+    let client = cluster.client();
+    let controllers: Api<ReplicationController> = Api::default_namespaced(client.clone());
+    let controller: ReplicationController = serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"app": "web"},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "web"}]},
+            },
+        },
+    }))
+    .unwrap();
+    controllers.create(&PostParams::default(), &controller).await.unwrap();
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(client.clone());
+    let budget = json!({
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    });
+    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    cluster.settled().await;
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let first = pods.list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let refused = pods.evict(&first, &kube::api::EvictParams::default()).await.unwrap_err();
+    assert!(refused.to_string().contains("would violate the pod's disruption budget"), "{refused}");
+    let patch = Patch::Merge(json!({"spec": {"minAvailable": 1}}));
+    budgets.patch("b", &PatchParams::default(), &patch).await.unwrap();
+    cluster.settled().await;
+    pods.evict(&first, &kube::api::EvictParams::default()).await.unwrap();
+    cluster.settled().await;
+    assert_eq!(controllers.get("web").await.unwrap().status.unwrap().ready_replicas, Some(2));
 }

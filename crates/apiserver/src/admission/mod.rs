@@ -5,6 +5,7 @@ mod limits;
 pub(crate) mod own;
 mod pod;
 pub(crate) mod webhook;
+mod quota;
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -14,6 +15,7 @@ use crate::{auth::User, catalog::Resource, status::ApiResult};
 
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
 pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
+pub(crate) use quota::reserve;
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

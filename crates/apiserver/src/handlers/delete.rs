@@ -405,6 +405,7 @@ pub(super) async fn evict(call: &mut Call, media: &str, body: &Bytes) -> ApiResu
     let bytes = if nested.is_null() { Bytes::new() } else { nested.to_string().into() };
     let options = options(call, "application/json", &bytes)?;
     call.subresource = None;
+    super::budget::spend(call)?;
     delete_one(call, &options).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});

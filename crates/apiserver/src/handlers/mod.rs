@@ -1,5 +1,6 @@
 //! One module per verb.
 
+mod budget;
 mod delete;
 mod list;
 mod patch;

@@ -8,7 +8,7 @@ use crate::{
     auth::review,
     call::Call,
     decode,
-    http::Body,
+    http::{Body, Output},
     object,
     pipeline::{self, Mode},
     status::{ApiError, ApiResult},
@@ -17,6 +17,13 @@ use crate::{
 pub(super) async fn create(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let object = decode::object(call, media, body)?;
     if review::is_review(&call.resource.group, &call.resource.plural) {
+        if call.output != Output::Object {
+            let what = format!(
+                "the resource {} does not support being converted to a Table",
+                call.resource.qualified()
+            );
+            return Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", what));
+        }
         let answer = review::answer(call, object)?;
         return answer_value(call, answer, StatusCode::CREATED);
     }

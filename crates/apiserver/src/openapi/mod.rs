@@ -1,4 +1,6 @@
-//! OpenAPI v3: an index and one document per group and version.
+//! OpenAPI: for version 3 an index and one document per group and version, for version 2 one document.
+
+mod v2;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -8,16 +10,18 @@ use crate::{
     schema::{self, PREFIX, reference},
 };
 
-/// The document at a path below `/openapi/v3`.
+/// The document at a path below `/openapi`.
 pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Bytes> {
     let path = path.trim_matches('/');
     let mut cache = catalog.documents().openapi.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(bytes) = cache.get(path) {
         return Some(bytes.clone());
     }
-    let value = match path {
-        "" => index(catalog),
-        path => group_version(catalog, path)?,
+    let value = match path.split_once('/') {
+        None if path == "v2" => v2::document(catalog),
+        None if path == "v3" => index(catalog),
+        Some(("v3", path)) => group_version(catalog, path)?,
+        _ => return None,
     };
     let bytes: Bytes = value.to_string().into();
     cache.insert(path.to_owned(), bytes.clone());
@@ -40,6 +44,30 @@ fn group_versions(catalog: &Catalog) -> Vec<(String, String, String)> {
         .collect()
 }
 
+/// What tells a document from a later one, for clients that ask again.
+pub(crate) fn tag(document: &[u8]) -> String {
+    let mut hash = Fingerprint::default();
+    hash.feed(document);
+    format!("\"{:016X}\"", hash.0)
+}
+
+/// FNV-1a: stable over versions and platforms, which the standard library's hasher is not.
+struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    fn feed(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.0 = (self.0 ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
 fn index(catalog: &Catalog) -> Value {
     let mut paths = Map::new();
     for (path, group, version) in group_versions(catalog) {
@@ -54,21 +82,16 @@ fn index(catalog: &Catalog) -> Value {
 
 /// Changes when the document does, so that clients can cache.
 fn fingerprint(catalog: &Catalog, group: &str, version: &str) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut feed = |bytes: &[u8]| {
-        for b in bytes {
-            hash = (hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    feed(group.as_bytes());
-    feed(version.as_bytes());
+    let mut hash = Fingerprint::default();
+    hash.feed(group.as_bytes());
+    hash.feed(version.as_bytes());
     for resource in catalog.resources().filter(|r| r.custom && r.group == group && r.version == version) {
-        feed(resource.plural.as_bytes());
+        hash.feed(resource.plural.as_bytes());
         if let Some(document) = resource.strategy.openapi(&resource.version) {
-            feed(document.to_string().as_bytes());
+            hash.feed(document.to_string().as_bytes());
         }
     }
-    hash
+    hash.0
 }
 
 fn group_version(catalog: &Catalog, path: &str) -> Option<Value> {

@@ -134,6 +134,8 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufErro
                     let empty = match &value {
                         Value::String(s) => s.is_empty(),
                         Value::Null => true,
+                        // Schemas inside of lists are not encoded again by their type, which would drop these.
+                        Value::Bool(false) => name.ends_with(".JSONSchemaProps"),
                         _ => false,
                     };
                     if !empty {

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use quantity::Quantity;
+
 pub(crate) use builtin::{PREFIX, builtin, definition, definitions, go_type, reference};
 pub(crate) use check::Decoder;
 

@@ -50,6 +50,71 @@ pub(crate) fn is_whole(text: &str) -> bool {
     thousandths % 1000 == 0
 }
 
+/// An amount that can be added up and compared. Prints in the canonical form.
+#[derive(Debug, Clone, Copy)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+}
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
+
+    /// Reads an amount; `None` if the text is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        parse(text).map(|(nanos, format)| Self { nanos, format })
+    }
+
+    /// A number of things.
+    #[must_use]
+    pub fn count(number: usize) -> Self {
+        let nanos = i128::try_from(number).unwrap_or(i128::MAX).saturating_mul(NANO);
+        Self { nanos, format: Format::Decimal }
+    }
+
+    /// Both together, in the form of the first unless that is nothing.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+    }
+
+    /// What is left of the first without the second.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_sub(other.nanos), format }
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+impl std::fmt::Display for Quantity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&print(self.nanos, self.format))
+    }
+}
+
 fn parse(text: &str) -> Option<(i128, Format)> {
     let text = text.trim();
     let end = text

@@ -6,18 +6,30 @@
 
 mod account;
 mod aggregation;
+mod autoscaler;
 mod collector;
+mod cron;
+mod cronjob;
+mod daemonset;
 mod deployment;
+mod disruption;
 mod endpoints;
 mod job;
 mod kubelet;
 mod namespace;
 mod node;
 mod pods;
+mod quota;
 mod replicaset;
+mod revisions;
 mod rollout;
 mod scheduler;
 mod statefulset;
+mod volumes;
+
+use std::time::Duration;
+
+use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::ReplicationController};
 
 pub(crate) use kubelet::Kubelet;
 
@@ -34,6 +46,13 @@ pub(crate) fn start(world: &mut World) {
             world.push(Duty::Lease, "", &node::name(index));
         }
     }
+    world.push(Duty::Class, "", "");
+}
+
+/// `90s`, `1h30m` and the like.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let parsed: jiff::SignedDuration = text.parse().ok()?;
+    Duration::try_from(parsed).ok()
 }
 
 /// Looks at one object.
@@ -48,11 +67,24 @@ pub(crate) async fn look(world: &mut World, key: &Key) -> kube::Result<()> {
         Duty::Node if world.has(Part::Nodes) => node::look(world, name).await,
         Duty::Lease if world.has(Part::Nodes) => node::renew(world, name).await,
         Duty::Pod => pod(world, namespace, name).await,
-        Duty::ReplicaSet if world.has(Part::ReplicaSets) => replicaset::look(world, namespace, name).await,
+        Duty::ReplicaSet if world.has(Part::ReplicaSets) => {
+            replicaset::look::<ReplicaSet>(world, namespace, name).await
+        }
+        Duty::ReplicationController if world.has(Part::ReplicationControllers) => {
+            replicaset::look::<ReplicationController>(world, namespace, name).await
+        }
         Duty::Deployment if world.has(Part::Deployments) => deployment::look(world, namespace, name).await,
         Duty::StatefulSet if world.has(Part::StatefulSets) => statefulset::look(world, namespace, name).await,
         Duty::Service if world.has(Part::Endpoints) => endpoints::look(world, namespace, name).await,
         Duty::Job if world.has(Part::Jobs) => job::look(world, namespace, name).await,
+        Duty::CronJob if world.has(Part::CronJobs) => cronjob::look(world, namespace, name).await,
+        Duty::DaemonSet if world.has(Part::DaemonSets) => daemonset::look(world, namespace, name).await,
+        Duty::Class if world.has(Part::Volumes) => volumes::make_class(world).await,
+        Duty::Claim if world.has(Part::Volumes) => volumes::look_at_claim(world, namespace, name).await,
+        Duty::Volume if world.has(Part::Volumes) => volumes::look_at_volume(world, name).await,
+        Duty::Budget if world.has(Part::DisruptionBudgets) => disruption::look(world, namespace, name).await,
+        Duty::Autoscaler if world.has(Part::Autoscalers) => autoscaler::look(world, namespace, name).await,
+        Duty::Quota if world.has(Part::Quotas) => quota::look(world, namespace, name).await,
         _ => Ok(()),
     }
 }

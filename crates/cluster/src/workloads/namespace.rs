@@ -48,8 +48,13 @@ pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
 async fn empty(world: &mut World, namespace: &str) -> kube::Result<Rest> {
     world.discover().await?;
     let mut rest = Rest::default();
-    let resources: Vec<_> = world.resources.values().filter(|r| r.namespaced).cloned().collect();
+    let mut resources: Vec<_> = world.resources.values().filter(|r| r.namespaced).cloned().collect();
+    // Pods go first: they may need what else is there until they have ended.
+    resources.sort_by_key(|r| r.qualified() != "pods");
     for resource in resources {
+        if !rest.content.is_empty() && rest.content.iter().all(|(name, _)| name == "pods.") {
+            break;
+        }
         let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), namespace, &resource.api);
         // Reviews and the like have no list.
         let Ok(list) = api.list_metadata(&ListParams::default()).await else { continue };

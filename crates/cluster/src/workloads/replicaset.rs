@@ -1,27 +1,153 @@
-//! Replica sets: as many pods as wanted.
+//! Replica sets and their elders, replication controllers: as many pods as wanted.
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::{
-    apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus},
-    core::v1::Pod,
+use k8s_openapi::{
+    api::{
+        apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus},
+        core::v1::{
+            Pod, PodTemplateSpec, ReplicationController, ReplicationControllerCondition,
+            ReplicationControllerStatus,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, Time},
 };
 use kube::ResourceExt as _;
 
 use super::pods;
-use crate::world::{Duty, Notice, World};
+use crate::world::{Duty, Kind, Notice, World};
 
-const NAME: &str = "replicaset-controller";
+/// A kind that keeps a number of equal pods.
+pub(super) trait Keeper: Kind {
+    /// Who tells its events.
+    const NAME: &'static str;
+    /// Who looks at it.
+    const DUTY: Duty;
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(set) = world.caches.replica_sets.get(namespace, name) else { return Ok(()) };
-    let Some(spec) = &set.spec else { return Ok(()) };
-    let pods: Vec<Arc<Pod>> = pods::claim(world, &*set, &spec.selector).await?;
-    let failure = if pods::is_deleting(&*set) { None } else { manage(world, &set, &pods).await };
+    /// What it wants.
+    fn wish(&self) -> Option<Wish>;
+
+    /// The same with a status that tells `tally`.
+    fn telling(&self, tally: Tally) -> Self;
+
+    /// Whether both tell the same.
+    fn tells_like(&self, other: &Self) -> bool;
+}
+
+/// What a keeper wants.
+pub(super) struct Wish {
+    replicas: i32,
+    selector: LabelSelector,
+    template: PodTemplateSpec,
+    min_ready_seconds: i32,
+}
+
+/// What a keeper has.
+pub(super) struct Tally {
+    replicas: i32,
+    labeled: Option<i32>,
+    ready: Option<i32>,
+    available: Option<i32>,
+    terminating: Option<i32>,
+    /// Why not all wanted pods could be made.
+    failure: Option<String>,
+    now: Time,
+}
+
+/// The conditions after a tally, whichever of the two equal types they have.
+macro_rules! conditions {
+    ($kind:ident, $old:expr, $tally:expr) => {{
+        let mut conditions: Vec<$kind> = $old.unwrap_or_default();
+        let known = conditions.iter().any(|c| c.type_ == "ReplicaFailure");
+        match $tally.failure {
+            Some(message) if !known => conditions.push($kind {
+                type_: "ReplicaFailure".into(),
+                status: "True".into(),
+                reason: Some("FailedCreate".into()),
+                message: Some(message),
+                last_transition_time: Some($tally.now),
+            }),
+            None => conditions.retain(|c| c.type_ != "ReplicaFailure"),
+            Some(_) => {}
+        }
+        (!conditions.is_empty()).then_some(conditions)
+    }};
+}
+
+impl Keeper for ReplicaSet {
+    const NAME: &'static str = "replicaset-controller";
+    const DUTY: Duty = Duty::ReplicaSet;
+
+    fn wish(&self) -> Option<Wish> {
+        let spec = self.spec.clone()?;
+        Some(Wish {
+            replicas: spec.replicas.unwrap_or(1),
+            selector: spec.selector,
+            template: spec.template.unwrap_or_default(),
+            min_ready_seconds: spec.min_ready_seconds.unwrap_or_default(),
+        })
+    }
+
+    fn telling(&self, tally: Tally) -> Self {
+        let old = self.status.clone().and_then(|s| s.conditions);
+        let status = ReplicaSetStatus {
+            replicas: tally.replicas,
+            fully_labeled_replicas: tally.labeled,
+            ready_replicas: tally.ready,
+            available_replicas: tally.available,
+            terminating_replicas: tally.terminating,
+            observed_generation: self.metadata.generation,
+            conditions: conditions!(ReplicaSetCondition, old, tally),
+        };
+        Self { status: Some(status), ..self.clone() }
+    }
+
+    fn tells_like(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+}
+
+impl Keeper for ReplicationController {
+    const NAME: &'static str = "replication-controller";
+    const DUTY: Duty = Duty::ReplicationController;
+
+    fn wish(&self) -> Option<Wish> {
+        let spec = self.spec.clone()?;
+        Some(Wish {
+            replicas: spec.replicas.unwrap_or(1),
+            selector: LabelSelector { match_labels: spec.selector, ..LabelSelector::default() },
+            template: spec.template.unwrap_or_default(),
+            min_ready_seconds: spec.min_ready_seconds.unwrap_or_default(),
+        })
+    }
+
+    fn telling(&self, tally: Tally) -> Self {
+        let old = self.status.clone().and_then(|s| s.conditions);
+        let status = ReplicationControllerStatus {
+            replicas: tally.replicas,
+            fully_labeled_replicas: tally.labeled,
+            ready_replicas: tally.ready,
+            available_replicas: tally.available,
+            observed_generation: self.metadata.generation,
+            conditions: conditions!(ReplicationControllerCondition, old, tally),
+        };
+        Self { status: Some(status), ..self.clone() }
+    }
+
+    fn tells_like(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+}
+
+pub(super) async fn look<K: Keeper>(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(set) = K::cache(&world.caches).get(namespace, name) else { return Ok(()) };
+    let Some(wish) = set.wish() else { return Ok(()) };
+    let pods: Vec<Arc<Pod>> = pods::claim(world, &*set, &wish.selector).await?;
+    let failure = if pods::is_deleting(&*set) { None } else { manage(world, &*set, &wish, &pods).await };
     // What was made and deleted is in the cache by now.
     let uid = set.uid().unwrap_or_default();
     let pods: Vec<Arc<Pod>> = world.caches.pods.controlled_by(&uid).cloned().collect();
-    report(world, &set, &pods, failure.as_ref()).await?;
+    report(world, &*set, &wish, &pods, failure.as_ref()).await?;
     match failure {
         Some(error) => Err(error),
         None => Ok(()),
@@ -29,31 +155,23 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
 }
 
 /// Makes or deletes pods; gives the first failure.
-async fn manage(world: &mut World, set: &ReplicaSet, pods: &[Arc<Pod>]) -> Option<kube::Error> {
-    let spec = set.spec.as_ref()?;
-    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
+async fn manage<K: Keeper>(
+    world: &mut World,
+    set: &K,
+    wish: &Wish,
+    pods: &[Arc<Pod>],
+) -> Option<kube::Error> {
+    let wanted = usize::try_from(wish.replicas).unwrap_or_default();
     let mut active: Vec<Arc<Pod>> = pods.iter().filter(|p| pods::is_active(p)).cloned().collect();
-    let template = spec.template.clone().unwrap_or_default();
     for _ in active.len()..wanted {
-        let pod = pods::from_template(set, &template, pods::generated(&set.name_any()));
+        let pod = pods::from_template(set, &wish.template, pods::generated(&set.name_any()));
         match world.create(&pod).await {
             Ok(made) => {
                 let message = format!("Created pod: {}", made.name_any());
-                world
-                    .tell(
-                        set,
-                        Notice { from: NAME, warning: false, reason: "SuccessfulCreate", message: &message },
-                    )
-                    .await;
+                tell(world, set, false, "SuccessfulCreate", &message).await;
             }
             Err(error) => {
-                let message = format!("Error creating: {error}");
-                world
-                    .tell(
-                        set,
-                        Notice { from: NAME, warning: true, reason: "FailedCreate", message: &message },
-                    )
-                    .await;
+                tell(world, set, true, "FailedCreate", &format!("Error creating: {}", message(&error))).await;
                 return Some(error);
             }
         }
@@ -64,78 +182,49 @@ async fn manage(world: &mut World, set: &ReplicaSet, pods: &[Arc<Pod>]) -> Optio
             if let Err(error) = world.delete(&**pod, None).await {
                 return Some(error);
             }
-            let message = format!("Deleted pod: {}", pod.name_any());
-            world
-                .tell(
-                    set,
-                    Notice { from: NAME, warning: false, reason: "SuccessfulDelete", message: &message },
-                )
-                .await;
+            tell(world, set, false, "SuccessfulDelete", &format!("Deleted pod: {}", pod.name_any())).await;
         }
     }
     None
 }
 
-async fn report(
+async fn tell<K: Keeper>(world: &mut World, set: &K, warning: bool, reason: &'static str, message: &str) {
+    world.tell(set, Notice { from: K::NAME, warning, reason, message }).await;
+}
+
+async fn report<K: Keeper>(
     world: &mut World,
-    set: &ReplicaSet,
+    set: &K,
+    wish: &Wish,
     pods: &[Arc<Pod>],
     failure: Option<&kube::Error>,
 ) -> kube::Result<()> {
-    let Some(spec) = &set.spec else { return Ok(()) };
     let now = world.now();
-    let wait = spec.min_ready_seconds.unwrap_or_default();
-    let labels = spec
-        .template
-        .as_ref()
-        .and_then(|t| t.metadata.as_ref())
-        .and_then(|m| m.labels.clone())
-        .unwrap_or_default();
+    let wait = wish.min_ready_seconds;
+    let labels = wish.template.metadata.as_ref().and_then(|m| m.labels.clone()).unwrap_or_default();
     let active: Vec<&Arc<Pod>> = pods.iter().filter(|p| pods::is_active(p)).collect();
     let count = |test: &dyn Fn(&Pod) -> bool| {
         i32::try_from(active.iter().filter(|p| test(p)).count()).unwrap_or(i32::MAX)
     };
     let terminating = pods.iter().filter(|p| pods::is_deleting(&***p) && !pods::is_over(p)).count();
     let nonzero = |n: i32| (n != 0).then_some(n);
-    let mut status = ReplicaSetStatus {
+    let told = set.telling(Tally {
         replicas: count(&|_| true),
-        fully_labeled_replicas: nonzero(count(&|p| labels.iter().all(|(k, v)| p.labels().get(k) == Some(v)))),
-        ready_replicas: nonzero(count(&pods::is_ready)),
-        available_replicas: nonzero(count(&|p| pods::is_available(p, wait, now))),
-        terminating_replicas: i32::try_from(terminating).ok(),
-        observed_generation: set.metadata.generation,
-        conditions: set.status.as_ref().and_then(|s| s.conditions.clone()),
-    };
-    let failed = status.conditions.iter().flatten().any(|c| c.type_ == "ReplicaFailure");
-    match failure {
-        Some(error) if !failed => status.conditions.get_or_insert_default().push(ReplicaSetCondition {
-            type_: "ReplicaFailure".into(),
-            status: "True".into(),
-            reason: Some("FailedCreate".into()),
-            message: Some(message(error)),
-            last_transition_time: Some(world.time()),
-        }),
-        None if failed => {
-            let left: Vec<_> = status.conditions.take().unwrap_or_default();
-            let left: Vec<_> = left.into_iter().filter(|c| c.type_ != "ReplicaFailure").collect();
-            status.conditions = (!left.is_empty()).then_some(left);
-        }
-        _ => {}
-    }
+        labeled: nonzero(count(&|p| labels.iter().all(|(k, v)| p.labels().get(k) == Some(v)))),
+        ready: nonzero(count(&pods::is_ready)),
+        available: nonzero(count(&|p| pods::is_available(p, wait, now))),
+        terminating: i32::try_from(terminating).ok(),
+        failure: failure.map(message),
+        now: world.time(),
+    });
     // Pods that are ready but not for long enough are looked at again when they are.
     let due =
         active.iter().filter_map(|p| pods::until_available(p, wait, now)).filter(|d| !d.is_zero()).min();
     if let Some(due) = due {
         let name = (set.namespace().unwrap_or_default(), set.name_any());
-        world.push_after(Duty::ReplicaSet, &name.0, &name.1, due + Duration::from_millis(1));
+        world.push_after(K::DUTY, &name.0, &name.1, due + Duration::from_millis(1));
     }
-    if set.status.as_ref() == Some(&status) {
-        return Ok(());
-    }
-    // The set itself may have been written by its deployment in the meantime.
-    let mut changed = set.clone();
-    changed.status = Some(status);
-    world.update_status(&changed).await.map(drop)
+    if told.tells_like(set) { Ok(()) } else { world.update_status(&told).await.map(drop) }
 }
 
 /// What the API said.

@@ -48,7 +48,8 @@ pub(super) fn is_rolling(deployment: &Deployment) -> bool {
     strategy != Some("Recreate")
 }
 
-fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 {
+/// A number, or a share of `total` rounded up or down.
+pub(super) fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 {
     match value {
         Some(IntOrString::Int(n)) => *n,
         Some(IntOrString::String(text)) => {

@@ -1,13 +1,18 @@
 //! Puts pods onto nodes: the one with the fewest pods among those that fit.
 
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, PodCondition, Taint, Toleration};
+use k8s_openapi::api::core::v1::{
+    Binding, Node, NodeSelectorRequirement, ObjectReference, Pod, PodCondition, Taint, Toleration,
+};
 use kube::{
     Api, ResourceExt as _,
     api::{ObjectMeta, PostParams},
 };
 
-use super::node;
-use crate::world::{Notice, World, is_missing};
+use super::{node, volumes};
+use crate::{
+    options::Part,
+    world::{Notice, World, is_missing},
+};
 
 const NAME: &str = "default-scheduler";
 
@@ -28,6 +33,11 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
 /// The node for a pod, or why there is none.
 fn choose(world: &World, pod: &Pod) -> Result<String, String> {
     let total = world.caches.nodes.all().count();
+    if world.has(Part::Volumes)
+        && let Some(why) = claims_missing(world, pod)
+    {
+        return Err(format!("0/{total} nodes are available: {why}."));
+    }
     let (mut tainted, mut unmatched, mut cordoned) = (0, 0, 0);
     let mut fitting = Vec::new();
     for node in world.caches.nodes.all() {
@@ -70,10 +80,55 @@ fn choose(world: &World, pod: &Pod) -> Result<String, String> {
     })
 }
 
-/// Whether the labels of a node are those that the pod's `nodeSelector` asks for.
+/// Whether a node is one that the pod's `nodeSelector` and required node affinity ask for.
 pub(super) fn matches_selector(node: &Node, pod: &Pod) -> bool {
-    let wanted = pod.spec.iter().flat_map(|s| s.node_selector.iter().flatten());
-    wanted.into_iter().all(|(key, value)| node.labels().get(key) == Some(value))
+    let Some(spec) = &pod.spec else { return true };
+    let mut wanted = spec.node_selector.iter().flatten();
+    if !wanted.all(|(key, value)| node.labels().get(key) == Some(value)) {
+        return false;
+    }
+    let affinity = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
+    let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    let Some(required) = required else { return true };
+    required.node_selector_terms.iter().any(|term| {
+        let name = node.name_any();
+        let mut labels = term.match_expressions.iter().flatten();
+        let mut fields = term.match_fields.iter().flatten();
+        // A term that asks for nothing chooses nothing.
+        (term.match_expressions.is_some() || term.match_fields.is_some())
+            && labels.all(|r| meets(r, node.labels().get(&r.key).map(String::as_str)))
+            && fields.all(|r| r.key == "metadata.name" && meets(r, Some(&name)))
+    })
+}
+
+fn meets(requirement: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_listed = actual.is_some_and(|actual| values.iter().any(|v| v == actual));
+    let number = |text: Option<&str>| text.and_then(|t| t.parse::<i64>().ok());
+    let sides = (number(actual), number(values.first().map(String::as_str)));
+    match requirement.operator.as_str() {
+        "In" => is_listed,
+        "NotIn" => !is_listed,
+        "Exists" => actual.is_some(),
+        "DoesNotExist" => actual.is_none(),
+        "Gt" => matches!(sides, (Some(a), Some(b)) if a > b),
+        "Lt" => matches!(sides, (Some(a), Some(b)) if a < b),
+        _ => false,
+    }
+}
+
+/// Why the claims of a pod keep it from being placed.
+fn claims_missing(world: &World, pod: &Pod) -> Option<String> {
+    let namespace = pod.namespace().unwrap_or_default();
+    for name in volumes::claims_of(pod) {
+        let Some(claim) = world.caches.claims.get(&namespace, name) else {
+            return Some(format!("persistentvolumeclaim \"{name}\" not found"));
+        };
+        if claim.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
+            return Some("pod has unbound immediate PersistentVolumeClaims".to_owned());
+        }
+    }
+    None
 }
 
 /// Whether the pod puts up with every taint of the node that has one of these effects.

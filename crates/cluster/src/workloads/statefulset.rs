@@ -2,24 +2,19 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus},
-        core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume},
-    },
-    apimachinery::pkg::runtime::RawExtension,
+use k8s_openapi::api::{
+    apps::v1::{StatefulSet, StatefulSetStatus},
+    core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume},
 };
 use kube::{
     Api, ResourceExt as _,
     api::{ObjectMeta, PostParams},
 };
-use serde_json::json;
 
-use super::{pods, replicaset::message};
+use super::{pods, replicaset::message, revisions};
 use crate::world::{Duty, MANAGER, Notice, World, exists_already};
 
 const NAME: &str = "statefulset-controller";
-const REVISION: &str = "controller-revision-hash";
 
 pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
     let Some(set) = world.caches.stateful_sets.get(namespace, name) else { return Ok(()) };
@@ -28,54 +23,16 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     if pods::is_deleting(&*set) {
         return Ok(());
     }
-    let update = revision(world, &set).await?;
+    let update = revisions::keep(world, &*set, &spec.template, "controller.kubernetes.io/hash").await?;
     let status = set.status.clone().unwrap_or_default();
     let current = status.current_revision.clone().filter(|r| !r.is_empty()).unwrap_or_else(|| update.clone());
     let turn = Turn { set, update, current };
     let failure = turn.act(world, &own).await.err();
     turn.report(world, status).await?;
+    let pods = own.iter().filter_map(|p| p.labels().get(revisions::LABEL).cloned());
+    let used = pods.chain([turn.update.clone(), turn.current.clone()]).collect();
+    revisions::trim(world, &*turn.set, &used, spec.revision_history_limit.unwrap_or(10)).await?;
     failure.map_or(Ok(()), Err)
-}
-
-/// Keeps the present template as a revision and gives its name.
-async fn revision(world: &mut World, set: &StatefulSet) -> kube::Result<String> {
-    let template = set.spec.clone().unwrap_or_default().template;
-    let uid = set.uid().unwrap_or_default();
-    let name = format!("{}-{}", set.name_any(), pods::hash(&template, 0));
-    let newest =
-        world.caches.controller_revisions.controlled_by(&uid).map(|r| r.revision).max().unwrap_or_default();
-    let namespace = set.namespace().unwrap_or_default();
-    if let Some(found) = world.caches.controller_revisions.get(&namespace, &name) {
-        if found.revision < newest {
-            // An old template is back: it is the newest again.
-            let mut again = ControllerRevision::clone(&found);
-            again.revision = newest + 1;
-            world.update(&again).await?;
-        }
-        return Ok(name);
-    }
-    let mut patch = json!(template);
-    patch["$patch"] = "replace".into();
-    let mut labels = template.metadata.and_then(|m| m.labels).unwrap_or_default();
-    labels.insert(
-        "controller.kubernetes.io/hash".to_owned(),
-        name.rsplit('-').next().unwrap_or_default().to_owned(),
-    );
-    let made = ControllerRevision {
-        metadata: ObjectMeta {
-            name: Some(name.clone()),
-            namespace: set.namespace(),
-            labels: Some(labels),
-            owner_references: Some(vec![pods::reference(set)]),
-            ..ObjectMeta::default()
-        },
-        data: Some(RawExtension(json!({"spec": {"template": patch}}))),
-        revision: newest + 1,
-    };
-    match world.create(&made).await {
-        Err(error) if !exists_already(&error) => Err(error),
-        _ => Ok(name),
-    }
 }
 
 struct Turn {
@@ -135,7 +92,7 @@ impl Turn {
             if pods::is_deleting(&**pod) {
                 return Ok(());
             }
-            if pod.labels().get(REVISION) != Some(&self.update) {
+            if pod.labels().get(revisions::LABEL) != Some(&self.update) {
                 return self.take(world, pod).await;
             }
             if !pods::is_available(pod, wait, now) {
@@ -180,7 +137,7 @@ impl Turn {
         let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
         let mut pod = pods::from_template(&*self.set, &template, metadata);
         for (key, value) in [
-            (REVISION, revision),
+            (revisions::LABEL, revision),
             ("statefulset.kubernetes.io/pod-name", name.clone()),
             ("apps.kubernetes.io/pod-index", number.to_string()),
         ] {
@@ -265,7 +222,9 @@ impl Turn {
         };
         let nonzero = |n: i32| (n != 0).then_some(n);
         let of = |revision: &str| {
-            count(&|p| !pods::is_deleting(p) && p.labels().get(REVISION).is_some_and(|r| r == revision))
+            count(&|p| {
+                !pods::is_deleting(p) && p.labels().get(revisions::LABEL).is_some_and(|r| r == revision)
+            })
         };
         let mut status = StatefulSetStatus {
             observed_generation: self.set.metadata.generation,

@@ -3,10 +3,16 @@
 use std::fmt;
 
 use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet},
-    batch::v1::Job,
-    core::v1::{Namespace, Node, Pod, Service, ServiceAccount},
+    apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    autoscaling::v2::HorizontalPodAutoscaler,
+    batch::v1::{CronJob, Job},
+    core::v1::{
+        Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, ResourceQuota,
+        Service, ServiceAccount,
+    },
     discovery::v1::EndpointSlice,
+    policy::v1::PodDisruptionBudget,
+    storage::v1::StorageClass,
 };
 use kube::{Api, Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
@@ -84,6 +90,15 @@ kinds! {
     jobs: Job, namespaced;
     stateful_sets: StatefulSet, namespaced;
     controller_revisions: ControllerRevision, namespaced;
+    replication_controllers: ReplicationController, namespaced;
+    daemon_sets: DaemonSet, namespaced;
+    cron_jobs: CronJob, namespaced;
+    storage_classes: StorageClass, cluster;
+    volumes: PersistentVolume, cluster;
+    claims: PersistentVolumeClaim, namespaced;
+    budgets: PodDisruptionBudget, namespaced;
+    autoscalers: HorizontalPodAutoscaler, namespaced;
+    quotas: ResourceQuota, namespaced;
 }
 
 /// Whom changes concern, per kind.
@@ -91,8 +106,10 @@ mod routes {
     use kube::ResourceExt as _;
 
     use super::{
-        ControllerRevision, Deployment, Duty, EndpointSlice, Job, Namespace, Node, Pod, ReplicaSet, Resource,
-        Service, ServiceAccount, StatefulSet, World,
+        ControllerRevision, CronJob, DaemonSet, Deployment, Duty, EndpointSlice, HorizontalPodAutoscaler,
+        Job, Kind, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+        ReplicaSet, ReplicationController, Resource, ResourceQuota, Service, ServiceAccount, StatefulSet,
+        StorageClass, World,
     };
 
     fn own<K: Resource>(world: &mut World, duty: Duty, old: Option<&K>, new: Option<&K>) {
@@ -112,6 +129,9 @@ mod routes {
             "Service" => Duty::Service,
             "Job" => Duty::Job,
             "StatefulSet" => Duty::StatefulSet,
+            "ReplicationController" => Duty::ReplicationController,
+            "DaemonSet" => Duty::DaemonSet,
+            "CronJob" => Duty::CronJob,
             _ => return,
         };
         world.push(duty, &namespace, &owner.name);
@@ -148,6 +168,19 @@ mod routes {
         for (namespace, name) in waiting {
             world.push(Duty::Pod, &namespace, &name);
         }
+        let daemons =
+            world.caches.daemon_sets.all().map(|d| (d.namespace().unwrap_or_default(), d.name_any()));
+        for (namespace, name) in daemons.collect::<Vec<_>>() {
+            world.push(Duty::DaemonSet, &namespace, &name);
+        }
+    }
+
+    /// Has every object of a kind in a namespace looked at.
+    fn all_within<K: Kind>(world: &mut World, duty: Duty, namespace: &str) {
+        let names: Vec<String> = K::cache(&world.caches).within(namespace).map(|o| o.name_any()).collect();
+        for name in names {
+            world.push(duty, namespace, &name);
+        }
     }
 
     pub(super) fn pods(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
@@ -156,13 +189,24 @@ mod routes {
             owners(world, pod);
             services_of(world, pod);
         }
-        if let Some(pod) = new.filter(|p| is_orphan(*p)) {
-            let namespace = pod.namespace().unwrap_or_default();
-            let sets: Vec<String> =
-                world.caches.replica_sets.within(&namespace).map(|s| s.name_any()).collect();
-            for name in sets {
-                world.push(Duty::ReplicaSet, &namespace, &name);
-            }
+        let Some(pod) = new.or(old) else { return };
+        let namespace = pod.namespace().unwrap_or_default();
+        all_within::<PodDisruptionBudget>(world, Duty::Budget, &namespace);
+        if new.is_some_and(is_orphan) {
+            all_within::<ReplicaSet>(world, Duty::ReplicaSet, &namespace);
+            all_within::<ReplicationController>(world, Duty::ReplicationController, &namespace);
+            all_within::<StatefulSet>(world, Duty::StatefulSet, &namespace);
+            all_within::<DaemonSet>(world, Duty::DaemonSet, &namespace);
+            all_within::<Job>(world, Duty::Job, &namespace);
+        }
+        let claims: Vec<String> = pod
+            .spec
+            .iter()
+            .flat_map(|s| s.volumes.iter().flatten())
+            .filter_map(|v| Some(v.persistent_volume_claim.as_ref()?.claim_name.clone()))
+            .collect();
+        for claim in claims {
+            world.push(Duty::Claim, &namespace, &claim);
         }
     }
 
@@ -210,6 +254,9 @@ mod routes {
 
     pub(super) fn jobs(world: &mut World, old: Option<&Job>, new: Option<&Job>) {
         own(world, Duty::Job, old, new);
+        for job in [old, new].into_iter().flatten() {
+            owners(world, job);
+        }
         // Pods wait for their job to count them, which one that goes no longer does.
         if new.is_none_or(|job| job.meta().deletion_timestamp.is_some()) {
             let uid = old.or(new).and_then(kube::ResourceExt::uid).unwrap_or_default();
@@ -242,5 +289,76 @@ mod routes {
 
     pub(super) fn deployments(world: &mut World, old: Option<&Deployment>, new: Option<&Deployment>) {
         own(world, Duty::Deployment, old, new);
+    }
+    pub(super) fn replication_controllers(
+        world: &mut World,
+        old: Option<&ReplicationController>,
+        new: Option<&ReplicationController>,
+    ) {
+        own(world, Duty::ReplicationController, old, new);
+    }
+
+    pub(super) fn daemon_sets(world: &mut World, old: Option<&DaemonSet>, new: Option<&DaemonSet>) {
+        own(world, Duty::DaemonSet, old, new);
+    }
+
+    pub(super) fn cron_jobs(world: &mut World, old: Option<&CronJob>, new: Option<&CronJob>) {
+        own(world, Duty::CronJob, old, new);
+    }
+
+    pub(super) fn storage_classes(world: &mut World, old: Option<&StorageClass>, new: Option<&StorageClass>) {
+        if old.is_some() == new.is_some() {
+            return;
+        }
+        let waiting: Vec<_> = world
+            .caches
+            .claims
+            .all()
+            .filter(|c| c.status.as_ref().is_none_or(|s| s.phase.as_deref() != Some("Bound")))
+            .map(|c| (c.namespace().unwrap_or_default(), c.name_any()))
+            .collect();
+        for (namespace, name) in waiting {
+            world.push(Duty::Claim, &namespace, &name);
+        }
+    }
+
+    pub(super) fn volumes(world: &mut World, old: Option<&PersistentVolume>, new: Option<&PersistentVolume>) {
+        own(world, Duty::Volume, old, new);
+        let Some(volume) = new.or(old) else { return };
+        if let Some(claim) = volume.spec.as_ref().and_then(|s| s.claim_ref.clone()) {
+            world.push(Duty::Claim, &claim.namespace.unwrap_or_default(), &claim.name.unwrap_or_default());
+        }
+    }
+
+    pub(super) fn claims(
+        world: &mut World,
+        old: Option<&PersistentVolumeClaim>,
+        new: Option<&PersistentVolumeClaim>,
+    ) {
+        own(world, Duty::Claim, old, new);
+        let names = [old, new].into_iter().flatten();
+        for name in names.filter_map(|c| c.spec.as_ref()?.volume_name.clone()) {
+            world.push(Duty::Volume, "", &name);
+        }
+    }
+
+    pub(super) fn budgets(
+        world: &mut World,
+        old: Option<&PodDisruptionBudget>,
+        new: Option<&PodDisruptionBudget>,
+    ) {
+        own(world, Duty::Budget, old, new);
+    }
+
+    pub(super) fn autoscalers(
+        world: &mut World,
+        old: Option<&HorizontalPodAutoscaler>,
+        new: Option<&HorizontalPodAutoscaler>,
+    ) {
+        own(world, Duty::Autoscaler, old, new);
+    }
+
+    pub(super) fn quotas(world: &mut World, old: Option<&ResourceQuota>, new: Option<&ResourceQuota>) {
+        own(world, Duty::Quota, old, new);
     }
 }

@@ -66,6 +66,15 @@ mod duty {
         StatefulSet,
         Service,
         Job,
+        ReplicationController,
+        DaemonSet,
+        CronJob,
+        Class,
+        Claim,
+        Volume,
+        Budget,
+        Autoscaler,
+        Quota,
     }
 }
 
@@ -256,6 +265,7 @@ impl World {
         let dirty = self.graph.put(&resource, object.meta());
         self.collect(dirty);
         if let Some((old, new)) = K::cache_mut(&mut self.caches).put(object) {
+            self.count(new.meta().namespace.as_deref());
             K::changed(self, old.as_deref(), Some(&*new));
         }
     }
@@ -267,6 +277,7 @@ impl World {
                 let dirty = self.graph.remove(uid);
                 self.collect(dirty);
             }
+            self.count(old.meta().namespace.as_deref());
             K::changed(self, Some(&*old), None);
         }
     }
@@ -275,6 +286,16 @@ impl World {
     fn know_meta<K>(&mut self, resource: &Arc<str>, object: &PartialObjectMeta<K>) {
         let dirty = self.graph.put(resource, &object.metadata);
         self.collect(dirty);
+        self.count(object.metadata.namespace.as_deref());
+    }
+
+    /// Has the quotas of a namespace looked at in which something changed.
+    fn count(&mut self, namespace: Option<&str>) {
+        let Some(namespace) = namespace else { return };
+        let quotas: Vec<String> = self.caches.quotas.within(namespace).map(|q| q.name_any()).collect();
+        for name in quotas {
+            self.push(Duty::Quota, namespace, &name);
+        }
     }
 
     /// Has the garbage collector look at objects.

@@ -112,6 +112,7 @@ impl World {
                     let dirty = self.graph.remove(uid);
                     self.collect(dirty);
                 }
+                self.count(object.metadata.namespace.as_deref());
                 self.notice_meta(resource, &object, true);
             }
             Err(error) => tracing::debug!(%error, "a watch starts over"),

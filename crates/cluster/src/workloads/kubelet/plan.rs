@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use crate::options::Options;
+use crate::{options::Options, workloads::parse_duration};
 
 const PREFIX: &str = "cluster.steersman.dev/";
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
@@ -191,11 +191,6 @@ impl Plan {
             Restart::Never => false,
         }
     }
-}
-
-fn parse_duration(text: &str) -> Option<Duration> {
-    let parsed: jiff::SignedDuration = text.parse().ok()?;
-    Duration::try_from(parsed).ok()
 }
 
 #[cfg(test)]

@@ -1,0 +1,95 @@
+//! Refuses what a namespace's quotas have no room for.
+//!
+//! Usage is counted from the stored objects at the moment of the write, not taken from the quota's status, so it is
+//! never behind.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use crate::{
+    catalog::Resource,
+    object,
+    quota::{Amounts, Quota, add},
+    schema::Quantity,
+    server::Core,
+    status::{ApiError, ApiResult},
+};
+
+const QUOTAS: &str = "resourcequotas";
+
+/// Judges a new object, or a new version of `old`. Whoever may write holds the answer until the object is stored, so that
+/// two writers do not share one room.
+pub(crate) fn reserve<'a>(
+    core: &'a Core,
+    resource: &Resource,
+    namespace: &str,
+    object: &Value,
+    old: Option<&Value>,
+) -> ApiResult<Option<MutexGuard<'a, ()>>> {
+    if namespace.is_empty() || core.store.count(QUOTAS) == 0 {
+        return Ok(None);
+    }
+    let prefix = format!("{namespace}/");
+    let quotas = core.store.snapshot(QUOTAS, &prefix, None).entries;
+    if quotas.is_empty() {
+        return Ok(None);
+    }
+    let held = core.quotas.lock().unwrap_or_else(PoisonError::into_inner);
+    for entry in quotas {
+        let quota = Quota::read(&entry.value());
+        let mut asked = quota.usage(&resource.storage, object);
+        if let Some(old) = old {
+            for (name, amount) in quota.usage(&resource.storage, old) {
+                asked.entry(name).and_modify(|asked| *asked = asked.minus(amount));
+            }
+        }
+        asked.retain(|_, amount| *amount > Quantity::ZERO);
+        if asked.is_empty() {
+            continue;
+        }
+        let refuse = |why: &str| {
+            Err(ApiError::forbidden(&resource.group, &resource.plural, object::name(object), why))
+        };
+        if *resource.storage == *"pods"
+            && old.is_none()
+            && let Some(unsaid) = quota.unsaid(object)
+        {
+            return refuse(&format!("failed quota: {}: must specify {unsaid}", entry.name()));
+        }
+        let used = used(core, &quota, &resource.storage, &prefix);
+        let over: Vec<&String> = asked
+            .iter()
+            .filter(|(name, amount)| {
+                let total = used.get(*name).copied().unwrap_or(Quantity::ZERO).plus(**amount);
+                quota.hard().get(*name).is_some_and(|limit| total > *limit)
+            })
+            .map(|(name, _)| name)
+            .collect();
+        if !over.is_empty() {
+            let show = |amounts: &Amounts| {
+                let part = |name: &&String| {
+                    format!("{name}={}", amounts.get(*name).copied().unwrap_or(Quantity::ZERO))
+                };
+                over.iter().map(part).collect::<Vec<_>>().join(",")
+            };
+            return refuse(&format!(
+                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+                entry.name(),
+                show(&asked),
+                show(&used),
+                show(quota.hard())
+            ));
+        }
+    }
+    Ok(Some(held))
+}
+
+/// What the objects of one resource use.
+fn used(core: &Core, quota: &Quota, resource: &str, prefix: &str) -> Amounts {
+    let mut total = Amounts::new();
+    for entry in core.store.snapshot(resource, prefix, None).entries {
+        add(&mut total, quota.usage(resource, &entry.value()));
+    }
+    total
+}

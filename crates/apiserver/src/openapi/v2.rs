@@ -1,0 +1,195 @@
+//! OpenAPI v2, which older clients read: one document with everything.
+
+use serde_json::{Map, Value, json};
+
+use super::{META, add_paths, collect, custom_name, definition_of, group_versions};
+use crate::{
+    catalog::{Catalog, Resource},
+    schema::PREFIX,
+};
+
+const OLD_PREFIX: &str = "#/definitions/";
+
+/// The whole document.
+pub(super) fn document(catalog: &Catalog) -> Value {
+    let (mut builtin, mut definitions, mut paths) = (Map::new(), Map::new(), Map::new());
+    for (path, group, version) in group_versions(catalog) {
+        let found = catalog.group(&group).and_then(|g| g.versions.iter().find(|v| v.name == version));
+        for resource in found.iter().flat_map(|v| &v.resources) {
+            let definition = match resource.strategy.openapi(&resource.version) {
+                Some(schema) => custom(resource, &schema, &mut definitions),
+                None => match definition_of(resource) {
+                    Some(name) => {
+                        collect(name, &mut builtin);
+                        collect(&format!("{name}List"), &mut builtin);
+                        name.to_owned()
+                    }
+                    None => continue,
+                },
+            };
+            add_paths(&path, resource, &definition, &mut paths);
+        }
+    }
+    for name in ["ObjectMeta", "ListMeta", "Status", "DeleteOptions"] {
+        collect(&format!("{META}{name}"), &mut builtin);
+    }
+    definitions.extend(builtin.into_iter().map(|(name, schema)| (name, old_schema(schema))));
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": crate::system::KUBERNETES_VERSION},
+        "paths": paths.into_iter().map(|(path, item)| (path, old_item(item))).collect::<Map<_, _>>(),
+        "definitions": definitions,
+        "securityDefinitions": {"BearerToken": {
+            "description": "Bearer Token authentication",
+            "type": "apiKey",
+            "name": "authorization",
+            "in": "header",
+        }},
+        "security": [{"BearerToken": []}],
+    })
+}
+
+/// The definitions of a custom resource and its list.
+fn custom(resource: &Resource, schema: &Value, definitions: &mut Map<String, Value>) -> String {
+    let name = custom_name(resource);
+    let text = |words: &str| json!({"type": "string", "description": words});
+    let version = "APIVersion defines the versioned schema of this representation of an object.";
+    let kind = "Kind is a string value representing the REST resource this object represents.";
+    let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
+    let untyped = schema.as_object().is_none_or(Map::is_empty);
+    let mut own = if preserves || untyped { json!({"type": "object"}) } else { simplify(schema.clone()) };
+    if !preserves && !untyped {
+        let properties = crate::object::child(&mut own, "properties");
+        properties.insert("apiVersion".into(), text(version));
+        properties.insert("kind".into(), text(kind));
+        properties.insert(
+            "metadata".into(),
+            json!({"description": "Standard object's metadata.", "$ref": format!("{OLD_PREFIX}{META}ObjectMeta")}),
+        );
+    }
+    let gvk = |kind: &str| json!([{"group": resource.group, "version": resource.version, "kind": kind}]);
+    own["x-kubernetes-group-version-kind"] = gvk(&resource.kind);
+    definitions.insert(name.clone(), own);
+    let list = json!({
+        "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": text(version),
+            "items": {
+                "description": format!("List of {}", resource.plural),
+                "type": "array",
+                "items": {"$ref": format!("{OLD_PREFIX}{name}")},
+            },
+            "kind": text(kind),
+            "metadata": {"description": "Standard list metadata.", "$ref": format!("{OLD_PREFIX}{META}ListMeta")},
+        },
+        "x-kubernetes-group-version-kind": gvk(&resource.list_kind),
+    });
+    definitions.insert(format!("{name}List"), list);
+    name
+}
+
+/// Leaves out what the old version has no words for. A part that can't be told in full is left open.
+fn simplify(mut schema: Value) -> Value {
+    let Some(map) = schema.as_object_mut() else { return schema };
+    for word in ["oneOf", "anyOf", "allOf", "not"] {
+        map.remove(word);
+    }
+    if map.get("nullable") == Some(&Value::Bool(true)) {
+        for word in ["nullable", "type", "items", "properties"] {
+            map.remove(word);
+        }
+    }
+    map.remove("nullable");
+    if map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
+        map.remove("items");
+        map.remove("properties");
+    }
+    if map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+        map.remove("type");
+    }
+    if let Some(Value::Object(properties)) = map.get_mut("properties") {
+        for property in properties.values_mut() {
+            *property = simplify(property.take());
+        }
+    }
+    for word in ["items", "additionalProperties"] {
+        if let Some(inner @ Value::Object(_)) = map.get_mut(word) {
+            *inner = simplify(inner.take());
+        }
+    }
+    schema
+}
+
+/// A built-in schema in the old form: references stand alone.
+fn old_schema(schema: Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let mut out = Map::new();
+            for (key, value) in map {
+                match (key.as_str(), value) {
+                    ("$ref", Value::String(target)) => {
+                        out.insert(key, target.replacen(PREFIX, OLD_PREFIX, 1).into());
+                    }
+                    ("allOf", Value::Array(mut list)) if list.len() == 1 => {
+                        if let Value::Object(inner) = old_schema(list.remove(0)) {
+                            out.extend(inner);
+                        }
+                    }
+                    ("oneOf" | "anyOf", _) => {
+                        // The one built-in choice is between a number and text.
+                        out.insert("type".into(), "string".into());
+                    }
+                    ("default", Value::Object(empty)) if empty.is_empty() => {}
+                    (_, value) => {
+                        out.insert(key, old_schema(value));
+                    }
+                }
+            }
+            Value::Object(out)
+        }
+        Value::Array(list) => list.into_iter().map(old_schema).collect(),
+        other => other,
+    }
+}
+
+fn old_item(item: Value) -> Value {
+    let Value::Object(methods) = item else { return item };
+    methods
+        .into_iter()
+        .map(|(method, operation)| (method, old_operation(operation)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn old_operation(mut operation: Value) -> Value {
+    let media = "application/json";
+    let body = operation["requestBody"]["content"][media]["schema"].take();
+    let mut parameters = Vec::new();
+    if !body.is_null() {
+        parameters.push(json!({"name": "body", "in": "body", "required": true, "schema": old_schema(body)}));
+    }
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let mut flat = json!({"name": parameter["name"], "in": parameter["in"]});
+        for (key, value) in parameter["schema"].as_object().into_iter().flatten() {
+            flat[key.as_str()] = value.clone();
+        }
+        parameters.push(flat);
+    }
+    let responses: Map<String, Value> = operation["responses"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(code, answer)| {
+            let schema = old_schema(answer["content"][media]["schema"].clone());
+            (code.clone(), json!({"description": answer["description"], "schema": schema}))
+        })
+        .collect();
+    if let Some(map) = operation.as_object_mut() {
+        map.remove("requestBody");
+        map.insert("parameters".into(), parameters.into());
+        map.insert("responses".into(), responses.into());
+    }
+    operation
+}

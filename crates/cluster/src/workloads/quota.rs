@@ -1,0 +1,75 @@
+//! Resource quotas: what a namespace uses.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{ResourceQuota, ResourceQuotaStatus},
+    apimachinery::pkg::api::resource,
+};
+use kube::{Api, api::ListParams, core::DynamicObject};
+use serde_json::{Value, json};
+use steersman_apiserver::{Quantity, Quota};
+
+use super::pods;
+use crate::world::World;
+
+pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(found) = world.caches.quotas.get(namespace, name) else { return Ok(()) };
+    if pods::is_deleting(&*found) {
+        return Ok(());
+    }
+    let quota = Quota::read(&json!(*found));
+    let mut used: BTreeMap<String, Quantity> =
+        quota.hard().keys().map(|name| (name.clone(), Quantity::ZERO)).collect();
+    for (resource, number_alone) in quota.resources() {
+        let amounts = if number_alone {
+            let count = count(world, namespace, &resource).await?;
+            let names = quota.usage(&resource, &Value::Null).into_keys();
+            vec![names.map(|name| (name, Quantity::count(count))).collect()]
+        } else {
+            measured(world, namespace, &resource, &quota)
+        };
+        for (name, amount) in amounts.into_iter().flatten() {
+            let sum = used.entry(name).or_insert(Quantity::ZERO);
+            *sum = sum.plus(amount);
+        }
+    }
+    let shown = |amounts: &BTreeMap<String, Quantity>| {
+        amounts.iter().map(|(name, q)| (name.clone(), resource::Quantity(q.to_string()))).collect()
+    };
+    let status = ResourceQuotaStatus { hard: Some(shown(quota.hard())), used: Some(shown(&used)) };
+    if found.status.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    let mut changed = ResourceQuota::clone(&found);
+    changed.status = Some(status);
+    world.update_status(&changed).await.map(drop)
+}
+
+/// The usage of each object of a kind whose content matters.
+fn measured(
+    world: &World,
+    namespace: &str,
+    resource: &str,
+    quota: &Quota,
+) -> Vec<BTreeMap<String, Quantity>> {
+    let usage = |object: Value| quota.usage(resource, &object);
+    match resource {
+        "pods" => world.caches.pods.within(namespace).map(|o| usage(json!(**o))).collect(),
+        "services" => world.caches.services.within(namespace).map(|o| usage(json!(**o))).collect(),
+        "persistentvolumeclaims" => {
+            world.caches.claims.within(namespace).map(|o| usage(json!(**o))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// How many objects of a resource a namespace has.
+async fn count(world: &mut World, namespace: &str, resource: &str) -> kube::Result<usize> {
+    let Some(info) = world.resources.get(resource).cloned() else { return Ok(0) };
+    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), namespace, &info.api);
+    // One page and what the server says is left of it.
+    let page = api.list_metadata(&ListParams::default().limit(1)).await?;
+    let left = page.metadata.remaining_item_count.and_then(|n| usize::try_from(n).ok()).unwrap_or_default();
+    Ok(page.items.len() + left)
+}

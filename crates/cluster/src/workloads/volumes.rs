@@ -1,0 +1,379 @@
+//! Claims and volumes: each claim is bound to a volume that fits, or to one that is made for it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        core::v1::{
+            CSIPersistentVolumeSource, HostPathVolumeSource, ObjectReference, PersistentVolume,
+            PersistentVolumeClaim, PersistentVolumeClaimStatus, PersistentVolumeSpec, PersistentVolumeStatus,
+            Pod,
+        },
+        storage::v1::StorageClass,
+    },
+    apimachinery::pkg::api::resource,
+};
+use kube::{ResourceExt as _, api::ObjectMeta};
+use steersman_apiserver::Quantity;
+
+use super::pods;
+use crate::world::{Duty, Notice, World, exists_already};
+
+const NAME: &str = "persistentvolume-controller";
+const PROVISIONER: &str = "cluster.steersman.dev/simulated";
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+const OLD_STORAGE_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// Makes the class that claims get by default, unless there is one.
+pub(super) async fn make_class(world: &mut World) -> kube::Result<()> {
+    if world.caches.storage_classes.all().next().is_some() {
+        return Ok(());
+    }
+    let class = StorageClass {
+        metadata: ObjectMeta {
+            name: Some("standard".to_owned()),
+            annotations: Some(BTreeMap::from([(DEFAULT_CLASS.to_owned(), "true".to_owned())])),
+            ..ObjectMeta::default()
+        },
+        provisioner: PROVISIONER.to_owned(),
+        reclaim_policy: Some("Delete".to_owned()),
+        volume_binding_mode: Some("Immediate".to_owned()),
+        allow_volume_expansion: Some(true),
+        ..StorageClass::default()
+    };
+    match world.create(&class).await {
+        Err(error) if !exists_already(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The class of claims that name none: the newest of those that are marked.
+fn default_class(world: &World) -> Option<String> {
+    let marked = |c: &&Arc<StorageClass>| c.annotations().get(DEFAULT_CLASS).is_some_and(|v| v == "true");
+    let age = |c: &&Arc<StorageClass>| c.metadata.creation_timestamp.as_ref().map(|t| t.0);
+    world.caches.storage_classes.all().filter(marked).max_by_key(age).map(|c| c.name_any())
+}
+
+fn storage(amounts: Option<&BTreeMap<String, resource::Quantity>>) -> Option<Quantity> {
+    amounts?.get("storage").and_then(|q| Quantity::parse(&q.0))
+}
+
+fn asked(claim: &PersistentVolumeClaim) -> Quantity {
+    let resources = claim.spec.as_ref().and_then(|s| s.resources.as_ref());
+    storage(resources.and_then(|r| r.requests.as_ref())).unwrap_or(Quantity::ZERO)
+}
+
+fn claimed_by<'a>(
+    volume: &'a PersistentVolume,
+    claim: &PersistentVolumeClaim,
+) -> Option<&'a ObjectReference> {
+    let reference = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    let same = reference.name == claim.metadata.name
+        && reference.namespace == claim.metadata.namespace
+        && reference
+            .uid
+            .as_ref()
+            .is_none_or(|uid| uid.is_empty() || Some(uid) == claim.metadata.uid.as_ref());
+    same.then_some(reference)
+}
+
+pub(super) async fn look_at_claim(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(claim) = world.caches.claims.get(namespace, name) else { return Ok(()) };
+    if pods::is_deleting(&*claim) {
+        return release_claim(world, &claim).await;
+    }
+    let mut claim = PersistentVolumeClaim::clone(&claim);
+    let spec = claim.spec.clone().unwrap_or_default();
+    if spec.storage_class_name.is_none()
+        && spec.volume_name.is_none()
+        && let Some(class) = default_class(world)
+    {
+        claim.spec.get_or_insert_default().storage_class_name = Some(class);
+        claim = world.update(&claim).await?;
+    }
+    if claim.annotations().contains_key(BIND_COMPLETED) {
+        return check_bound(world, claim).await;
+    }
+    if let Some(volume) = choose(world, &claim) {
+        return bind(world, claim, &volume).await;
+    }
+    if claim.spec.as_ref().is_some_and(|s| s.volume_name.as_ref().is_some_and(|n| !n.is_empty())) {
+        return tell_phase(world, claim, "Pending").await;
+    }
+    provision(world, claim).await
+}
+
+/// A volume that fits: one that names the claim or is named by it, or the smallest free one.
+fn choose(world: &World, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
+    let spec = claim.spec.clone().unwrap_or_default();
+    let volumes = || world.caches.volumes.all().filter(|v| !pods::is_deleting(&***v));
+    if let Some(name) = spec.volume_name.as_deref().filter(|n| !n.is_empty()) {
+        let named = world.caches.volumes.get("", name)?;
+        let taken = named.spec.as_ref().is_some_and(|s| s.claim_ref.is_some());
+        return (!taken || claimed_by(&named, claim).is_some()).then_some(named);
+    }
+    if let Some(meant) = volumes().find(|v| claimed_by(v, claim).is_some()) {
+        return Some(Arc::clone(meant));
+    }
+    let wanted = asked(claim);
+    let class = spec.storage_class_name.as_deref().unwrap_or_default();
+    let fits = |volume: &&Arc<PersistentVolume>| {
+        let Some(own) = &volume.spec else { return false };
+        let modes = own.access_modes.as_deref().unwrap_or_default();
+        let mode = |m: &Option<String>| m.clone().unwrap_or_else(|| "Filesystem".to_owned());
+        own.claim_ref.is_none()
+            && own.storage_class_name.as_deref().unwrap_or_default() == class
+            && mode(&own.volume_mode) == mode(&spec.volume_mode)
+            && spec.access_modes.iter().flatten().all(|m| modes.contains(m))
+            && storage(own.capacity.as_ref()).is_some_and(|size| size >= wanted)
+            && spec.selector.as_ref().is_none_or(|s| pods::selects(s, volume.labels()))
+    };
+    let size = |v: &&Arc<PersistentVolume>| storage(v.spec.as_ref().and_then(|s| s.capacity.as_ref()));
+    volumes().filter(fits).min_by_key(|v| (size(v), v.name_any())).cloned()
+}
+
+async fn bind(
+    world: &mut World,
+    mut claim: PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> kube::Result<()> {
+    let mut volume = volume.clone();
+    if claimed_by(&volume, &claim).is_none_or(|r| r.uid.is_none()) {
+        let own = volume.spec.get_or_insert_default();
+        if own.claim_ref.is_none() {
+            volume.annotations_mut().insert(BOUND_BY_CONTROLLER.to_owned(), "yes".to_owned());
+        }
+        volume.spec.get_or_insert_default().claim_ref = Some(reference(&claim));
+        volume = world.update(&volume).await?;
+    }
+    set_volume_phase(world, &mut volume, "Bound").await?;
+    let spec = claim.spec.get_or_insert_default();
+    if spec.volume_name.as_deref() != Some(&volume.name_any()) {
+        spec.volume_name = Some(volume.name_any());
+        claim.annotations_mut().insert(BOUND_BY_CONTROLLER.to_owned(), "yes".to_owned());
+    }
+    claim.annotations_mut().insert(BIND_COMPLETED.to_owned(), "yes".to_owned());
+    let claim = world.update(&claim).await?;
+    check_bound(world, claim).await
+}
+
+/// A bound claim says so, and how large it is; it is lost without its volume.
+async fn check_bound(world: &mut World, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
+    let name = claim.spec.as_ref().and_then(|s| s.volume_name.clone()).unwrap_or_default();
+    let Some(volume) = world.caches.volumes.get("", &name) else {
+        return tell_phase(world, claim, "Lost").await;
+    };
+    let own = volume.spec.clone().unwrap_or_default();
+    let mut volume = PersistentVolume::clone(&volume);
+    // A larger wish grows both: nothing has to be moved for that here.
+    if storage(own.capacity.as_ref()).is_some_and(|size| size < asked(&claim)) {
+        let capacity = volume.spec.get_or_insert_default().capacity.get_or_insert_default();
+        capacity.insert("storage".to_owned(), resource::Quantity(asked(&claim).to_string()));
+        volume = world.update(&volume).await?;
+    }
+    let status = PersistentVolumeClaimStatus {
+        phase: Some("Bound".to_owned()),
+        access_modes: own.access_modes,
+        capacity: volume.spec.as_ref().and_then(|s| s.capacity.clone()),
+        ..PersistentVolumeClaimStatus::default()
+    };
+    if claim.status.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    claim.status = Some(status);
+    let claim = world.update_status(&claim).await?;
+    wake_pods(world, &claim);
+    Ok(())
+}
+
+async fn tell_phase(world: &mut World, mut claim: PersistentVolumeClaim, phase: &str) -> kube::Result<()> {
+    let status = claim.status.get_or_insert_default();
+    if status.phase.as_deref() == Some(phase) {
+        return Ok(());
+    }
+    status.phase = Some(phase.to_owned());
+    world.update_status(&claim).await.map(drop)
+}
+
+fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
+    ObjectReference {
+        kind: Some("PersistentVolumeClaim".to_owned()),
+        api_version: Some("v1".to_owned()),
+        name: claim.metadata.name.clone(),
+        namespace: claim.namespace(),
+        uid: claim.uid(),
+        resource_version: claim.resource_version(),
+        field_path: None,
+    }
+}
+
+/// Makes a volume for a claim, if its class says how.
+async fn provision(world: &mut World, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
+    let spec = claim.spec.clone().unwrap_or_default();
+    let name = spec.storage_class_name.clone().unwrap_or_default();
+    let class = world.caches.storage_classes.get("", &name);
+    let Some(class) = class.filter(|c| c.provisioner != "kubernetes.io/no-provisioner") else {
+        let message = if name.is_empty() || world.caches.storage_classes.get("", &name).is_some() {
+            "no persistent volumes available for this claim and no storage class is set".to_owned()
+        } else {
+            format!("storageclass.storage.k8s.io \"{name}\" not found")
+        };
+        let (warning, reason) =
+            if name.is_empty() { (false, "FailedBinding") } else { (true, "ProvisioningFailed") };
+        if claim.status.as_ref().is_none_or(|s| s.phase.as_deref() != Some("Pending")) || !name.is_empty() {
+            world.tell(&claim, Notice { from: NAME, warning, reason, message: &message }).await;
+        }
+        return tell_phase(world, claim, "Pending").await;
+    };
+    let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+    if waits && users(world, &claim).is_empty() {
+        let message = "waiting for first consumer to be created before binding";
+        let notice = Notice { from: NAME, warning: false, reason: "WaitForFirstConsumer", message };
+        world.tell(&claim, notice).await;
+        return tell_phase(world, claim, "Pending").await;
+    }
+    for key in [STORAGE_PROVISIONER, OLD_STORAGE_PROVISIONER] {
+        claim.annotations_mut().insert(key.to_owned(), class.provisioner.clone());
+    }
+    let claim = world.update(&claim).await?;
+    let simulated = class.provisioner == PROVISIONER;
+    let name = format!("pvc-{}", claim.uid().unwrap_or_default());
+    let volume = PersistentVolume {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            annotations: Some(BTreeMap::from([(PROVISIONED_BY.to_owned(), class.provisioner.clone())])),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PersistentVolumeSpec {
+            access_modes: spec.access_modes.clone(),
+            capacity: spec.resources.and_then(|r| r.requests),
+            claim_ref: Some(reference(&claim)),
+            persistent_volume_reclaim_policy: class.reclaim_policy.clone(),
+            storage_class_name: Some(class.name_any()),
+            volume_mode: spec.volume_mode.clone(),
+            mount_options: class.mount_options.clone(),
+            host_path: simulated
+                .then(|| HostPathVolumeSource { path: format!("/var/simulated/{name}"), type_: None }),
+            csi: (!simulated).then(|| CSIPersistentVolumeSource {
+                driver: class.provisioner.clone(),
+                volume_handle: name.clone(),
+                ..CSIPersistentVolumeSource::default()
+            }),
+            ..PersistentVolumeSpec::default()
+        }),
+        status: None,
+    };
+    let volume = match world.create(&volume).await {
+        Ok(made) => made,
+        Err(error) if exists_already(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let message = format!("Successfully provisioned volume {name}");
+    world
+        .tell(
+            &claim,
+            Notice { from: NAME, warning: false, reason: "ProvisioningSucceeded", message: &message },
+        )
+        .await;
+    bind(world, claim, &volume).await
+}
+
+/// The pods that use a claim.
+fn users(world: &World, claim: &PersistentVolumeClaim) -> Vec<Arc<Pod>> {
+    let namespace = claim.namespace().unwrap_or_default();
+    let name = claim.name_any();
+    world.caches.pods.within(&namespace).filter(|pod| claims_of(pod).any(|c| c == name)).cloned().collect()
+}
+
+/// The names of the claims that a pod uses.
+pub(super) fn claims_of(pod: &Pod) -> impl Iterator<Item = &str> {
+    let volumes = pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());
+    volumes.filter_map(|v| Some(v.persistent_volume_claim.as_ref()?.claim_name.as_str()))
+}
+
+fn wake_pods(world: &mut World, claim: &PersistentVolumeClaim) {
+    for pod in users(world, claim) {
+        world.push(Duty::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any());
+    }
+}
+
+/// A deleted claim goes when no pod uses it any more.
+async fn release_claim(world: &mut World, claim: &PersistentVolumeClaim) -> kube::Result<()> {
+    let used = users(world, claim).iter().any(|pod| !pods::is_over(pod));
+    if used || !claim.finalizers().iter().any(|f| f == CLAIM_PROTECTION) {
+        return Ok(());
+    }
+    let mut free = claim.clone();
+    free.finalizers_mut().retain(|f| f != CLAIM_PROTECTION);
+    world.update(&free).await.map(drop)
+}
+
+pub(super) async fn look_at_volume(world: &mut World, name: &str) -> kube::Result<()> {
+    let Some(found) = world.caches.volumes.get("", name) else { return Ok(()) };
+    let mut volume = PersistentVolume::clone(&found);
+    let spec = volume.spec.clone().unwrap_or_default();
+    let claim = spec.claim_ref.as_ref().and_then(|r| {
+        let claim = world.caches.claims.get(r.namespace.as_deref()?, r.name.as_deref()?)?;
+        (r.uid.is_none() || r.uid == claim.uid()).then_some(claim)
+    });
+    let reserved_only = spec.claim_ref.as_ref().is_some_and(|r| r.uid.is_none());
+    let phase = match (&spec.claim_ref, &claim) {
+        (None, _) => "Available",
+        (Some(_), Some(claim)) if claim.annotations().contains_key(BIND_COMPLETED) => "Bound",
+        (Some(_), None) if !reserved_only => "Released",
+        (Some(_), _) if reserved_only => "Available",
+        (Some(_), _) => return Ok(()),
+    };
+    if pods::is_deleting(&volume) {
+        if phase != "Bound" && volume.finalizers().iter().any(|f| f == VOLUME_PROTECTION) {
+            volume.finalizers_mut().retain(|f| f != VOLUME_PROTECTION);
+            world.update(&volume).await?;
+        }
+        return Ok(());
+    }
+    set_volume_phase(world, &mut volume, phase).await?;
+    if phase == "Released" && spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete") {
+        return world.delete(&volume, None).await;
+    }
+    if phase == "Available" {
+        wake_claims(world, &spec);
+    }
+    Ok(())
+}
+
+/// A volume that is free may be what somebody waits for.
+fn wake_claims(world: &mut World, spec: &PersistentVolumeSpec) {
+    let class = spec.storage_class_name.as_deref().unwrap_or_default();
+    let waiting: Vec<(String, String)> = world
+        .caches
+        .claims
+        .all()
+        .filter(|c| !c.annotations().contains_key(BIND_COMPLETED))
+        .filter(|c| {
+            c.spec.as_ref().and_then(|s| s.storage_class_name.as_deref()).unwrap_or_default() == class
+        })
+        .map(|c| (c.namespace().unwrap_or_default(), c.name_any()))
+        .collect();
+    for (namespace, name) in waiting {
+        world.push(Duty::Claim, &namespace, &name);
+    }
+}
+
+async fn set_volume_phase(world: &mut World, volume: &mut PersistentVolume, phase: &str) -> kube::Result<()> {
+    if volume.status.as_ref().and_then(|s| s.phase.as_deref()) == Some(phase) {
+        return Ok(());
+    }
+    volume.status = Some(PersistentVolumeStatus {
+        phase: Some(phase.to_owned()),
+        last_phase_transition_time: Some(world.time()),
+        ..volume.status.clone().unwrap_or_default()
+    });
+    *volume = world.update_status(&*volume).await?;
+    Ok(())
+}
