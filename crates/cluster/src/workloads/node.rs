@@ -23,6 +23,7 @@ use crate::world::{Duty, World, exists_already, is_missing};
 /// A node with this annotation set to `true` is lost: its lease is no longer renewed.
 const LOST: &str = "cluster.steersman.dev/lost";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const LEASES: &str = "kube-node-lease";
 const RENEWAL: Duration = Duration::from_secs(10);
 
@@ -82,11 +83,11 @@ pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
     taint(world, changed, is_lost(&node), &now).await
 }
 
-/// Keeps pods away from a lost node.
+/// Keeps pods away from a lost node, and lets them onto one that is ready: the API makes nodes that are not.
 async fn taint(world: &mut World, mut node: Node, lost: bool, now: &Time) -> kube::Result<()> {
     let taints = node.spec.get_or_insert_with(NodeSpec::default).taints.get_or_insert_default();
     let before = taints.len();
-    taints.retain(|t| lost || t.key != UNREACHABLE);
+    taints.retain(|t| lost || (t.key != UNREACHABLE && t.key != NOT_READY));
     if lost && !taints.iter().any(|t| t.key == UNREACHABLE) {
         for effect in ["NoSchedule", "NoExecute"] {
             taints.push(Taint {
