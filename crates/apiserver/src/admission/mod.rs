@@ -4,8 +4,8 @@ mod lifecycle;
 mod limits;
 pub(crate) mod own;
 mod pod;
-pub(crate) mod webhook;
 mod quota;
+pub(crate) mod webhook;
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::{auth::User, catalog::Resource, status::ApiResult};
 
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
-pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use quota::reserve;
+pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
