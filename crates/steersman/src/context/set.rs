@@ -169,7 +169,7 @@ impl Context {
                 wanted.insert(Member::new(&kind, &key));
                 complete.push((kind, value));
             }
-            steps.push((name, after, complete));
+            steps.push(Step { name, after, members: complete });
         }
         let had = self.inventory();
         let both: BTreeSet<Member> = had.union(&wanted).cloned().collect();
@@ -187,17 +187,14 @@ impl Context {
         Ok(progress)
     }
 
-    async fn apply_steps(
-        &self,
-        steps: Vec<(String, Vec<String>, Vec<(Kind, Value)>)>,
-    ) -> Result<SetProgress> {
+    async fn apply_steps(&self, steps: Vec<Step>) -> Result<SetProgress> {
         let mut progress = SetProgress::default();
         let mut ready: BTreeMap<String, bool> = BTreeMap::new();
         let mut left = steps;
         loop {
             let startable = |after: &[String]| after.iter().all(|name| ready.get(name) == Some(&true));
-            let Some(next) = left.iter().position(|(_, after, _)| startable(after)) else { break };
-            let (name, _, members) = left.remove(next);
+            let Some(next) = left.iter().position(|step| startable(&step.after)) else { break };
+            let Step { name, members, .. } = left.remove(next);
             let mut complete = true;
             for (kind, value) in members {
                 let snapshot = self.apply_value(&kind, value, true).await?;
@@ -214,7 +211,7 @@ impl Context {
             }
             ready.insert(name, complete);
         }
-        progress.pending = left.into_iter().map(|(name, ..)| name).collect();
+        progress.pending = left.into_iter().map(|step| step.name).collect();
         Ok(progress)
     }
 

@@ -86,6 +86,11 @@ impl<T: Into<String>> From<T> for Denied {
     }
 }
 
+/// The author's check of an object.
+type Check<K> = dyn Fn(&K, &Review<K>) -> Result<(), Denied>;
+/// The author's change of an object.
+type Change<K> = dyn Fn(&mut K, &Review<K>) -> Result<(), Denied>;
+
 fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>), Denied> {
     let read = |value: &Value| {
         serde_json::from_value::<K>(value.clone())
@@ -114,19 +119,13 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Denied>) -> Result<T, Denied> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the webhook panicked".into()))
 }
 
-pub(super) fn validate<K: DeserializeOwned>(
-    request: &Value,
-    check: &dyn Fn(&K, &Review<K>) -> Result<(), Denied>,
-) -> Value {
+pub(super) fn validate<K: DeserializeOwned>(request: &Value, check: &Check<K>) -> Value {
     let result = review::<K>(request)
         .and_then(|(_, object, review)| guarded(|| check(&object, &review).map(|()| Value::Null)));
     respond(request, result)
 }
 
-pub(super) fn mutate<K: DeserializeOwned + Serialize>(
-    request: &Value,
-    change: &dyn Fn(&mut K, &Review<K>) -> Result<(), Denied>,
-) -> Value {
+pub(super) fn mutate<K: DeserializeOwned + Serialize>(request: &Value, change: &Change<K>) -> Value {
     let result = review::<K>(request).and_then(|(_, mut object, review)| {
         guarded(move || {
             // Fields that the type does not know must not get lost, so the patch is between two states of the type.

@@ -67,7 +67,8 @@ async fn answer(webhooks: &Webhooks, request: Request<Incoming>) -> Answer {
         return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "reviews are posted\n");
     }
     let path = request.uri().path().to_owned();
-    let Ok(body) = Limited::new(request.into_body(), LIMIT).collect().await.map(|body| body.to_bytes())
+    let Ok(body) =
+        Limited::new(request.into_body(), LIMIT).collect().await.map(http_body_util::Collected::to_bytes)
     else {
         return text(StatusCode::PAYLOAD_TOO_LARGE, "text/plain", "too large for a review\n");
     };
