@@ -17,7 +17,9 @@ use steersman::{Action, Context, Controller, Error, Operator, Result};
     version = "v1alpha1",
     kind = "Foo",
     namespaced,
-    status = "FooStatus"
+    status = "FooStatus",
+    // Groups under k8s.io are Kubernetes' own: a definition there has to say that it is an experiment.
+    annotation("api-approved.kubernetes.io", "unapproved, experimental-only")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {
