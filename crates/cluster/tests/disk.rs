@@ -147,7 +147,11 @@ fn survive(rounds: usize) {
         let out = BufReader::new(child.stdout.take().unwrap());
         let (ready, waiting) = mpsc::channel();
         let reader = std::thread::spawn(move || -> Vec<String> {
-            let tell = |line: &String| drop((line == "ready").then(|| ready.send(())));
+            let tell = |line: &String| {
+                if line == "ready" {
+                    let _ = ready.send(());
+                }
+            };
             out.lines().map_while(Result::ok).inspect(tell).collect()
         });
         // Now and then it is killed while it starts, else at a different moment of its writing each time.

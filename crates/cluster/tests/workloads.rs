@@ -506,8 +506,14 @@ async fn cron_jobs_start_on_time() {
     assert!(jobs.list(&ListParams::default()).await.unwrap().items.is_empty());
     tokio::time::sleep(Duration::from_secs(21 * 60)).await;
     cluster.settled().await;
-    let names: Vec<String> =
-        jobs.list(&ListParams::default()).await.unwrap().items.iter().map(|j| j.name_any()).collect();
+    let names: Vec<String> = jobs
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items
+        .iter()
+        .map(kube::ResourceExt::name_any)
+        .collect();
     let minute = "2026-03-01T10:00:00Z".parse::<jiff::Timestamp>().unwrap().as_second() / 60;
     assert_eq!(names, [format!("tick-{}", minute + 15), format!("tick-{}", minute + 20)]);
     let status = crons.get("tick").await.unwrap().status.unwrap();
