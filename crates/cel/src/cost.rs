@@ -80,6 +80,40 @@ fn of_extension(function: &str, args: &[Evaluated], result: &Evaluated) -> Optio
     })
 }
 
+/// Whether a function only looks at what a value has ready, both when it runs and when it is judged beforehand.
+pub(crate) fn costs_one(function: &str) -> bool {
+    matches!(
+        function,
+        "masked"
+            | "prefixLength"
+            | "family"
+            | "isUnspecified"
+            | "isLoopback"
+            | "isLinkLocalMulticast"
+            | "isLinkLocalUnicast"
+            | "isGlobalUnicast"
+            | "format.named"
+            | "sign"
+            | "asInteger"
+            | "isInteger"
+            | "asApproximateFloat"
+            | "isGreaterThan"
+            | "isLessThan"
+            | "compareTo"
+            | "add"
+            | "sub"
+            | "major"
+            | "minor"
+            | "patch"
+            | "getScheme"
+            | "getHostname"
+            | "getHost"
+            | "getPort"
+            | "getEscapedPath"
+            | "getQuery"
+    )
+}
+
 /// What Kubernetes says that its functions cost.
 fn of_library(
     function: &str,
@@ -115,33 +149,7 @@ fn of_library(
             }
             _ => return None,
         },
-        "masked"
-        | "prefixLength"
-        | "family"
-        | "isUnspecified"
-        | "isLoopback"
-        | "isLinkLocalMulticast"
-        | "isLinkLocalUnicast"
-        | "isGlobalUnicast"
-        | "format.named"
-        | "sign"
-        | "asInteger"
-        | "isInteger"
-        | "asApproximateFloat"
-        | "isGreaterThan"
-        | "isLessThan"
-        | "compareTo"
-        | "add"
-        | "sub"
-        | "major"
-        | "minor"
-        | "patch"
-        | "getScheme"
-        | "getHostname"
-        | "getHost"
-        | "getPort"
-        | "getEscapedPath"
-        | "getQuery" => 1,
+        function if costs_one(function) => 1,
         op::EQUALS => match value(0) {
             Some(
                 Value::Quantity(_)

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::ast::{ACCU, Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::{Checked, qualified_name};
+use crate::cost::costs_one;
 use crate::environment::Overload;
 use crate::types::Type;
 
@@ -527,33 +528,7 @@ impl Estimator<'_> {
                 cost(sum)
             }
             "validate" => cost(size(self, first?).scaled(CHARACTER).scaled(128.0 * PATTERN)),
-            "masked"
-            | "prefixLength"
-            | "family"
-            | "isUnspecified"
-            | "isLoopback"
-            | "isLinkLocalMulticast"
-            | "isLinkLocalUnicast"
-            | "isGlobalUnicast"
-            | "format.named"
-            | "sign"
-            | "asInteger"
-            | "isInteger"
-            | "asApproximateFloat"
-            | "isGreaterThan"
-            | "isLessThan"
-            | "compareTo"
-            | "add"
-            | "sub"
-            | "major"
-            | "minor"
-            | "patch"
-            | "getScheme"
-            | "getHostname"
-            | "getHost"
-            | "getPort"
-            | "getEscapedPath"
-            | "getQuery" => cost(Range::ONE),
+            function if costs_one(function) => cost(Range::ONE),
             op::EQUALS => {
                 let [left, right] = args else { return None };
                 let (left_type, right_type) = (self.checked.of(left.expr), self.checked.of(right.expr));

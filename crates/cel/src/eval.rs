@@ -8,7 +8,7 @@ use crate::ast::{Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::qualified_name;
 use crate::cost;
 use crate::environment::Overload;
-use crate::types::{RESERVED, Type};
+use crate::types::{Type, is_reserved};
 use crate::value::{EvalError, Evaluated, Value, compare, equal, fail};
 
 /// What an expression cost, and may cost.
@@ -532,7 +532,7 @@ fn bad_index(index: &Value) -> EvalError {
 /// A field that is named like a reserved word, which an expression may write without its escape.
 fn reserved_field<'v>(object: &'v Value, name: &Value) -> Option<&'v Value> {
     match name {
-        Value::String(name) if RESERVED.contains(&&**name) => object.field(&format!("__{name}__")),
+        Value::String(name) if is_reserved(name) => object.field(&format!("__{name}__")),
         _ => None,
     }
 }

@@ -36,7 +36,7 @@ pub use library::net::Cidr;
 pub use library::quantity::Quantity;
 pub use library::semver::Semver;
 pub use source::Issue;
-pub use types::{ObjectType, Param, Type};
+pub use types::{ObjectType, Param, Type, is_reserved};
 pub use value::{EvalError, Evaluated, List, Value};
 
 use ast::Expr;

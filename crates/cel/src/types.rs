@@ -55,7 +55,7 @@ pub struct ObjectType {
 }
 
 /// Words that the language keeps for itself.
-pub(crate) const RESERVED: [&str; 21] = [
+const RESERVED: [&str; 21] = [
     "true",
     "false",
     "null",
@@ -79,12 +79,17 @@ pub(crate) const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// Whether the language keeps a word for itself: a field of that name is written `__NAME__`.
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 impl ObjectType {
     /// The type of a field. One that is named like a reserved word may be written without its escape.
     pub(crate) fn field(&self, name: &str) -> Option<&Type> {
         self.fields
             .get(name)
-            .or_else(|| RESERVED.contains(&name).then(|| self.fields.get(&format!("__{name}__"))).flatten())
+            .or_else(|| is_reserved(name).then(|| self.fields.get(&format!("__{name}__"))).flatten())
     }
 }
 

@@ -51,33 +51,10 @@ impl Sizes for Decl {
 
 /// The name by which expressions select a field; `None` for names that no expression can write.
 pub(crate) fn escaped(name: &str) -> Option<String> {
-    const KEYWORDS: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if KEYWORDS.contains(&name) {
+    if steersman_cel::is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) {
