@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use process::{Cost, run};
+use steersman_bench::{beside_me, figure, line, median};
 use steersman_chart::{Chart, KubeVersion, OutputOptions, Release, RenderOptions, System, Values};
 
 const USAGE: &str = "steersman-bench-chart [--rounds N] [--charts N] [--steer PATH] [--helm PATH] [--check]
@@ -89,9 +90,9 @@ fn bench() -> Result<bool, String> {
     for ((name, chart), (helm, steer)) in charts.iter().zip(processes) {
         let second = second_render(name, chart, options.rounds)?;
         let one = Measured { helm, steer, second };
-        line(name, ms(one.steer.time), ms(one.helm.time), one.process_ratio(), "ms");
-        line(&format!("{name}/second"), ms(one.second), ms(one.helm.time), one.second_ratio(), "ms");
-        line(&format!("{name}/memory"), one.steer.mebibytes, one.helm.mebibytes, one.memory_ratio(), "MiB");
+        line(name, ms(one.steer.time), ms(one.helm.time), "ms");
+        line(&format!("{name}/second"), ms(one.second), ms(one.helm.time), "ms");
+        line(&format!("{name}/memory"), one.steer.mebibytes, one.helm.mebibytes, "MiB");
         measured.push(one);
     }
     Ok(summary(&measured) || !options.check)
@@ -102,9 +103,9 @@ fn summary(measured: &[Measured]) -> bool {
     let over = |of: fn(&Measured) -> f64| median(measured.iter().map(of).collect());
     let (process, second) = (over(Measured::process_ratio), over(Measured::second_ratio));
     let (helm, steer) = (over(|m| ms(m.helm.time)), over(|m| ms(m.steer.time)));
-    line("template", steer, helm, process, "ms");
-    line("second-render", over(|m| ms(m.second)), helm, second, "ms");
-    line(
+    figure("template", steer, helm, process, "ms");
+    figure("second-render", over(|m| ms(m.second)), helm, second, "ms");
+    figure(
         "memory",
         over(|m| m.steer.mebibytes),
         over(|m| m.helm.mebibytes),
@@ -193,35 +194,12 @@ fn build_helm(root: &Path) -> Result<PathBuf, String> {
     if output.status.success() { Ok(path.into()) } else { Err("building helm failed".into()) }
 }
 
-fn beside_me(name: &str) -> Result<PathBuf, String> {
-    let me = std::env::current_exe().map_err(|e| e.to_string())?;
-    let path = me.with_file_name(name);
-    if path.exists() {
-        Ok(path)
-    } else {
-        Err(format!("{} is not there: build it, or say --steer", path.display()))
-    }
-}
-
-fn line(name: &str, ours: f64, peer: f64, ratio: f64, unit: &str) {
-    println!("bench {name} ours={ours:.3} peer={peer:.3} ratio={ratio:.1} unit={unit}");
-}
-
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
 fn ratio(ours: f64, peer: f64) -> f64 {
     peer / ours
-}
-
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    match of.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => of[n / 2],
-        n => f64::midpoint(of[n / 2 - 1], of[n / 2]),
-    }
 }
 
 fn options() -> Result<Options, String> {

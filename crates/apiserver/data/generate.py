@@ -79,7 +79,11 @@ def schemas(facts):
 
 def presence(text):
     known = json.loads((HERE / "schemas.json").read_text())
-    write("presence.json", {k: v for k, v in sorted(json.loads(text).items()) if k in known and v})
+    facts = json.loads(text)
+    # An empty list of policies is refused, so it must not pass for an absent one, which has a default.
+    rules = facts["io.k8s.api.autoscaling.v2.HPAScalingRules"]
+    rules["p"] = sorted(rules["p"] + ["policies"])
+    write("presence.json", {k: v for k, v in sorted(facts.items()) if k in known and v})
 
 
 FIELD = re.compile(r"^\s*(optional|repeated|required)?\s*(map<\s*\w+\s*,\s*[\w.]+\s*>|[\w.]+)\s+(\w+)\s*=\s*(\d+)")

@@ -3,7 +3,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use http::StatusCode;
@@ -13,7 +13,8 @@ use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types}
 use crate::{
     call::Call,
     catalog::{Resource, split_api_version},
-    schema::Decoder,
+    convert, schema,
+    server::Core,
     status::{ApiError, ApiResult, Cause},
 };
 
@@ -22,9 +23,30 @@ struct Described<'a> {
     resource: &'a Resource,
     subresource: &'a str,
     api_version: String,
-    reset: Option<FieldSet>,
+    reset: Option<FieldSet<'static>>,
     /// Places of lists and maps that were applied empty.
     emptied: Mutex<Vec<String>>,
+    conversions: Mutex<Conversions>,
+}
+
+/// Objects in other versions, as far as somebody outside has rewritten them.
+#[derive(Default)]
+struct Conversions {
+    /// An object, a version, and the object in that version.
+    known: Vec<(Value, String, Value)>,
+    /// What is not known yet.
+    wanted: Vec<(Value, String)>,
+}
+
+impl Conversions {
+    fn look_up(&mut self, object: &Value, api_version: &str) -> Option<Value> {
+        let known = self.known.iter().find(|(from, to, _)| to == api_version && from == object);
+        if let Some((_, _, converted)) = known {
+            return Some(converted.clone());
+        }
+        self.wanted.push((object.clone(), api_version.to_owned()));
+        None
+    }
 }
 
 impl<'a> Described<'a> {
@@ -37,9 +59,34 @@ impl<'a> Described<'a> {
             api_version: call.resource.api_version(),
             reset: (!reset.is_empty()).then(|| FieldSet::of_fields(reset.iter().copied())),
             emptied: Mutex::default(),
+            conversions: Mutex::default(),
         }
     }
+
+    fn conversions(&self) -> MutexGuard<'_, Conversions> {
+        self.conversions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a run gives once everything has been rewritten that it looks at in another version. It runs again whenever it finds
+    /// something that has not been: who rewrites objects is outside, and the run itself can't wait for them.
+    async fn complete<T>(&self, core: &Core, mut run: impl FnMut() -> T) -> ApiResult<T> {
+        for _ in 0..ROUNDS {
+            let result = run();
+            let wanted = std::mem::take(&mut self.conversions().wanted);
+            if wanted.is_empty() {
+                return Ok(result);
+            }
+            for (object, api_version) in wanted {
+                let converted = convert::one(core, self.resource, object.clone(), &api_version).await?;
+                self.conversions().known.push((object, api_version, converted));
+            }
+        }
+        Err(ApiError::internal("the versions of this object do not settle"))
+    }
 }
+
+/// Each round of a run knows of more conversions than the one before: there are a few per version.
+const ROUNDS: usize = 64;
 
 impl apply::Resource for Described<'_> {
     fn api_version(&self) -> &str {
@@ -60,6 +107,15 @@ impl apply::Resource for Described<'_> {
         if from == api_version {
             return Some(Cow::Borrowed(object));
         }
+        if self.resource.strategy.converter().is_some() {
+            return self.conversions().look_up(object, api_version).map(Cow::Owned);
+        }
+        if self.resource.custom {
+            // Without a webhook a version is nothing but a name, and fields that it does not know stay.
+            let mut object = object.clone();
+            crate::object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
+            return Some(Cow::Owned(object));
+        }
         self.resource.strategy.convert(object.clone(), from, api_version).ok().map(Cow::Owned)
     }
 
@@ -69,9 +125,8 @@ impl apply::Resource for Described<'_> {
         if strategy.typed()
             && let Some(schema) = strategy.schema(version)
         {
-            let mut emptied = Vec::new();
-            schema.decode(object, Decoder::Conversion, &mut emptied)?;
-            *self.emptied.lock().unwrap_or_else(PoisonError::into_inner) = emptied;
+            let decoded = schema.convert(object)?;
+            *self.emptied.lock().unwrap_or_else(PoisonError::into_inner) = decoded.emptied;
         }
         strategy.default(version, object);
         Ok(())
@@ -81,7 +136,7 @@ impl apply::Resource for Described<'_> {
         empty(self.resource)
     }
 
-    fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
+    fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
         self.reset.as_ref()
     }
 
@@ -91,7 +146,30 @@ impl apply::Resource for Described<'_> {
 }
 
 /// Records in `object` that the caller changed `old` into it, by any way but apply. Both are in the version of the request.
-pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
+pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
+    if call.resource.strategy.converter().is_none() {
+        return track_now(call, old, object);
+    }
+    let resource = Described::new(call);
+    let given = object.clone();
+    let tracked = resource.complete(&call.core, || {
+        let mut object = given.clone();
+        track_by(&resource, call, old, &mut object);
+        object
+    });
+    match tracked.await {
+        Ok(tracked) => *object = tracked,
+        // A record that can't be kept is dropped rather than the request refused.
+        Err(_) => drop(crate::object::metadata(object).remove("managedFields")),
+    }
+}
+
+/// The same for an object that nobody outside rewrites.
+pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value) {
+    track_by(&Described::new(call), call, old, object);
+}
+
+fn track_by(resource: &Described<'_>, call: &Call, old: Option<&Value>, object: &mut Value) {
     // A client clears the record with an empty list, which decoding leaves out.
     if call.emptied.iter().any(|place| place == "metadata.managedFields[]") {
         crate::object::metadata(object).insert("managedFields".into(), json!([]));
@@ -99,71 +177,90 @@ pub(crate) fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
     let nothing = empty(&call.resource);
-    apply::update(&Described::new(call), old.unwrap_or(&nothing), object, request);
-    if call.subresource_name() == "scale" {
-        forget_scale_times(object);
+    apply::update(resource, old.unwrap_or(&nothing), object, request);
+}
+
+/// A kind without a resource of its own, which is written by way of a subresource.
+pub(crate) struct Detached<'a> {
+    described: Described<'a>,
+    api_version: &'a str,
+    type_name: &'a str,
+}
+
+impl apply::Resource for Detached<'_> {
+    fn api_version(&self) -> &str {
+        self.api_version
+    }
+
+    fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
+        crate::builtin::types(self.type_name)
+    }
+
+    fn convert<'v>(&self, object: &'v Value, _: &str) -> Option<Cow<'v, Value>> {
+        Some(Cow::Borrowed(object))
+    }
+
+    fn finish(&self, object: &mut Value) -> Result<(), String> {
+        match schema::definition(self.type_name) {
+            Some(schema) => schema.convert(object).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn empty(&self, live: &Value) -> Value {
+        let mut nothing = json!({"apiVersion": self.api_version, "kind": live["kind"]});
+        if let Some(schema) = schema::definition(self.type_name) {
+            schema.encode(&mut nothing);
+        }
+        nothing
+    }
+
+    fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
+        None
+    }
+
+    fn subresource(&self) -> &str {
+        self.described.subresource
     }
 }
 
-/// Records in `object`, which is of a kind without a resource of its own, that the caller wrote it.
-pub(crate) fn track_detached(call: &Call, api_version: &str, type_name: &str, object: &mut Value) {
-    struct Detached<'a>(&'a Described<'a>, &'a str, &'a str);
-
-    impl apply::Resource for Detached<'_> {
-        fn api_version(&self) -> &str {
-            self.1
-        }
-
-        fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
-            crate::builtin::types(self.2)
-        }
-
-        fn convert<'v>(&self, object: &'v Value, _: &str) -> Option<Cow<'v, Value>> {
-            Some(Cow::Borrowed(object))
-        }
-
-        fn finish(&self, _: &mut Value) -> Result<(), String> {
-            Ok(())
-        }
-
-        fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
-            None
-        }
-
-        fn subresource(&self) -> &str {
-            self.0.subresource()
-        }
+impl<'a> Detached<'a> {
+    /// The kind behind the subresource of a call, by the name of its type.
+    pub(crate) fn new(call: &'a Call, api_version: &'a str, type_name: &'a str) -> Self {
+        Self { described: Described::new(call), api_version, type_name }
     }
 
-    let (manager, now) = (call.manager(), call.now());
-    let request = Request { manager: &manager, now: &now };
-    let nothing = json!({"apiVersion": api_version, "kind": object["kind"]});
-    let described = Described::new(call);
-    apply::update(&Detached(&described, api_version, type_name), &nothing, object, request);
-}
-
-/// Changes by way of a Scale carry no time and come first, since the real server makes these entries up from the Scale.
-fn forget_scale_times(object: &mut Value) {
-    let Some(entries) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else {
-        return;
-    };
-    for entry in entries.iter_mut().filter(|e| e["subresource"] == "scale") {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
+    /// Records in a new object that the caller wrote it.
+    pub(crate) fn track_new(&self, call: &Call, object: Value) -> Value {
+        let nothing = apply::Resource::empty(self, &object);
+        self.track(call, &nothing, object)
     }
-    entries.sort_by_key(|e| (e["operation"] != "Apply", e.get("time").is_some()));
+
+    /// Records in `object` that the caller changed `old` into it.
+    pub(crate) fn track(&self, call: &Call, old: &Value, mut object: Value) -> Value {
+        let (manager, now) = (call.manager(), call.now());
+        apply::update(self, old, &mut object, Request { manager: &manager, now: &now });
+        object
+    }
+
+    /// What becomes of `current` when the caller applies `intent` to it.
+    pub(crate) fn apply(&self, call: &Call, current: &Value, intent: &Value) -> ApiResult<Value> {
+        let (manager, now) = (call.manager(), call.now());
+        let request = Request { manager: &manager, now: &now };
+        apply::apply(self, current, intent, request, call.options.force.unwrap_or(false)).map_err(refuse)
+    }
 }
 
 /// What becomes of `current` when the caller applies `intent` to it. Both are in the version of the request.
-pub(crate) fn apply(call: &mut Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
+pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
     let nothing = empty(&call.resource);
     let force = call.options.force.unwrap_or(false);
     let resource = Described::new(call);
-    let object =
-        apply::apply(&resource, current.unwrap_or(&nothing), intent, request, force).map_err(refuse)?;
+    let live = current.unwrap_or(&nothing);
+    let applied = resource.complete(&call.core, || apply::apply(&resource, live, intent, request, force));
+    let object = applied.await?.map_err(refuse)?;
     call.emptied = resource.emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(object)
 }

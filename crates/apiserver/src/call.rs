@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 use crate::{
     admission::{AdmissionRequest, Operation},
     auth::User,
-    catalog::{Resource, api_version, split_api_version},
+    catalog::{Resource, api_version, internal_package, split_api_version},
+    convert,
     environment::EnvironmentExt as _,
     fields::FieldError,
     http::{FieldValidation, Include, Options, Output},
+    schema::Decoder,
     server::Core,
     status::{ApiError, ApiResult},
     store::Entry,
@@ -103,21 +105,26 @@ impl Call {
     }
 
     /// Rewrites a stored object into the version of the request.
-    pub(crate) fn to_served(&self, stored: Value) -> ApiResult<Value> {
-        self.resource.strategy.convert(
-            stored,
-            &self.resource.storage_api_version,
-            &self.resource.api_version(),
-        )
+    pub(crate) async fn to_served(&self, stored: Value) -> ApiResult<Value> {
+        convert::one(&self.core, &self.resource, stored, &self.resource.api_version()).await
     }
 
-    /// Rewrites an object of the request's version into the stored one.
-    pub(crate) fn to_stored(&self, served: Value) -> ApiResult<Value> {
-        self.resource.strategy.convert(
-            served,
-            &self.resource.api_version(),
-            &self.resource.storage_api_version,
-        )
+    /// Rewrites an object into the version in which it is to be stored.
+    pub(crate) async fn to_stored(&self, object: Value) -> ApiResult<Value> {
+        convert::one(&self.core, &self.resource, object, &self.resource.storage_api_version).await
+    }
+
+    /// Rewrites an object of the request's version into that in which the kind's rules speak.
+    pub(crate) fn to_ruled(&self, served: Value) -> ApiResult<Value> {
+        if self.resource.custom {
+            return Ok(served);
+        }
+        convert::directly(&self.resource, served, &self.resource.storage_api_version)
+    }
+
+    /// Rewrites an object of the version in which the kind's rules speak into that of the request.
+    pub(crate) fn ruled_to_served(&self, ruled: Value) -> ApiResult<Value> {
+        convert::directly(&self.resource, ruled, &self.resource.api_version())
     }
 
     /// Who is entered into managedFields.
@@ -197,7 +204,7 @@ impl Call {
         let same_version = given_version.is_empty() || given_version == expected;
         let same_kind = given_kind.is_empty() || given_kind == kind;
         if !same_version || !same_kind {
-            return Err(self.wrong_kind(&expected, kind, &given_version, &given_kind));
+            return Err(self.wrong_kind(object, &expected, kind, &given_version, &given_kind));
         }
         let root = crate::object::ensure(object);
         root.insert("apiVersion".into(), expected.into());
@@ -205,18 +212,25 @@ impl Call {
         Ok(())
     }
 
-    fn wrong_kind(&self, expected: &str, kind: &str, given_version: &str, given_kind: &str) -> ApiError {
+    fn wrong_kind(
+        &self,
+        object: &Value,
+        expected: &str,
+        kind: &str,
+        given_version: &str,
+        given_kind: &str,
+    ) -> ApiError {
         let given_version = if given_version.is_empty() { expected } else { given_version };
         let given_kind = if given_kind.is_empty() { kind } else { given_kind };
         let ((given_group, version), (group, _)) =
             (split_api_version(given_version), split_api_version(expected));
         let known = self.core.catalog().find_kind(given_group, version, given_kind).is_some();
+        let why = self.wrong_conversion(object, given_version, given_kind, group, kind);
         if self.resource.custom || (known && given_group == group && given_kind == kind) {
             return ApiError::bad_request(format!(
                 "the API version in the data ({given_version}) does not match the expected API version ({expected})"
             ));
         }
-        let why = wrong_conversion(known, given_version, given_kind, group, kind);
         ApiError::bad_request(format!(
             "{given_kind} in version {} cannot be handled as a {kind}: {why}",
             crate::status::quote(version)
@@ -246,22 +260,28 @@ impl Call {
         }
         options
     }
-}
 
-/// Why a decoder can't read one kind as another.
-pub(crate) fn wrong_conversion(
-    known: bool,
-    given_version: &str,
-    given_kind: &str,
-    group: &str,
-    kind: &str,
-) -> String {
-    if known {
-        let package = group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core");
-        let (_, version) = split_api_version(given_version);
-        return format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion");
+    /// Why a decoder can't read an object of one kind as another.
+    pub(crate) fn wrong_conversion(
+        &self,
+        object: &Value,
+        given_version: &str,
+        given_kind: &str,
+        group: &str,
+        kind: &str,
+    ) -> String {
+        let (given_group, version) = split_api_version(given_version);
+        let catalog = self.core.catalog();
+        let Some(given) = catalog.find_kind(given_group, version, given_kind).filter(|r| !r.custom) else {
+            return format!(
+                "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+            );
+        };
+        // It is read as what it says it is before anything else.
+        if let Err(why) = given.strategy.decode(version, &mut object.clone(), Decoder::Json) {
+            return why;
+        }
+        let package = internal_package(group);
+        format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
     }
-    format!(
-        "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\""
-    )
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use http::{Response, StatusCode, request::Parts};
+use bytes::Bytes;
+use http::{Response, StatusCode, header, request::Parts};
 use serde_json::Value;
 
 use crate::{
@@ -10,8 +11,8 @@ use crate::{
     auth::User,
     call::Call,
     catalog::Resource,
-    http::Body,
-    pipeline,
+    http::{Body, json_response},
+    object, pipeline,
     status::{ApiError, ApiResult},
 };
 
@@ -48,9 +49,14 @@ pub(crate) fn is_connection(subresource: &str) -> bool {
 
 /// Leads a request to the connector.
 pub(crate) async fn connect(call: &mut Call, request: &Parts, rest: &str) -> ApiResult<Response<Body>> {
-    let object = call.to_served(call.stored()?.value())?;
+    let object = call.to_served(call.stored()?.value()).await?;
     if call.subresource_name() != "log" {
         pipeline::validate(call, Operation::Connect, &Value::Null, Some(&object)).await?;
+    }
+    if call.subresource_name() == "log"
+        && let Some(response) = empty_log(&object, request.uri.query().unwrap_or_default())?
+    {
+        return Ok(response);
     }
     let Some(connector) = &call.core.connector else {
         let part = format!("{}/{}", call.resource.plural, call.subresource_name());
@@ -69,4 +75,26 @@ pub(crate) async fn connect(call: &mut Call, request: &Parts, rest: &str) -> Api
         request,
     };
     connector.connect(connection).await
+}
+
+/// The log of a pod that is on no node: nothing, as long as the container is one of the pod's.
+fn empty_log(pod: &Value, query: &str) -> ApiResult<Option<Response<Body>>> {
+    let containers: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
+        .iter()
+        .flat_map(|list| pod["spec"][*list].as_array().into_iter().flatten())
+        .filter_map(|container| container["name"].as_str())
+        .collect();
+    let wanted = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "container");
+    if let Some((_, wanted)) = wanted.filter(|(_, wanted)| !wanted.is_empty())
+        && !containers.contains(&wanted.as_ref())
+    {
+        let name = object::name(pod);
+        return Err(ApiError::bad_request(format!("container {wanted} is not valid for pod {name}")));
+    }
+    if !object::text(pod, &["spec", "nodeName"]).unwrap_or_default().is_empty() {
+        return Ok(None);
+    }
+    let mut response = json_response(StatusCode::NO_CONTENT, Body::whole(Bytes::new()));
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    Ok(Some(response))
 }

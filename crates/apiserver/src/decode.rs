@@ -5,9 +5,10 @@ use serde_json::Value;
 
 use crate::{
     call::Call,
+    catalog::split_api_version,
     http::FieldValidation,
     object, protobuf,
-    schema::{self, Decoder},
+    schema::{self, Decoder, Schema, duplicates::Shape},
     status::{ApiError, ApiResult},
 };
 
@@ -28,16 +29,63 @@ pub(crate) fn object(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Va
     if !value.is_object() {
         return Err(unrecognized(call, body, &without_kind(&value)));
     }
+    check_type(call, body, &value)?;
     let nameless = call.resource.custom && object::text(&value, &["kind"]).unwrap_or_default().is_empty();
     if nameless && call.subresource.as_deref() != Some("scale") {
         let text = String::from_utf8_lossy(body);
         return Err(unrecognized(call, body, &format!("Object 'Kind' is missing in '{text}'")));
+    }
+    if kind == call.resource.kind && call.resource.custom {
+        complain_of_version(call, &value)?;
     }
     call.check_kind(&mut value, &group, &version, &kind)?;
     if kind == call.resource.kind {
         check_fields(call, &mut value)?;
     }
     Ok(value)
+}
+
+/// Refuses a body whose type can't be told.
+fn check_type(call: &Call, body: &[u8], value: &Value) -> ApiResult<()> {
+    for field in ["apiVersion", "kind"] {
+        if let Some(odd) = value.get(field).filter(|given| !given.is_string() && !given.is_null()) {
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of type string",
+                go_name(odd)
+            );
+            return Err(unrecognized(call, body, &why));
+        }
+    }
+    let version = object::text(value, &["apiVersion"]).unwrap_or_default();
+    if version.matches('/').count() > 1 {
+        return Err(unrecognized(call, body, &format!("unexpected GroupVersion string: {version}")));
+    }
+    Ok(())
+}
+
+/// An object in another version than the path's is judged by that version, before it is refused.
+fn complain_of_version(call: &mut Call, value: &Value) -> ApiResult<()> {
+    let text = |field: &str| object::text(value, &[field]).unwrap_or_default();
+    let (group, version) = split_api_version(text("apiVersion"));
+    let resource = std::sync::Arc::clone(&call.resource);
+    if group != resource.group || text("kind") != resource.kind || version == resource.version {
+        return Ok(());
+    }
+    let found = match call.core.catalog().find_kind(group, version, &resource.kind) {
+        Some(other) => {
+            other.strategy.decode(version, &mut value.clone(), Decoder::Json).unwrap_or_default().unknown
+        }
+        None => value
+            .as_object()
+            .into_iter()
+            .flat_map(|root| root.keys())
+            .filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"))
+            .map(|key| format!("unknown field {}", crate::status::quote(key)))
+            .collect(),
+    };
+    let mut complaints = std::mem::take(&mut call.complaints);
+    complaints.extend(found);
+    complain_of(call, &resource.kind, version, complaints)
 }
 
 /// What Go's decoder calls a JSON value that is no object.
@@ -62,11 +110,11 @@ pub(crate) fn without_kind(value: &Value) -> String {
 /// Reads the body as JSON, whatever it means.
 pub(crate) fn plain(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Value> {
     let mut value = match media {
-        "" | "application/json" => json(call, body)?,
-        "application/yaml" => steersman_yaml::from_slice(body)
-            .map_err(|e| ApiError::bad_request(format!("error converting YAML to JSON: {e}")))?,
+        // Its numbers are in order already.
+        "" | "application/json" => return json(call, body),
+        "application/yaml" => yaml(call, body)?,
         "application/vnd.kubernetes.protobuf" if !call.resource.custom => {
-            protobuf::decode(body).map_err(|e| ApiError::bad_request(e.to_string()))?
+            protobuf::decode(body).map_err(|e| unrecognized(call, body, &e.to_string()))?
         }
         _ => return Err(ApiError::unsupported_media_type(&ACCEPTED)),
     };
@@ -74,9 +122,22 @@ pub(crate) fn plain(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Val
     Ok(value)
 }
 
+fn yaml(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
+    let value = steersman_yaml::from_slice(body).map_err(|e| unrecognized(call, body, &e.to_string()))?;
+    // What repeats is only told by reading once more.
+    if call.field_validation != FieldValidation::Ignore
+        && let Err(repeated) = steersman_yaml::parse_strict(body)
+    {
+        call.complaints = vec![repeated.to_string()];
+    }
+    Ok(value)
+}
+
 fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
     if call.field_validation == FieldValidation::Ignore {
-        return serde_json::from_slice(body).map_err(|e| malformed(call, body, &e));
+        let mut value = serde_json::from_slice(body).map_err(|e| malformed(call, body, &e))?;
+        object::normalise_numbers(&mut value);
+        return Ok(value);
     }
     // Typed decoders find unknown and repeated fields in one go, in the order of the document.
     let whole = call.subresource.as_deref().is_none_or(|s| s == "status");
@@ -85,25 +146,16 @@ fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
         .strategy
         .schema(&call.resource.version)
         .filter(|_| call.resource.strategy.typed() && whole && !call.reads_options);
+    let shape = schema.as_deref().map_or(Shape::Any, Shape::of);
     let (value, complaints) =
-        schema::duplicates::parse(body, schema.as_deref()).map_err(|e| malformed(call, body, &e))?;
+        schema::duplicates::parse(body, shape).map_err(|e| malformed(call, body, &e))?;
     call.complaints = complaints;
     Ok(value)
 }
 
 /// The words of Go's decoder for bytes that are not JSON.
 pub(crate) fn syntax(body: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() || body.is_empty() {
-        return "unexpected end of JSON input".into();
-    }
-    let line = body.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let found = line.get(error.column().saturating_sub(1)).copied().unwrap_or(b' ');
-    let found = match found {
-        0..0x20 | 0x7f => format!("\\x{found:02x}"),
-        0x80..=0xa0 | 0xad => format!("\\u{found:04x}"),
-        _ => char::from(found).to_string(),
-    };
-    format!("invalid character '{found}' looking for beginning of value")
+    steersman_yaml::json::from_slice(body).map_or_else(|e| e.to_string(), |_| error.to_string())
 }
 
 fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
@@ -137,11 +189,8 @@ pub(crate) fn no_name(url: &str) -> String {
 
 /// Refuses, reports or drops what the schema does not know, as the client wishes.
 pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> {
-    let mut emptied = Vec::new();
-    let strategy = &call.resource.strategy;
-    let found = strategy.decode(&call.resource.version, value, Decoder::Json, &mut emptied);
-    call.emptied = emptied;
-    let found = found.map_err(|detail| {
+    let decoded = call.resource.strategy.decode(&call.resource.version, value, Decoder::Json);
+    let found = decoded.map_err(|detail| {
         ApiError::bad_request(format!(
             "{} in version {} cannot be handled as a {}: {detail}",
             call.resource.kind,
@@ -149,28 +198,65 @@ pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> 
             call.resource.kind
         ))
     })?;
+    call.emptied = found.emptied;
     let mut complaints = std::mem::take(&mut call.complaints);
-    complaints.extend(found);
+    complaints.extend(found.unknown);
     complain(call, complaints)
+}
+
+/// Reads an object of a kind without a resource of its own: refuses, reports or drops what its type does not know.
+pub(crate) fn typed(
+    call: &mut Call,
+    value: &mut Value,
+    schema: &Schema,
+    kind: &str,
+    version: &str,
+) -> ApiResult<()> {
+    let decoded = schema.decode(value, Decoder::Json).map_err(|why| {
+        let version = crate::status::quote(version);
+        ApiError::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
+    })?;
+    let mut complaints = std::mem::take(&mut call.complaints);
+    complaints.extend(decoded.unknown);
+    complain_of(call, kind, version, complaints)
 }
 
 /// Turns complaints about fields into an error, warnings, or nothing.
 pub(crate) fn complain(call: &mut Call, complaints: Vec<String>) -> ApiResult<()> {
+    let resource = std::sync::Arc::clone(&call.resource);
+    complain_of(call, &resource.kind, &resource.version, complaints)
+}
+
+/// The same for an object of another kind than the path's.
+pub(crate) fn complain_of(
+    call: &mut Call,
+    kind: &str,
+    version: &str,
+    complaints: Vec<String>,
+) -> ApiResult<()> {
     if complaints.is_empty() {
         return Ok(());
     }
     match call.field_validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => call.warnings.extend(complaints),
+        FieldValidation::Warn => call.warnings.extend(complaints.iter().flat_map(|c| warnings(c))),
         FieldValidation::Strict => {
-            let list: Vec<&str> = complaints.iter().map(String::as_str).collect();
-            let kind = &call.resource.kind;
-            let joined = list.join(", ");
+            let joined = complaints.join(", ");
             return Err(ApiError::bad_request(format!(
                 "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {joined}",
-                crate::status::quote(&call.resource.version)
+                crate::status::quote(version)
             )));
         }
     }
     Ok(())
+}
+
+/// A complaint as warnings: that of a YAML decoder holds one on each line.
+fn warnings(complaint: &str) -> Vec<String> {
+    const HEAD: &str = "yaml: unmarshal errors:\n";
+    let text = complaint.strip_prefix("error converting YAML to JSON: ").unwrap_or(complaint);
+    match text.strip_prefix(HEAD) {
+        Some(lines) => lines.lines().map(|line| line.trim().to_owned()).collect(),
+        None => vec![complaint.to_owned()],
+    }
 }

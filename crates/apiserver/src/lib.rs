@@ -16,6 +16,7 @@ mod builtin;
 mod call;
 mod catalog;
 mod connect;
+mod convert;
 mod crd;
 mod decode;
 mod environment;

@@ -70,7 +70,8 @@ pub(crate) fn labels(object: &Value, field: &str, path: &[&str], errors: &mut Ve
 
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-fn annotations(object: &Value, errors: &mut Vec<FieldError>) {
+/// Judges the annotations of an object.
+pub(crate) fn annotations(object: &Value, errors: &mut Vec<FieldError>) {
     let mut size = 0;
     for (key, value) in pairs(object, &["metadata", "annotations"]) {
         for complaint in names::qualified(&key.to_lowercase()) {
@@ -116,9 +117,9 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
             let this = format!("{kind}/{}", text("name"));
             match &controller {
                 None => controller = Some(this),
-                Some(first) => errors.push(FieldError::invalid(
+                Some(first) => errors.push(FieldError::invalid_shown(
                     field,
-                    Value::Array(list.clone()),
+                    shown_owners(list),
                     format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     ),
@@ -126,6 +127,45 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
             }
         }
     }
+}
+
+/// Owners as the real server writes them: their fields in an order of their own.
+fn shown_owners(owners: &[Value]) -> String {
+    let shown = owners.iter().map(|owner| {
+        // Texts are written though they are empty, flags only if they are set.
+        let texts = ["apiVersion", "kind", "name", "uid"].map(|field| {
+            let text = object::text(owner, &[field]).unwrap_or_default();
+            format!("\"{field}\":{}", Value::from(text))
+        });
+        let flags = ["controller", "blockOwnerDeletion"].into_iter().filter_map(|field| {
+            let flag = owner.get(field)?.as_bool()?;
+            Some(format!("\"{field}\":{flag}"))
+        });
+        format!("{{{}}}", texts.into_iter().chain(flags).collect::<Vec<_>>().join(","))
+    });
+    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+}
+
+/// Keeps one of several owners that are the same, and says so.
+pub(crate) fn merge_owners(object: &mut Value, after_admission: bool) -> Option<String> {
+    let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
+    let mut repeated = Vec::new();
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            repeated.push(object::text(&owner, &["uid"]).unwrap_or_default().to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    let when = if after_admission { " after mutating admission happens" } else { "" };
+    (!repeated.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        )
+    })
 }
 
 /// Finalizers without a domain that the API itself knows.

@@ -1,6 +1,6 @@
 //! Reading and writing the parts that all objects share, on plain JSON values.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// The text at `path` of nested objects, if it is there and a string.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
@@ -94,28 +94,53 @@ pub(crate) fn same_except(a: &Value, b: &Value, skip: &[&str]) -> bool {
         v.as_object().into_iter().flatten().filter(move |(k, v)| {
             !matches!(k.as_str(), "metadata" | "apiVersion" | "kind")
                 && !skip.contains(&k.as_str())
-                && !v.is_null()
+                && !is_nothing(v)
         })
     }
-    let (left, right): (Map<_, _>, Map<_, _>) = (
-        rest(a, skip).map(|(k, v)| (k.clone(), v.clone())).collect(),
-        rest(b, skip).map(|(k, v)| (k.clone(), v.clone())).collect(),
-    );
-    left == right
+    rest(a, skip).count() == rest(b, skip).count() && rest(a, skip).all(|(k, v)| b.get(k) == Some(v))
 }
 
-/// Rewrites numbers the way Go's decoder and encoder together do: integral floats become integers.
+/// A copy of an object without some of its fields, which are not copied first.
+pub(crate) fn copy_without(value: &Value, fields: &[&str]) -> Map<String, Value> {
+    let kept = value.as_object().into_iter().flatten().filter(|(k, _)| !fields.contains(&k.as_str()));
+    kept.map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// The value at a place such as `spec.rules[0].hosts[]`; null if there is none.
+pub(crate) fn at<'a>(value: &'a Value, place: &str) -> &'a Value {
+    place.split(['.', '[', ']']).filter(|step| !step.is_empty()).fold(value, |value, step| {
+        let item = step.parse::<usize>().ok().and_then(|index| value.get(index));
+        item.or_else(|| value.get(step)).unwrap_or(&Value::Null)
+    })
+}
+
+/// Whether a value is null or an empty list or map, which are the same to most kinds.
+pub(crate) fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// A float the way Go's decoder and encoder together have it: as an integer if it is integral.
+pub(crate) fn normal_number(float: f64) -> Value {
+    if float.fract() == 0.0 && float.abs() < 9.0e15 {
+        // Integral and well inside of i64.
+        #[allow(clippy::cast_possible_truncation)]
+        let integer = float as i64;
+        return Value::from(integer);
+    }
+    Number::from_f64(float).map_or(Value::Null, Value::Number)
+}
+
+/// Rewrites all numbers as [`normal_number`] does.
 pub(crate) fn normalise_numbers(value: &mut Value) {
     match value {
         Value::Number(n) if n.is_f64() => {
-            if let Some(f) = n.as_f64()
-                && f.fract() == 0.0
-                && f.abs() < 9.0e15
-            {
-                // Checked above: integral and well inside of i64.
-                #[allow(clippy::cast_possible_truncation)]
-                let integer = f as i64;
-                *value = Value::from(integer);
+            if let Some(float) = n.as_f64() {
+                *value = normal_number(float);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(normalise_numbers),

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::{
-    admission::{self, Operation, webhook},
+    admission::{self, Operation, policy, webhook},
     apply,
     auth::rbac,
     call::Call,
@@ -35,19 +35,23 @@ pub(crate) async fn create(call: &mut Call, object: Value) -> ApiResult<Written>
 }
 
 async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<Written> {
-    begin_create(call, &mut object)?;
+    begin_create(call, &mut object, mode)?;
     if mode != Mode::Apply {
-        apply::track(call, None, &mut object);
+        call.warnings.extend(metadata::merge_owners(&mut object, false));
+        apply::track(call, None, &mut object).await;
     }
     mutate(call, Operation::Create, &mut object, None).await?;
+    call.warnings.extend(metadata::merge_owners(&mut object, true));
     rbac::check_escalation(call, &object, None)?;
     let object = finish_create(call, object)?;
     let result = async {
         crate::crd::check_not_terminating(&call.core, &call.resource, &call.name)?;
         admission::check_namespace(&call.core, &call.resource, call.scope(), &call.name)?;
         validate(call, Operation::Create, &object, None).await?;
+        let is_other = call.resource.custom && !call.resource.is_storage_version();
+        let converted = if is_other { Some(call.to_stored(object.clone()).await?) } else { None };
         let _room = admission::reserve(&call.core, &call.resource, call.scope(), &object, None)?;
-        commit_create(call, &object)
+        commit_create(call, converted.as_ref().unwrap_or(&object))
     }
     .await;
     if result.is_err() || call.dry_run {
@@ -60,14 +64,15 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
 
 /// Creates an object of the server's own, without admission.
 pub(crate) fn create_now(call: &mut Call, mut object: Value) -> ApiResult<Written> {
-    begin_create(call, &mut object)?;
-    apply::track(call, None, &mut object);
+    call.name.clear();
+    begin_create(call, &mut object, Mode::Replace)?;
+    apply::track_now(call, None, &mut object);
     let object = finish_create(call, object)?;
     commit_create(call, &object)
 }
 
 /// Names, namespace, system fields and defaults of a new object.
-fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
+fn begin_create(call: &mut Call, object: &mut Value, mode: Mode) -> ApiResult<()> {
     let root = object::ensure(object);
     root.insert("apiVersion".into(), call.resource.api_version().into());
     root.insert("kind".into(), call.resource.kind.as_str().into());
@@ -76,10 +81,16 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
     if object::meta_text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version != 0) {
         return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
     }
+    // Defaults come with decoding: nothing that the server adds to a new object is known to them.
+    call.resource.strategy.default(&call.resource.version, object);
     let environment = Arc::clone(&call.core.environment);
     let metadata = object::metadata(object);
+    // An update that creates names the object beforehand, and its grace period stays.
+    let updates = mode == Mode::Replace && !call.name.is_empty();
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(field);
+        if !(updates && field == "deletionGracePeriodSeconds") {
+            metadata.remove(field);
+        }
     }
     if metadata.get("generation").and_then(Value::as_i64) == Some(0) {
         metadata.remove("generation");
@@ -99,7 +110,6 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
         call.named_here = true;
     }
     call.name = name;
-    call.resource.strategy.default(&call.resource.version, object);
     encode_served(call, object);
     Ok(())
 }
@@ -107,7 +117,7 @@ fn begin_create(call: &mut Call, object: &mut Value) -> ApiResult<()> {
 fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
     // Admission may have named the object.
     call.name = object::name(&object).to_owned();
-    let mut object = call.to_stored(object)?;
+    let mut object = call.to_ruled(object)?;
     let resource = Arc::clone(&call.resource);
     let strategy = &resource.strategy;
     strategy.prepare_create(call.hook(), &mut object)?;
@@ -130,11 +140,18 @@ fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
 
 /// Refuses an object. Lists and maps that were sent empty are shown so.
 fn invalid(call: &Call, name: &str, mut errors: Vec<FieldError>) -> ApiError {
-    for error in errors.iter_mut().filter(|error| error.kind == FieldErrorKind::Invalid(Value::Null)) {
+    for error in &mut errors {
+        let (FieldErrorKind::Invalid(shown) | FieldErrorKind::NotSupported(shown, _)) = &mut error.kind
+        else {
+            continue;
+        };
+        if !shown.is_null() {
+            continue;
+        }
         if call.emptied.contains(&error.field) {
-            error.kind = FieldErrorKind::Invalid(serde_json::json!({}));
+            *shown = serde_json::json!({});
         } else if call.emptied.contains(&format!("{}[]", error.field)) {
-            error.kind = FieldErrorKind::Invalid(serde_json::json!([]));
+            *shown = serde_json::json!([]);
         }
     }
     let resource = &call.resource;
@@ -176,7 +193,7 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
         Err(_) => {
             let mut error = ApiError::already_exists(&call.resource, object::name(object));
             let held = call.core.store.get(&call.resource.storage, &key);
-            if held.is_some_and(|entry| object::is_deleting(&entry.value())) {
+            if held.is_some_and(|entry| entry.is_deleting()) {
                 error.message = format!("object is being deleted: {}", error.message);
             }
             Err(error)
@@ -193,9 +210,11 @@ fn encode_served(call: &Call, object: &mut Value) {
     }
 }
 
-/// Writes an object out as a typed encoder would, in the stored version.
+/// Writes an object out as a typed encoder would, in the version in which the kind's rules speak.
 fn encode(call: &Call, object: &mut Value) {
     let (_, version) = crate::catalog::split_api_version(&call.resource.storage_api_version);
+    // What the types of applied fields let pass, a schema may drop all the same; it is judged before.
+    call.resource.strategy.prune(&call.resource.version, object);
     if call.resource.strategy.typed()
         && let Some(schema) = call.resource.strategy.stored_schema(version)
     {
@@ -238,8 +257,15 @@ pub(crate) async fn mutate(
                 plugin.mutate(&request, object, &mut warnings).await?;
             }
         }
-        let again = |object: &mut Value| own_mutate(call, operation, object, old);
-        webhook::mutate(call, operation, object, old, &mut warnings, again).await
+        let mut policies = policy::Mutators::new(call, operation, old);
+        let mut hooks = webhook::Mutators::new(call, operation, old);
+        let changed = policies.run(object).await? | hooks.run(object, &mut warnings).await?;
+        if changed {
+            own_mutate(call, operation, object, old)?;
+            policies.run(object).await?;
+            hooks.run(object, &mut warnings).await?;
+        }
+        Ok(())
     }
     .await;
     call.warnings.append(&mut warnings);
@@ -254,7 +280,8 @@ fn own_mutate(call: &Call, operation: Operation, object: &mut Value, old: Option
     admission::own::mutate(call, operation, object, old)
 }
 
-/// Lets everybody refuse what is written who has a say in it. The object is in the stored version, null for a deletion.
+/// Lets everybody refuse what is written who has a say in it. The object is in the version in which the kind's rules speak, null
+/// for a deletion.
 pub(crate) async fn validate(
     call: &mut Call,
     operation: Operation,
@@ -262,11 +289,11 @@ pub(crate) async fn validate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     admission::own::validate(call, operation, object, old)?;
-    if call.core.admission.is_empty() && !call.core.webhooks.validates() {
+    if call.core.admission.is_empty() && !call.core.webhooks.validates() && !call.core.policies.validates() {
         return Ok(());
     }
     // Plugins see both versions as the client does.
-    let object = if object.is_null() { Value::Null } else { call.to_served(object.clone())? };
+    let object = if object.is_null() { Value::Null } else { call.ruled_to_served(object.clone())? };
     let mut warnings = Vec::new();
     let result = async {
         let request = call.admission(operation, old);
@@ -275,6 +302,7 @@ pub(crate) async fn validate(
                 plugin.validate(&request, &object, &mut warnings).await?;
             }
         }
+        policy::validate(call, operation, &object, old, &mut warnings).await?;
         webhook::validate(call, operation, &object, old, &mut warnings).await
     }
     .await;
@@ -293,13 +321,45 @@ pub(crate) enum Mode {
     Apply,
 }
 
+/// What a request makes of an object, which is tried again when somebody else was quicker.
+pub(crate) trait Edit: Send {
+    /// The object that becomes of the present one, if there is one. Both are in the version of the request.
+    fn edit(
+        &mut self,
+        call: &mut Call,
+        current: Option<&Value>,
+    ) -> impl Future<Output = ApiResult<Value>> + Send;
+}
+
+/// An edit that waits for nobody.
+struct AtOnce<F>(F);
+
+impl<F: FnMut(&mut Call, Option<&Value>) -> ApiResult<Value> + Send> Edit for AtOnce<F> {
+    fn edit(
+        &mut self,
+        call: &mut Call,
+        current: Option<&Value>,
+    ) -> impl Future<Output = ApiResult<Value>> + Send {
+        std::future::ready((self.0)(call, current))
+    }
+}
+
 /// Replaces the stored object with what `change` makes of it. Both are in the version of the request.
 ///
 /// Returns whether the object was created.
 pub(crate) async fn update(
     call: &mut Call,
     mode: Mode,
-    mut change: impl FnMut(&mut Call, Option<&Value>) -> ApiResult<Value> + Send,
+    change: impl FnMut(&mut Call, Option<&Value>) -> ApiResult<Value> + Send,
+) -> ApiResult<(Written, bool)> {
+    update_by(call, mode, AtOnce(change)).await
+}
+
+/// The same for an edit that may have to wait for somebody.
+pub(crate) async fn update_by(
+    call: &mut Call,
+    mode: Mode,
+    mut edit: impl Edit,
 ) -> ApiResult<(Written, bool)> {
     let may_create = mode == Mode::Apply
         || (mode == Mode::Replace
@@ -310,7 +370,7 @@ pub(crate) async fn update(
             if !may_create {
                 return Err(ApiError::not_found(&call.resource, &call.name));
             }
-            let mut object = change(call, None)?;
+            let mut object = edit.edit(call, None).await?;
             let uid = object::uid(&object);
             if !uid.is_empty() {
                 if mode != Mode::Apply {
@@ -330,25 +390,39 @@ pub(crate) async fn update(
                 other => return Ok((other?, true)),
             }
         };
-        let stored = entry.value();
-        let served = call.to_served(stored.clone())?;
-        let mut object = change(call, Some(&served))?;
-        check_preconditions(call, mode, &object, &entry, &stored)?;
+        let stored = call.resource.read(&entry);
+        // The object as it was, in the version in which the kind's rules speak, and in that of the request where it is another.
+        let (old, other) = if call.resource.custom {
+            (call.to_served(stored).await?, None)
+        } else if call.resource.is_storage_version() {
+            (stored, None)
+        } else {
+            let other = call.to_served(stored.clone()).await?;
+            (stored, Some(other))
+        };
+        let served = other.as_ref().unwrap_or(&old);
+        let mut object = edit.edit(call, Some(served)).await?;
+        check_preconditions(call, mode, &object, &entry, &old)?;
         match_namespace(call, &mut object)?;
         object::metadata(&mut object).insert("resourceVersion".into(), entry.revision().to_string().into());
         call.resource.strategy.default(&call.resource.version, &mut object);
         encode_served(call, &mut object);
+        if mode == Mode::Replace {
+            call.warnings.extend(metadata::merge_owners(&mut object, false));
+        }
         if mode != Mode::Apply {
-            apply::track(call, Some(&served), &mut object);
+            apply::track(call, Some(served), &mut object).await;
         }
-        mutate(call, Operation::Update, &mut object, Some(&served)).await?;
-        rbac::check_escalation(call, &object, Some(&served))?;
-        let mut object = call.to_stored(object)?;
-        prepare_update(call, &mut object, &stored)?;
-        validate(call, Operation::Update, &object, Some(&served)).await?;
+        mutate(call, Operation::Update, &mut object, Some(served)).await?;
+        call.warnings.extend(metadata::merge_owners(&mut object, true));
+        rbac::check_escalation(call, &object, Some(served))?;
+        let mut object = call.to_ruled(object)?;
+        prepare_update(call, &mut object, &old)?;
+        validate(call, Operation::Update, &object, Some(served)).await?;
         if call.subresource.is_none() {
-            admission::reserve(&call.core, &call.resource, call.scope(), &object, Some(&stored))?;
+            admission::reserve(&call.core, &call.resource, call.scope(), &object, Some(&old))?;
         }
+        let object = call.to_stored(object).await?;
         // Otherwise look again: a client that named a version is refused by then.
         if let Ok(written) = commit_update(call, &object, &entry) {
             settle(call, &written).await?;
@@ -432,13 +506,17 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
         metadata.entry("deletionGracePeriodSeconds").or_insert_with(|| period.clone());
     }
     // Whatever a kind takes back, the record of who wrote what stays.
-    let managed = metadata.get("managedFields").cloned();
+    let managed = metadata.remove("managedFields");
     strategy.prepare_update(call.hook(), object, stored)?;
     match managed {
         Some(managed) => object::metadata(object).insert("managedFields".into(), managed),
         None => object::metadata(object).remove("managedFields"),
     };
-    if strategy.has_generation() && strategy.is_new_generation(object, stored) {
+    // Defaults may have filled what was empty.
+    let is_empty =
+        |place: &String| place.starts_with("spec.") && object::is_nothing(object::at(object, place));
+    let noticed = strategy.notices_empty() && call.emptied.iter().any(is_empty);
+    if strategy.has_generation() && (noticed || strategy.is_new_generation(object, stored)) {
         let next = object::generation(stored) + 1;
         object::metadata(object).insert("generation".into(), next.into());
     }
@@ -450,6 +528,8 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
         errors.extend(metadata::validate_update(object, stored));
     }
     errors.extend(strategy.validate_update(call.hook(), object, stored));
+    let tolerated = strategy.tolerated(&resource.version, &errors, object, stored);
+    call.warnings.extend(tolerated);
     if !errors.is_empty() {
         return Err(invalid(call, &call.name, errors));
     }
@@ -482,61 +562,10 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
     }
     // A write that changes nothing is none: no event, no new version.
     let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);
-    if settled && same_but_times(draft.bytes(), entry.bytes()) {
+    if settled && draft.same_but_times(entry) {
         return Ok(Written::Stored(Arc::clone(entry)));
     }
     call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored)
-}
-
-/// Whether two encoded objects differ in nothing but the times in `managedFields`.
-///
-/// Quotes inside of strings are escaped, so the keys looked for here can't be part of a value; and times all have one length.
-fn same_but_times(new: &[u8], old: &[u8]) -> bool {
-    const RECORD: &[u8] = b"\"managedFields\":[";
-    const TIME: &[u8] = b"\"time\":\"";
-    const TIME_LENGTH: usize = "2006-01-02T15:04:05Z".len();
-    if new == old {
-        return true;
-    }
-    if new.len() != old.len() {
-        return false;
-    }
-    let Some(start) = find(old, RECORD) else { return false };
-    let (Some(new_record), Some(old_record)) = (new.get(start..), old.get(start..)) else { return false };
-    if new.get(..start) != old.get(..start) {
-        return false;
-    }
-    let Some(end) = closing(old_record) else { return false };
-    let mut at = 0;
-    while let Some(found) = old_record.get(at..end).and_then(|rest| find(rest, TIME)) {
-        let time = at + found + TIME.len();
-        if new_record.get(at..time) != old_record.get(at..time) {
-            return false;
-        }
-        at = time + TIME_LENGTH;
-    }
-    new_record.get(at..) == old_record.get(at..)
-}
-
-/// Where the first list in `json` ends.
-fn closing(json: &[u8]) -> Option<usize> {
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
-    for (index, byte) in json.iter().enumerate() {
-        match (quoted, byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (_, b'"') => quoted = !quoted,
-            (false, b'[') => depth += 1,
-            (false, b']') if depth == 1 => return Some(index),
-            (false, b']') => depth -= 1,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|w| w == needle)
 }
 
 /// A namespace has a second list of finalizers in its spec.
@@ -566,25 +595,4 @@ fn match_namespace(call: &Call, object: &mut Value) -> ApiResult<()> {
     Err(ApiError::bad_request(
         "the namespace of the provided object does not match the namespace sent on the request",
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::same_but_times;
-
-    #[test]
-    fn times_of_managers_do_not_count() {
-        let object = |time: &str, data: &str| {
-            format!(
-                r#"{{"metadata":{{"managedFields":[{{"manager":"a","time":"{time}"}}],"name":"x"}},"data":{{"time":"{data}"}}}}"#
-            )
-        };
-        let (one, two) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:07Z");
-        let same = |a: &str, b: &str| same_but_times(a.as_bytes(), b.as_bytes());
-        assert!(same(&object(one, one), &object(one, one)));
-        assert!(same(&object(one, one), &object(two, one)));
-        assert!(!same(&object(one, one), &object(one, two)));
-        assert!(!same(&object(one, one), &object(two, two)));
-        assert!(!same(r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"b"}}"#));
-    }
 }

@@ -2,7 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{call::Call, catalog::Resource, http::Include, server::Core, status::ApiResult};
+use crate::{
+    call::Call,
+    catalog::Resource,
+    http::{Include, Meta},
+    server::Core,
+    status::ApiResult,
+};
 
 /// `metadata` of a list.
 #[derive(Debug, Clone, Default)]
@@ -57,27 +63,28 @@ pub(crate) fn list(call: &Call, mut items: Vec<Value>, meta: &ListMeta) -> Value
 }
 
 /// `PartialObjectMetadata` of an object.
-pub(crate) fn partial(object: &Value) -> Value {
+pub(crate) fn partial(object: &Value, version: Meta) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": version.api_version(),
         "metadata": object.get("metadata").cloned().unwrap_or_default(),
     })
 }
 
 /// `PartialObjectMetadataList`.
-pub(crate) fn partial_list(items: &[Value], meta: &ListMeta) -> Value {
+pub(crate) fn partial_list(items: &[Value], meta: &ListMeta, version: Meta) -> Value {
+    let items: Vec<Value> = items.iter().map(|item| partial(item, version)).collect();
     json!({
         "kind": "PartialObjectMetadataList",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": version.api_version(),
         "metadata": meta.to_value(),
         // Nothing is null here, unlike in other lists.
-        "items": Some(items.iter().map(partial).collect::<Vec<_>>()).filter(|items| !items.is_empty()),
+        "items": Some(items).filter(|items| !items.is_empty()),
     })
 }
 
 /// A Table of objects in the version of the request.
-pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, header: bool) -> ApiResult<Value> {
+pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, version: Meta) -> ApiResult<Value> {
     let mut meta = meta.clone();
     // A single object's Table carries the object's version.
     if meta.revision == 0
@@ -85,40 +92,43 @@ pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, header: bool)
     {
         meta.revision = crate::object::meta_text(one, "resourceVersion").parse().unwrap_or_default();
     }
-    Ok(rows(&call.core, &call.resource, items, &meta, call.include()?, header))
+    let form = Form { version, include: call.include()?, header: true };
+    Ok(rows(&call.core, &call.resource, items, &meta, form))
+}
+
+/// How a Table is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    pub(crate) version: Meta,
+    pub(crate) include: Include,
+    /// Whether it explains its columns.
+    pub(crate) header: bool,
 }
 
 /// A Table, outside of a call.
-pub(crate) fn rows(
-    core: &Core,
-    resource: &Resource,
-    items: &[Value],
-    meta: &ListMeta,
-    include: Include,
-    header: bool,
-) -> Value {
+pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &ListMeta, form: Form) -> Value {
     let columns = resource.strategy.columns(&resource.version);
     let rows: Vec<Value> = items
         .iter()
         .map(|item| {
             let cells = resource.strategy.cells(core, &resource.version, item);
             let mut row = json!({"cells": cells});
-            match include {
-                Include::None => row["object"] = Value::Null,
-                Include::Metadata => row["object"] = partial(item),
-                Include::Object => row["object"] = item.clone(),
-            }
+            row["object"] = match form.include {
+                Include::None => Value::Null,
+                Include::Metadata => partial(item, form.version),
+                Include::Object => item.clone(),
+            };
             row
         })
         .collect();
     let mut table = json!({
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": form.version.api_version(),
         "metadata": meta.to_value(),
         "columnDefinitions": Value::Null,
         "rows": rows,
     });
-    if header {
+    if form.header {
         table["columnDefinitions"] = columns.iter().map(crate::table::Column::to_value).collect();
     }
     table

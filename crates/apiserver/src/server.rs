@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    admission::{Admission, WebhookClient, webhook::Webhooks},
+    admission::{Admission, WebhookClient, policy::Policies, webhook::Webhooks},
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
     builtin::Allocators,
@@ -32,6 +32,7 @@ pub(crate) struct Core {
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     pub(crate) webhooks: Webhooks,
+    pub(crate) policies: Policies,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
     /// Held by whoever writes where a quota counts.
@@ -51,6 +52,7 @@ impl Core {
         crate::crd::after_write(self, resource, name);
         self.rbac.learn(&resource.storage, key);
         self.webhooks.learn(&self.store, &resource.storage);
+        self.policies.learn(&self.store, &resource.storage);
     }
 
     /// Serves something else from now on.
@@ -266,6 +268,7 @@ impl Builder {
             recorder: self.recorder,
             admission: self.admission,
             webhooks: Webhooks::new(self.webhook_client),
+            policies: Policies::default(),
             connector: self.connector,
             allocators: Allocators::default(),
             quotas: Mutex::new(()),
@@ -311,6 +314,7 @@ fn restore(core: &Core, records: &[Record]) {
         core.allocators.claim(&record.resource, object);
     }
     core.webhooks.learn_all(&core.store);
+    core.policies.learn_all(&core.store);
     core.store.restored(records.iter().map(|r| r.revision).max().unwrap_or_default());
 }
 

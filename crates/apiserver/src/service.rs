@@ -64,9 +64,36 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    match handle(core, parts, body).await {
-        Ok(response) => response,
-        Err(error) => error_response(&error),
+    let (head, yaml) = (parts.method == Method::HEAD, wire::wants_yaml(&parts.headers));
+    let mut response = handle(core, parts, body).await.unwrap_or_else(|error| error_response(&error));
+    if yaml {
+        response = to_yaml(response);
+    }
+    if head {
+        *response.body_mut() = Body::whole(Bytes::new());
+    }
+    response
+}
+
+/// An answer of JSON as YAML; other answers stay what they are.
+fn to_yaml(response: Response<Body>) -> Response<Body> {
+    let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if !is_json {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let bytes = match body.into_whole() {
+        Ok(bytes) => bytes,
+        Err(stream) => return Response::from_parts(parts, stream),
+    };
+    let text = serde_json::from_slice::<Value>(&bytes).ok().and_then(|v| steersman_yaml::to_string(&v).ok());
+    match text {
+        Some(text) => {
+            let kind = HeaderValue::from_static("application/yaml");
+            parts.headers.insert(header::CONTENT_TYPE, kind);
+            Response::from_parts(parts, Body::whole(text))
+        }
+        None => Response::from_parts(parts, Body::whole(bytes)),
     }
 }
 
@@ -118,7 +145,8 @@ fn selected_name(verb: &str, options: &Options) -> Option<String> {
 
 /// What a request does to a resource.
 fn verb(method: &Method, target: &Target, options: &Options) -> &'static str {
-    let watch = options.watch || target.watch;
+    // One object is watched by the old form of paths only.
+    let watch = target.watch || (options.watch && target.name.is_empty());
     match (method.as_str(), target.name.is_empty()) {
         ("GET" | "HEAD", _) if watch && target.subresource.is_empty() => "watch",
         ("GET" | "HEAD", true) => "list",
@@ -179,6 +207,8 @@ where
         return Ok(nowhere());
     }
     let verbs = match target.subresource.as_str() {
+        // What is only ever posted has no objects.
+        "" if !target.name.is_empty() && found.verbs.iter().all(|v| v == "create") => return Ok(nowhere()),
         "" => &found.verbs,
         name => match found.subresource(name) {
             Some(sub) => &sub.verbs,
@@ -231,7 +261,10 @@ where
     let mut response = handlers::dispatch(&mut call, verb, wire::media_type(&parts.headers), payload)
         .await
         .unwrap_or_else(|error| error_response(&error));
-    for warning in &call.warnings {
+    for (index, warning) in call.warnings.iter().enumerate() {
+        if call.warnings.iter().take(index).any(|said| said == warning) {
+            continue;
+        }
         if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", crate::status::quote(warning))) {
             response.headers_mut().append(header::WARNING, value);
         }
@@ -244,7 +277,8 @@ pub(crate) fn not_found() -> Response<Body> {
     text_response(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-fn unknown() -> ApiError {
+/// The answer of built-in groups for what they do not have.
+pub(crate) fn unknown() -> ApiError {
     let message = "the server could not find the requested resource";
     ApiError::new(StatusCode::NOT_FOUND, "NotFound", message)
 }

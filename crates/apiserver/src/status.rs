@@ -36,8 +36,6 @@ pub struct Refusal {
     pub status: Value,
 }
 
-const NO_SUCH_FORM: &str = "only the following media types are accepted";
-
 /// One entry of `details.causes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
@@ -253,7 +251,7 @@ impl ApiError {
     /// 406: the client asks for a form of the object that there is none of.
     #[must_use]
     pub fn no_such_form(accepted: &[&str]) -> Self {
-        let message = format!("{NO_SUCH_FORM}: {}", accepted.join(", "));
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
@@ -317,10 +315,8 @@ impl ApiError {
             status["reason"] = self.reason.into();
         }
         // The API leaves details out for errors about nothing in particular.
-        let always = matches!(
-            self.reason,
-            "NotFound" | "Invalid" | "NotAcceptable" | "MethodNotAllowed" | "Forbidden"
-        ) && !self.message.starts_with(NO_SUCH_FORM)
+        let always = matches!(self.reason, "NotFound" | "Invalid" | "MethodNotAllowed" | "Forbidden")
+            || self.message.starts_with("406: ")
             || self.message.starts_with("415: ");
         if !details.is_empty() || always {
             status["details"] = Value::Object(details);

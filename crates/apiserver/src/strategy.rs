@@ -9,9 +9,10 @@ use steersman_patch::{
 };
 
 use crate::{
+    crd::Converter,
     fields::FieldError,
     names::NameRule,
-    schema::{Decoder, Schema},
+    schema::{Decoded, Decoder, Schema},
     server::Core,
     status::ApiResult,
     table::{Cell, Column},
@@ -34,27 +35,20 @@ pub(crate) struct Hook<'a> {
 
 /// What is particular to one kind. Built-in kinds and custom resources differ only behind this trait.
 ///
-/// Objects are passed in the storage version, except to [`Strategy::default`] and [`Strategy::schema`], which belong to the
-/// version that the client speaks. The methods come in the order in which the pipeline calls them.
+/// Objects are passed in the version in which the kind's rules speak: that of the client for custom resources, the stored one for
+/// built-in kinds, except to [`Strategy::default`] and [`Strategy::schema`], which belong to the version that the client speaks.
+/// The methods come in the order in which the pipeline calls them.
 pub(crate) trait Strategy: Send + Sync {
     /// The type of an object in `version`, for decoding, patching and applying; `None` accepts anything.
     fn schema(&self, version: &str) -> Option<Arc<Schema>>;
 
-    /// Does to an object of `version` what its decoder does: types are checked, and what is not known is dropped. Gives
-    /// complaints about the latter; the error is the decoder's.
-    /// Places of empty lists and maps, which are dropped, are added to `emptied`.
-    fn decode(
-        &self,
-        version: &str,
-        object: &mut Value,
-        decoder: Decoder,
-        emptied: &mut Vec<String>,
-    ) -> Result<Vec<String>, String> {
-        let Some(schema) = self.schema(version) else { return Ok(Vec::new()) };
-        if self.typed() {
-            schema.decode(object, decoder, emptied)?;
+    /// Does to an object of `version` what its decoder does: types are checked, and what is empty or not known is dropped.
+    /// The error is the decoder's.
+    fn decode(&self, version: &str, object: &mut Value, decoder: Decoder) -> Result<Decoded, String> {
+        match self.schema(version) {
+            Some(schema) => schema.decode(object, decoder),
+            None => Ok(Decoded::default()),
         }
-        Ok(schema.prune(object))
     }
 
     /// The type of a stored object; differs from [`Strategy::schema`] where two groups share a storage.
@@ -73,6 +67,11 @@ pub(crate) trait Strategy: Send + Sync {
     /// What a write through `subresource` (empty for none) can't change, as paths.
     fn reset_fields(&self, subresource: &str) -> &'static [&'static [&'static str]];
 
+    /// What is left of a strategic merge patch once it has been applied, for messages that quote it.
+    fn strategic_remains(&self, _version: &str, _object: &Value, patch: &Value) -> Value {
+        patch.clone()
+    }
+
     /// Applies a strategic merge patch; `None` where the kind has none.
     fn strategic(
         &self,
@@ -87,8 +86,24 @@ pub(crate) trait Strategy: Send + Sync {
     /// Fills in defaults of an object in `version`.
     fn default(&self, version: &str, object: &mut Value);
 
+    /// Whether what was stored at `revision` came before the kind took its present form, and has to be refreshed when it is read.
+    fn outdates(&self, _revision: u64) -> bool {
+        false
+    }
+
+    /// Brings an outdated object into the present form of the version in which it was stored.
+    fn refresh(&self, _object: &mut Value) {}
+
     /// Rewrites an object from one served version into another. `from` and `to` are versions of the same group.
     fn convert(&self, object: Value, from: &str, to: &str) -> ApiResult<Value>;
+
+    /// Who outside rewrites objects from one version into another in place of [`Strategy::convert`].
+    fn converter(&self) -> Option<&Converter> {
+        None
+    }
+
+    /// Brings what somebody outside made of an object into the form of its version.
+    fn coerce(&self, _object: &mut Value) {}
 
     /// Drops what a client may not say and prepares a new object.
     fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()>;
@@ -129,6 +144,25 @@ pub(crate) trait Strategy: Send + Sync {
     /// Whether a change of `old` into `object` counts as a new generation.
     fn is_new_generation(&self, object: &Value, old: &Value) -> bool;
 
+    /// Drops what the schema of a custom resource does not know.
+    fn prune(&self, _version: &str, _object: &mut Value) {}
+
+    /// Whether a list or a map of the spec that is sent empty counts as a change.
+    fn notices_empty(&self) -> bool {
+        false
+    }
+
+    /// What is wrong with a change and was wrong before, so that it is worth a warning only; `errors` are what is not let pass.
+    fn tolerated(
+        &self,
+        _version: &str,
+        _errors: &[FieldError],
+        _object: &Value,
+        _old: &Value,
+    ) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether an update may leave the resourceVersion out.
     fn allows_unconditional_update(&self) -> bool;
 
@@ -141,8 +175,13 @@ pub(crate) trait Strategy: Send + Sync {
     /// The fields besides name and namespace that field selectors can use, with their values.
     fn selectable(&self, object: &Value) -> Vec<(Cow<'static, str>, String)>;
 
-    /// The names of those fields.
+    /// The names of those fields in field selectors.
     fn selectable_names(&self, version: &str) -> Vec<String>;
+
+    /// The name of such a field in [`Strategy::selectable`], where it is another one.
+    fn selected_as(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
 
     /// The printed columns of `version`.
     fn columns(&self, version: &str) -> Vec<Column>;

@@ -1,14 +1,19 @@
 //! Paths beside resources: health, version, discovery, OpenAPI.
 
-use http::{HeaderValue, Response, StatusCode, header, request::Parts};
+use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::json;
 
 use crate::{
     auth::token::ISSUER,
-    http::{Body, Discovery, Route, json_response, text_response, wants_discovery},
+    catalog::Catalog,
+    http::{
+        Body, Discovery, OPENAPI_PROTOBUF, Route, json_response, no_such_form, text_response,
+        wants_discovery, wants_openapi_protobuf,
+    },
     openapi,
     server::Core,
-    service::not_found,
+    service::{error_response, not_found, unknown},
+    status::ApiError,
 };
 
 /// The Kubernetes version that this server behaves like.
@@ -16,13 +21,19 @@ pub const KUBERNETES_VERSION: &str = "v1.36.3";
 
 pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body> {
     let catalog = core.catalog();
-    let aggregated = wants_discovery(&parts.headers) == Discovery::V2;
+    let form = wants_discovery(&parts.headers);
     let document = match route {
-        Route::CoreRoot | Route::GroupsRoot if aggregated => {
+        Route::CoreRoot | Route::GroupsRoot | Route::Group(_) | Route::GroupVersion(..)
+            if form == Discovery::Unknown =>
+        {
+            return error_response(&no_such_form());
+        }
+        Route::CoreRoot | Route::GroupsRoot if form == Discovery::V2 => {
             let core_group = matches!(route, Route::CoreRoot);
             let mut response = json_response(StatusCode::OK, Body::whole(catalog.aggregated(core_group)));
             let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
             response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
             return response;
         }
@@ -33,7 +44,13 @@ pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body
         })),
         Route::GroupsRoot => Some(catalog.group_list()),
         Route::Group(group) => catalog.group_document(group),
-        Route::GroupVersion(group, version) => catalog.resource_list(group, version),
+        Route::GroupVersion(group, version) => match catalog.resource_list(group, version) {
+            Some(_) if Catalog::is_builtin_group(group) && parts.method != Method::GET => {
+                return error_response(&ApiError::method_not_allowed());
+            }
+            None if Catalog::is_builtin_group(group) => return error_response(&unknown()),
+            document => document,
+        },
         Route::Other(path) => return other(core, path, parts),
         Route::Resource(_) => None,
     };
@@ -54,6 +71,7 @@ fn key_response(document: String, media: &'static str) -> Response<Body> {
 fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
     match path {
         "/healthz" | "/livez" | "/readyz" => text_response(StatusCode::OK, "ok"),
+        path if is_check(path) => text_response(StatusCode::OK, "ok"),
         "/version" => json_response(
             StatusCode::OK,
             Body::whole(
@@ -100,15 +118,47 @@ fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
             });
             key_response(document.to_string(), "application/json")
         }
-        path => match path.strip_prefix("/openapi/").and_then(|p| openapi::document(&core.catalog(), p)) {
-            Some(document) => tagged(document, parts),
+        path => match path.strip_prefix("/openapi/") {
+            Some(name) => {
+                let form = openapi_form(name, parts);
+                match openapi::document(&core.catalog(), name, form) {
+                    Some(document) => tagged(document, form, parts),
+                    None if name.starts_with("v3/") => nothing(),
+                    None => not_found(),
+                }
+            }
             None => not_found(),
         },
     }
 }
 
+/// Whether a path asks for one of the checks that make up the server's health.
+fn is_check(path: &str) -> bool {
+    let checks: &[&str] = match path.split('/').nth(1) {
+        Some("readyz") => &["ping", "log", "etcd", "etcd-readiness", "informer-sync", "shutdown"],
+        Some("healthz" | "livez") => &["ping", "log", "etcd"],
+        _ => &[],
+    };
+    path.splitn(3, '/').nth(2).is_some_and(|check| checks.contains(&check))
+}
+
+/// 404 without a word: a group version that OpenAPI does not know.
+fn nothing() -> Response<Body> {
+    let mut response = text_response(StatusCode::NOT_FOUND, "");
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    response
+}
+
+/// In which form a client wants a document of OpenAPI.
+fn openapi_form(name: &str, parts: &Parts) -> openapi::Form {
+    match name.trim_matches('/') {
+        "v2" if wants_openapi_protobuf(&parts.headers) => openapi::Form::Protobuf,
+        _ => openapi::Form::Json,
+    }
+}
+
 /// A document, or the news that the client has it already.
-fn tagged(document: bytes::Bytes, parts: &Parts) -> Response<Body> {
+fn tagged(document: bytes::Bytes, form: openapi::Form, parts: &Parts) -> Response<Body> {
     let tag = openapi::tag(&document);
     let known =
         parts.headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -119,6 +169,9 @@ fn tagged(document: bytes::Bytes, parts: &Parts) -> Response<Body> {
     } else {
         json_response(StatusCode::OK, Body::whole(document))
     };
+    if form == openapi::Form::Protobuf && !known {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENAPI_PROTOBUF));
+    }
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(header::ETAG, tag);
     }

@@ -83,3 +83,32 @@ async fn a_definition_with_a_rule_that_does_not_compile_is_refused() {
     assert!(message.contains(place), "{message}");
     assert!(message.contains("undefined field 'sise'"), "{message}");
 }
+
+#[tokio::test]
+async fn older_objects_read_as_the_definition_is_now() {
+    let client = client();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let before = json!({"type": "object", "properties": {
+        "size": {"type": "integer"}, "colour": {"type": "string"},
+    }});
+    definitions.create(&PostParams::default(), &definition(&before)).await.unwrap();
+    let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("example.com", "v1", "Shop"));
+    let shops: Api<DynamicObject> = Api::default_namespaced_with(client, &resource);
+    let shop = DynamicObject::new("a", &resource).data(json!({"spec": {"colour": "blue"}}));
+    let stored = shops.create(&PostParams::default(), &shop).await.unwrap();
+
+    let after = json!({"type": "object", "properties": {"size": {"type": "integer", "default": 7}}});
+    let patch = Patch::Merge(json!({"spec": {"versions": definition(&after).spec.versions}}));
+    definitions.patch("shops.example.com", &PatchParams::default(), &patch).await.unwrap();
+
+    let now = json!({"size": 7});
+    let read = shops.get("a").await.unwrap();
+    assert_eq!(read.data["spec"], now);
+    assert_eq!(read.metadata.resource_version, stored.metadata.resource_version, "nothing was written");
+    let listed = shops.list(&kube::api::ListParams::default()).await.unwrap();
+    assert_eq!(listed.items[0].data["spec"], now);
+    // The first write keeps it so.
+    let change = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    let written = shops.patch("a", &PatchParams::default(), &change).await.unwrap();
+    assert_eq!(written.data["spec"], now);
+}

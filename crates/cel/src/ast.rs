@@ -120,6 +120,8 @@ impl Expr {
 /// An entry of a map or a field of a struct.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<K> {
+    /// Where its colon stands.
+    pub(crate) offset: usize,
     pub(crate) key: K,
     pub(crate) value: Expr,
     pub(crate) optional: bool,

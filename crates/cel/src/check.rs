@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::ast::{Comprehension, Expr, ExprKind, Literal, op};
+use crate::ast::{Comprehension, Entry, Expr, ExprKind, Literal, op};
 use crate::environment::{Environment, Overload};
 use crate::source::{Issue, Source};
 use crate::types::{Param, Type};
@@ -129,10 +129,13 @@ impl Checker<'_> {
                 }
             }
             ExprKind::Struct { name, fields } => {
+                let Some(ty) = self.environment.structure(name) else {
+                    return self.undeclared(expr.offset, name);
+                };
                 for field in fields {
-                    self.expr(&field.value);
+                    self.initialized(&ty, field);
                 }
-                self.undeclared(expr.offset, name)
+                ty
             }
             ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
         }
@@ -161,6 +164,23 @@ impl Checker<'_> {
             self.mismatch(value.offset, &Type::optional(inner.clone()), inner);
         }
         inner.clone()
+    }
+
+    /// Checks that a field of a new object takes the value that it is given.
+    fn initialized(&mut self, object: &Type, field: &Entry<String>) {
+        let found = self.optional_entry(&field.value, field.optional);
+        let Type::Object(object) = object else { return };
+        let name = &field.key;
+        match object.field(name) {
+            None => self.report(field.offset, format!("undefined field '{name}'")),
+            Some(expected) if self.assignable(expected, &found) => {}
+            Some(expected) => {
+                let found = self.substituted(&found, true);
+                let message =
+                    format!("expected type of field '{name}' is '{expected}' but provided type is '{found}'");
+                self.report(field.offset, message);
+            }
+        }
     }
 
     /// The type of both; where there is none, anything. Literals of several types are refused later.

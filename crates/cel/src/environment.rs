@@ -1,10 +1,14 @@
 //! What an expression can name: variables and functions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::library;
-use crate::types::Type;
+use crate::types::{ObjectType, Type};
 use crate::value::{Evaluated, Value};
+
+/// The type of the steps of a JSON patch.
+pub(crate) const JSON_PATCH: &str = "JSONPatch";
 
 /// One way to call a function.
 #[derive(Debug)]
@@ -20,6 +24,7 @@ pub(crate) struct Overload {
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<String, Type>,
+    patches: bool,
 }
 
 impl Environment {
@@ -33,6 +38,31 @@ impl Environment {
     pub fn with(mut self, name: impl Into<String>, ty: Type) -> Self {
         self.variables.insert(name.into(), ty);
         self
+    }
+
+    /// Adds what changes are written with: objects without a schema, `Object{...}` and for what is below it
+    /// `Object.spec{...}`; steps, `JSONPatch{...}`; and `jsonpatch.escapeKey`.
+    #[must_use]
+    pub fn with_patches(mut self) -> Self {
+        self.patches = true;
+        self
+    }
+
+    /// The type of the objects that `name{...}` makes.
+    pub(crate) fn structure(&self, name: &str) -> Option<Type> {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let (fields, open): (&[(&str, Type)], bool) = match name {
+            _ if !self.patches => return None,
+            JSON_PATCH => (
+                &[("op", Type::String), ("path", Type::String), ("from", Type::String), ("value", Type::Dyn)],
+                false,
+            ),
+            "Object" => (&[], true),
+            name if name.starts_with("Object.") => (&[], true),
+            _ => return None,
+        };
+        let fields = fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
+        Some(Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields, open })))
     }
 
     /// The type of a variable, or of the name of a type.
@@ -61,11 +91,12 @@ impl Environment {
             "net.CIDR" => named(Type::Opaque("net.CIDR")),
             "kubernetes.Semver" => named(Type::Opaque("kubernetes.Semver")),
             "kubernetes.NamedFormat" => named(Type::Opaque("kubernetes.NamedFormat")),
-            _ => None,
+            name => named(self.structure(name)?),
         }
     }
 
     pub(crate) fn functions(&self, name: &str) -> Option<&'static [Overload]> {
-        library::functions().get(name).map(Vec::as_slice)
+        let of_patches = || self.patches.then(|| library::patch::functions().get(name)).flatten();
+        library::functions().get(name).or_else(of_patches).map(Vec::as_slice)
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
+    pub(crate) fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
         self.spent = self.spent.saturating_add(cost);
         if self.spent > self.limit {
             return fail("operation cancelled: actual cost limit exceeded");
@@ -102,7 +102,7 @@ impl<'a> Evaluator<'a> {
                 self.budget.spend(30)?;
                 Ok(Value::map(out))
             }
-            ExprKind::Struct { name, .. } => fail(format!("unknown type: {name}")),
+            ExprKind::Struct { name, fields } => self.structure(name, fields),
             ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
         }
     }
@@ -242,6 +242,7 @@ impl<'a> Evaluator<'a> {
         }
         let found = match &value {
             Value::List(_) if list_index(&key).is_none() => return Err(bad_index(&key)),
+            Value::Object(object) => object.get(&key).cloned(),
             value => get(value, &key).ok(),
         };
         if found.is_some() {
@@ -551,6 +552,8 @@ fn get(container: &Value, index: &Value) -> Evaluated {
             Some(value) => Ok(value.clone()),
             None => fail(format!("no such key: {index}")),
         },
+        // Whether an object without a schema has a field is nothing that anybody can know.
+        Value::Object(object) => Ok(object.get(index).cloned().unwrap_or(Value::Null)),
         Value::Invalid(why) => fail(&**why),
         _ => fail(format!("no such key: {index}")),
     }
@@ -594,6 +597,7 @@ fn fits(ty: &Type, value: &Value) -> bool {
         | (Type::Duration, Value::Duration(_))
         | (Type::Optional(_), Value::Optional(_))
         | (Type::Map(..) | Type::Object(_), Value::Map(_))
+        | (Type::Object(_), Value::Object(_))
         | (Type::Type(_), Value::Type(_)) => true,
         (Type::List(elem), Value::List(items)) => items.first().is_none_or(|item| fits(elem, item)),
         (Type::Opaque(name), value) => *name == value.type_name(),

@@ -22,6 +22,7 @@ mod fold;
 mod library;
 mod parse;
 mod source;
+mod structure;
 mod types;
 mod validate;
 mod value;
@@ -36,6 +37,7 @@ pub use library::net::Cidr;
 pub use library::quantity::Quantity;
 pub use library::semver::Semver;
 pub use source::Issue;
+pub use structure::Object;
 pub use types::{ObjectType, Param, Type, is_reserved};
 pub use value::{EvalError, Evaluated, List, Value};
 

@@ -52,6 +52,8 @@ pub struct ObjectType {
     pub name: String,
     /// The fields by name, as expressions write them.
     pub fields: BTreeMap<String, Type>,
+    /// Whether it has any other field too, of any type.
+    pub open: bool,
 }
 
 /// Words that the language keeps for itself.
@@ -90,6 +92,7 @@ impl ObjectType {
         self.fields
             .get(name)
             .or_else(|| is_reserved(name).then(|| self.fields.get(&format!("__{name}__"))).flatten())
+            .or(self.open.then_some(&Type::Dyn))
     }
 }
 

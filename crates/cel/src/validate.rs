@@ -1,5 +1,7 @@
 //! Checks of literals, after the types are known to be right.
 
+use std::collections::BTreeSet;
+
 use steersman_formats::{parse_duration, parse_timestamp};
 
 use crate::ast::{Expr, ExprKind, Literal};
@@ -9,7 +11,7 @@ use crate::source::{Issue, Source};
 use crate::types::Type;
 
 /// What is wrong with the literals of an expression: times that are none, patterns that do not compile, elements of
-/// several types in one list or map.
+/// several types in one list or map, formats that do not go with their values.
 pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Issue> {
     let mut issues = Vec::new();
     // One kind of complaint comes after the other, as if each looked at the whole.
@@ -29,7 +31,15 @@ pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Iss
             issues.push(source.error(*offset, "invalid matches argument"));
         }
     });
+    let mut mixed = BTreeSet::new();
     expr.walk(&mut |expr| match &expr.kind {
+        // Values to format are of all types.
+        ExprKind::Call { function, .. } if function == "format" => {
+            expr.walk(&mut |part| {
+                mixed.insert(part.id);
+            });
+        }
+        _ if mixed.contains(&expr.id) => {}
         ExprKind::List(elements) => {
             let elements = elements.iter().map(|(element, optional)| (element, *optional));
             issues.extend(homogeneous(source, elements, types));
@@ -41,7 +51,22 @@ pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Iss
         }
         _ => {}
     });
+    expr.walk(&mut |expr| issues.extend(bad_format(source, expr, types)));
     issues
+}
+
+/// What is wrong with a format string whose values are listed beside it.
+fn bad_format(source: &Source, expr: &Expr, types: &Checked) -> Option<Issue> {
+    let ExprKind::Call { function, target: Some(target), args } = &expr.kind else { return None };
+    let ExprKind::Literal(Literal::String(text)) = &target.kind else { return None };
+    let [Expr { kind: ExprKind::List(values), .. }] = args.as_slice() else { return None };
+    if function != "format" {
+        return None;
+    }
+    let kinds: Vec<&Type> = values.iter().map(|(value, _)| types.of(value)).collect();
+    let (culprit, why) = crate::library::format::check(text, &kinds)?;
+    let offset = culprit.and_then(|at| values.get(at)).map_or(expr.offset, |(value, _)| value.offset);
+    Some(source.error(offset, why))
 }
 
 fn bad_time<'a>(expr: &Expr, kind: &'a str, is_fine: fn(&str) -> bool) -> Option<(&'a str, usize)> {

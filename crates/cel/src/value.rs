@@ -12,6 +12,7 @@ use steersman_formats::Url;
 use crate::library::net::Cidr;
 use crate::library::quantity::Quantity;
 use crate::library::semver::Semver;
+use crate::structure::Object;
 
 /// A value that an expression works on or gives. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub enum Value {
     List(Arc<List>),
     /// A map, or an object with its fields by the names that expressions use.
     Map(Arc<Vec<(Value, Value)>>),
+    /// An object that an expression made of a type without a schema.
+    Object(Arc<Object>),
     /// A value or none.
     Optional(Option<Arc<Value>>),
     /// The name of a type.
@@ -203,12 +206,13 @@ impl Value {
             Self::Map(entries) => {
                 entries.iter().find(|(k, _)| matches!(k, Self::String(k) if &**k == name)).map(|(_, v)| v)
             }
+            Self::Object(object) => object.field(name),
             _ => None,
         }
     }
 
     /// The name of its type.
-    pub fn type_name(&self) -> &'static str {
+    pub fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
             Self::Bool(_) => "bool",
@@ -221,6 +225,7 @@ impl Value {
             Self::Duration(_) => "google.protobuf.Duration",
             Self::List(_) => "list",
             Self::Map(_) => "map",
+            Self::Object(object) => &object.name,
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
             Self::Quantity(_) => "kubernetes.Quantity",
@@ -261,6 +266,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
         (Value::Map(a), Value::Map(_)) => {
             a.len() as u64 == b.size() && a.iter().all(|(k, v)| b.get(k).is_some_and(|other| equal(v, other)))
         }
+        (Value::Object(a), Value::Object(b)) => a.same(b),
         (Value::Optional(a), Value::Optional(b)) => match (a, b) {
             (None, None) => true,
             (Some(a), Some(b)) => equal(a, b),

@@ -2,44 +2,10 @@
 //!
 //! Needs the oracle (`oracles/kubernetes/build libs`): `make test-slow` runs it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
 use fastrand::Rng;
 use serde_json::{Value as Json, json};
 use steersman_cel::{Environment, Program, Type, Value};
-
-fn cases(default: usize) -> usize {
-    std::env::var("STEERSMAN_ORACLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
-fn ask(requests: &[Json]) -> Vec<Json> {
-    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../oracles/kubernetes/build");
-    let build = std::env::var_os("STEERSMAN_ORACLE_BUILD").map_or(build, PathBuf::from);
-    let path = Command::new(&build).arg("libs").stderr(Stdio::inherit()).output().expect("the oracle builds");
-    assert!(path.status.success(), "{} libs failed", build.display());
-    let path = String::from_utf8(path.stdout).expect("a path is text");
-    let mut child = Command::new(path.trim())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the oracle starts");
-    let mut input = child.stdin.take().expect("it has an input");
-    let lines: Vec<String> = requests.iter().map(Json::to_string).collect();
-    let writer = std::thread::spawn(move || {
-        for line in lines {
-            writeln!(input, "{line}").expect("the oracle reads");
-        }
-    });
-    let answers = BufReader::new(child.stdout.take().expect("it has an output"))
-        .lines()
-        .map(|line| serde_json::from_str(&line.expect("an answer")).expect("JSON"))
-        .collect();
-    writer.join().expect("all requests were written");
-    child.wait().expect("the oracle ends");
-    answers
-}
+use steersman_libs_oracle::{ask, cases, report};
 
 fn value(json: &Json) -> Value {
     match json {
@@ -437,9 +403,5 @@ fn expressions_are_as_in_kubernetes() {
             different.push(format!("{expr}\n  ours   {ours}\n  theirs {theirs}"));
         }
     }
-    println!("oracle cel tried={} different={}", expressions.len(), different.len());
-    for text in different.iter().take(40) {
-        println!("{text}\n");
-    }
-    assert!(different.len() * 1000 <= expressions.len(), "{} differ", different.len());
+    report("cel", expressions.len(), &different);
 }

@@ -78,3 +78,53 @@ fn deep_and_long_expressions_are_refused() {
     let not = format!("{}true", "!".repeat(10_000));
     assert_eq!(run(&not, Value::Null), "true");
 }
+
+fn make(text: &str) -> String {
+    let environment = Environment::new().with("self", Type::Dyn).with_patches();
+    match Program::compile(&environment, text) {
+        Err(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        Ok(program) => match program.run([("self", object())], 1_000_000).0 {
+            Ok(value) => format!("{value} of {}", program.output()),
+            Err(error) => error.to_string(),
+        },
+    }
+}
+
+#[test]
+fn changes_make_objects_without_a_schema() {
+    assert_eq!(make("Object{spec: Object.spec{replicas: 3}}"), "Object of Object");
+    assert_eq!(make("Object.spec{replicas: 3}"), "Object.spec of Object.spec");
+    assert_eq!(make("Object{list: [1, 2, 3]}.list.sum()"), "6 of dyn");
+    assert_eq!(make("Object{a: Object.a{n: 3}} == Object{a: Object.a{n: 1 + 2}}"), "true of bool");
+    assert_eq!(
+        make("Object{a: 1} == Object.a{a: 1}"),
+        "ERROR: <input>:1:14: found no matching overload for '_==_' applied to '(Object, Object.a)'"
+    );
+    assert_eq!(make("has(Object{a: 1}.a) && !has(Object{a: 1}.b)"), "true of bool");
+    assert_eq!(make("Object{}.?none.orValue(7)"), "7 of dyn");
+    assert_eq!(make("has(Object{?a: self.?nope}.a) || has(Object{?a: self.?nope}.a)"), "false of bool");
+    assert_eq!(make("has(Object{?a: self.?my_field}.a)"), "true of bool");
+    assert_eq!(make("optional.ofNonZeroValue(Object{}).hasValue()"), "false of bool");
+    assert_eq!(make("type(Object.spec{}) == Object.spec"), "true of bool");
+}
+
+#[test]
+fn steps_of_a_patch_have_texts() {
+    assert_eq!(make("[JSONPatch{op: 'add', path: '/a', value: self}]"), "list of list(JSONPatch)");
+    assert_eq!(
+        make("JSONPatch{op: 1}"),
+        "ERROR: <input>:1:13: expected type of field 'op' is 'string' but provided type is 'int'"
+    );
+    assert_eq!(make("JSONPatch{o: 'a'}"), "ERROR: <input>:1:12: undefined field 'o'");
+    assert_eq!(make("JSONPatch{op: self.my_field}"), "unexpected type int64 for JSONPatchType 'op' field");
+    assert_eq!(make("jsonpatch.escapeKey('a/b~c')"), "a~1b~0c of string");
+}
+
+#[test]
+fn rules_make_no_objects() {
+    let undeclared = |name: &str| format!("undeclared reference to '{name}' (in container '')");
+    assert!(run("Object{a: nope}", Value::Null).contains(&undeclared("Object")));
+    assert!(!run("Object{a: nope}", Value::Null).contains("nope'"));
+    assert!(run("jsonpatch.escapeKey('a')", Value::Null).contains("undeclared reference to"));
+    assert!(make("Other{}").contains(&undeclared("Other")));
+}

@@ -5,7 +5,7 @@ use std::panic;
 use std::thread;
 
 /// How many bytes of text are worth a thread of their own.
-const GRAIN: usize = 48 << 10;
+const GRAIN: usize = 24 << 10;
 /// More threads than this gain little on what a chart has.
 const MAX_THREADS: usize = 4;
 

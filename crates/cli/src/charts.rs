@@ -121,7 +121,10 @@ pub(crate) fn schemas(globals: &GlobalArgs) -> FetchSchema {
     FetchSchema::new(move |url| {
         let limits = Limits { request: SCHEMA_TIMEOUT, ..Limits::default() };
         let fetcher = Fetcher::new(paths.clone()).with_limits(limits);
-        let data = block_on(fetcher.fetch_file(url)).map_err(|failure| failure.message().to_owned())?;
+        let fetch = || block_on(fetcher.fetch_file(url)).map_err(|failure| failure.message().to_owned());
+        // Rendering for a cluster happens within a runtime, where no other may be started: the fetch has its own thread.
+        let fetched = std::thread::scope(|scope| scope.spawn(fetch).join());
+        let data = fetched.map_err(|_| format!("fetching {url} broke off"))??;
         serde_json::from_slice(&data).map_err(|error| error.to_string())
     })
 }

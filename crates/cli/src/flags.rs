@@ -3,17 +3,31 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
+use std::path::Path;
+
 use clap::{ArgAction, Command};
 
+/// Under the name of operator-sdk's program this is that program: `helm-operator run …` is `steer run helm …`, so that an
+/// image in its place needs no other command line.
+pub(crate) fn as_helm_operator(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let words: Vec<OsString> = words.collect();
+    let called = words.first().and_then(|name| Path::new(name).file_stem());
+    match (called.and_then(|name| name.to_str()), words.get(1).and_then(|word| word.to_str())) {
+        (Some("helm-operator"), Some("run")) => {
+            let command = ["steer", "run", "helm"].map(OsString::from);
+            command.into_iter().chain(words.into_iter().skip(2)).collect()
+        }
+        _ => words,
+    }
+}
+
 /// Helm takes `--include-crds=true` for `--include-crds`, and `--include-crds=false` for nothing: so do we.
-pub(crate) fn booleans_without_values(
-    command: &Command,
-    words: impl Iterator<Item = OsString>,
-) -> Vec<OsString> {
+pub(crate) fn booleans_without_values(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let mut booleans = BTreeSet::new();
     collect_booleans(command, &mut booleans);
     let mut literal = false;
     words
+        .into_iter()
         .filter_map(|word| {
             literal |= word == "--";
             let text = word.to_str().filter(|_| !literal);
@@ -75,6 +89,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn helm_operator_is_another_name() {
+        let typed = |text: &str| {
+            let words = as_helm_operator(text.split(' ').map(OsString::from));
+            words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(typed("/usr/bin/helm-operator run --leader-elect"), "steer run helm --leader-elect");
+        assert_eq!(typed("helm-operator version"), "helm-operator version");
+        assert_eq!(typed("steer run helm"), "steer run helm");
+    }
+
+    #[test]
     fn lists_split_at_commas_outside_quotes() {
         let split = |word: &str| split_list(&[word.to_owned()]);
         assert_eq!(split("a,b"), ["a", "b"]);
@@ -88,7 +113,7 @@ mod tests {
     fn switches_may_carry_a_value() {
         let command = crate::commands::command();
         let rewritten = |words: &[&str]| {
-            let words = words.iter().map(OsString::from);
+            let words = words.iter().map(OsString::from).collect();
             booleans_without_values(&command, words)
                 .into_iter()
                 .map(|word| word.into_string().unwrap())

@@ -15,7 +15,6 @@ mod postrender;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
 use crate::commands::Steer;
@@ -23,16 +22,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let mut command = commands::command();
-    let words = flags::booleans_without_values(&command, std::env::args_os());
-    let parsed = command.try_get_matches_from_mut(words).and_then(|mut matches| {
-        Steer::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
-    });
-    let steer = match parsed {
+    let steer = match Steer::parse(flags::as_helm_operator(std::env::args_os())) {
         Ok(steer) => steer,
-        Err(error) => {
-            return show_usage(&error);
-        }
+        Err(error) => return show_usage(&error),
     };
 
     let mut output = Output::default();

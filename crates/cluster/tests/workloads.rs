@@ -602,3 +602,30 @@ async fn a_budget_stands_between_evictions() {
     cluster.settled().await;
     assert_eq!(controllers.get("web").await.unwrap().status.unwrap().ready_replicas, Some(2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_deployment_left_behind_can_go_in_the_foreground() {
+    let cluster = virtual_cluster().start().await.unwrap();
+    let client = cluster.client();
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    create(&client, &deployment("web", 2, "one")).await;
+    cluster.settled().await;
+    let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
+    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(change)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    cluster.settled().await;
+    let orphan = DeleteParams {
+        propagation_policy: Some(kube::api::PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    deployments.delete("web", &orphan).await.unwrap();
+    cluster.settled().await;
+    assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
+    sets.delete_collection(&DeleteParams::foreground(), &ListParams::default()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    cluster.settled().await;
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 0);
+}

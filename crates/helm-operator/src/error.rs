@@ -15,6 +15,15 @@ pub enum Error {
         #[source]
         source: Box<steersman_chart::Error>,
     },
+    /// A chart cannot be fetched.
+    #[error("chart {chart}: {source}")]
+    Fetch {
+        /// Where it should be.
+        chart: String,
+        /// What went wrong.
+        #[source]
+        source: Box<steersman_registry::Error>,
+    },
     /// An override value does not expand or parse.
     #[error("override value {key}: {reason}")]
     Override {

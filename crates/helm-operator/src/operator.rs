@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Adds a controller for each watch to an operator.
 ///
 /// # Errors
-/// Fails if a chart does not load, an override value does not expand, or the cluster does not have a watched kind.
+/// Fails if a chart does not load or cannot be fetched, an override value does not expand, or the cluster does not have a watched kind.
 pub async fn add_watches(
     mut operator: Operator,
     watches: &[WatchConfig],
@@ -59,7 +59,7 @@ pub async fn add_watches(
 }
 
 async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> Result<ReleaseController> {
-    let source = ChartSource::at(&watch.chart)?;
+    let source = ChartSource::of(watch).await?;
     let overrides = overrides::expand(&watch.override_values, |name| std::env::var(name).ok())?;
     let kind = find(watch, defaults.patience, kinds).await?;
     let mut controller = ReleaseController::with_source(kind, source, OnceLock::from(kinds.clone()))

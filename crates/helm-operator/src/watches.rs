@@ -18,8 +18,13 @@ pub struct WatchConfig {
     pub version: String,
     /// The kind.
     pub kind: String,
-    /// The chart: a directory or an archive, relative to watches.yaml's own directory.
+    /// The chart: a directory or an archive, relative to watches.yaml's own directory and loaded again when it changes; or
+    /// `https://…`, `oci://…`, or a name in [`chart_repo`](Self::chart_repo), fetched once when the operator starts.
     pub chart: PathBuf,
+    /// The version, or a constraint on it, of a chart that is fetched. The newest by default.
+    pub chart_version: String,
+    /// The URL of the repository that `chart` is the name of a chart in. None by default.
+    pub chart_repo: Option<String>,
     /// Whether objects of releases are watched, and brought back when somebody changes them. True by default.
     #[serde(default = "yes")]
     pub watch_dependent_resources: bool,
@@ -119,8 +124,7 @@ impl WatchConfig {
         let mut watches = Self::parse(&text).map_err(|error| failed(error.to_string()))?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for watch in &mut watches {
-            let text = watch.chart.to_string_lossy();
-            if !text.contains("://") && watch.chart.is_relative() {
+            if !watch.is_remote() && watch.chart.is_relative() {
                 watch.chart = directory.join(&watch.chart);
             }
         }
@@ -158,6 +162,11 @@ impl WatchConfig {
             watch.selector()?;
         }
         Ok(watches)
+    }
+
+    /// Whether the chart is fetched from somewhere.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.chart_repo.is_some() || self.chart.to_string_lossy().contains("://")
     }
 
     /// As in `charts.example.com/v1, Kind=Shop`.

@@ -28,6 +28,9 @@ pub enum JsonPatchError {
     /// An operation does not apply to the document. Answered with 422.
     #[error("{0}")]
     DoesNotApply(String),
+    /// The document has another value at this path than the patch expects. Answered with 422.
+    #[error("testing value {0} failed: test failed")]
+    TestFailed(String),
 }
 
 /// `document` with all operations of the patch done in order.
@@ -39,7 +42,7 @@ pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Value, JsonPatchErro
     let mut document = document.clone();
     let mut copied = 0;
     for operation in &operations {
-        operation.run(&mut document, &mut copied).map_err(JsonPatchError::DoesNotApply)?;
+        operation.run(&mut document, &mut copied)?;
     }
     Ok(document)
 }
@@ -101,17 +104,18 @@ impl Operation {
         self.0.get("value").and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or(Value::Null)
     }
 
-    fn run(&self, document: &mut Value, copied: &mut usize) -> Result<(), String> {
+    fn run(&self, document: &mut Value, copied: &mut usize) -> Result<(), JsonPatchError> {
         let kind = self.text("op").and_then(Result::ok).unwrap_or_else(|| "unknown".into());
-        match kind.as_str() {
+        let done = match kind.as_str() {
             "add" => self.add(document),
             "remove" => self.remove(document),
             "replace" => self.replace(document),
             "move" => self.relocate(document),
-            "test" => self.test(document),
+            "test" => return self.test(document),
             "copy" => self.copy(document, copied),
             _ => Err(format!("Unexpected kind: {kind}")),
-        }
+        };
+        done.map_err(JsonPatchError::DoesNotApply)
     }
 
     fn add(&self, document: &mut Value) -> Result<(), String> {
@@ -205,21 +209,24 @@ impl Operation {
         add(target, &key, value).map_err(|e| format!("error while adding value during copy: {e}"))
     }
 
-    fn test(&self, document: &mut Value) -> Result<(), String> {
-        let path = self.path().map_err(|e| format!("test operation failed to decode path: {e}"))?;
+    fn test(&self, document: &mut Value) -> Result<(), JsonPatchError> {
+        let fail = |why: String| JsonPatchError::DoesNotApply(why);
+        let path = self.path().map_err(|e| fail(format!("test operation failed to decode path: {e}")))?;
         let expected = self.0.get("value").map(|raw| &**raw).filter(|raw| raw.get() != "null");
         let passes = if path.is_empty() {
             expected.is_some_and(|raw| equals(document, raw))
         } else {
             let Some((target, key)) = find(document, &path) else {
-                return Err(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
+                return Err(fail(format!(
+                    "test operation does not apply: is missing path: {path}: {MISSING}"
+                )));
             };
-            match get(target, &key).map_err(|e| format!("error in test for path: '{path}': {e}"))? {
+            match get(target, &key).map_err(|e| fail(format!("error in test for path: '{path}': {e}")))? {
                 None | Some(Value::Null) => expected.is_none(),
                 Some(value) => expected.is_some_and(|raw| equals(value, raw)),
             }
         };
-        if passes { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
+        if passes { Ok(()) } else { Err(JsonPatchError::TestFailed(path)) }
     }
 }
 

@@ -11,4 +11,4 @@ mod value;
 
 pub use json::{JsonPatchError, json_patch};
 pub use merge::{MergePatchError, merge_patch};
-pub use strategic::{StrategicError, strategic_merge_patch};
+pub use strategic::{StrategicError, strategic_merge_patch, strategic_remains};

@@ -39,6 +39,64 @@ pub fn strategic_merge_patch(
     merge_map(object(document)?, object(patch)?, schema).map(Value::Object)
 }
 
+/// What the API server has left of a patch once it has been put over `document`, which some of its messages quote: directives that
+/// were followed are gone, and so are nulls in what is new.
+pub fn strategic_remains(
+    document: &Value,
+    patch: &Value,
+    components: &Map<String, Value>,
+    schema: &str,
+) -> Value {
+    let schema = Schema { components, name: schema, schema: components.get(schema) };
+    let mut left = patch.clone();
+    if let (Value::Object(document), Value::Object(left)) = (document, &mut left) {
+        use_up(document, left, schema);
+    }
+    left
+}
+
+fn use_up(document: &Map<String, Value>, patch: &mut Map<String, Value>, schema: Schema<'_>) {
+    match patch.get(DIRECTIVE).and_then(Value::as_str) {
+        Some("replace") => {
+            patch.remove(DIRECTIVE);
+            return;
+        }
+        Some(_) => return,
+        None => {}
+    }
+    patch.remove(RETAIN_KEYS);
+    let orders: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
+    for directive in orders {
+        patch.remove(&directive);
+        if let Some(key) = directive.strip_prefix(SET_ORDER).and_then(|rest| rest.strip_prefix('/')) {
+            patch.remove(key);
+        }
+    }
+    for (key, value) in patch {
+        match (document.get(key), &mut *value) {
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                let Ok((child, strategy)) = schema.field(key) else { return };
+                if strategy.strategy != "replace" {
+                    use_up(old, new, child);
+                }
+            }
+            (Some(Value::Array(old)), Value::Array(new)) => {
+                let Ok((child, strategy)) = schema.items(key) else { return };
+                let items = new.iter_mut().filter(|_| strategy.strategy == "merge");
+                for item in items.filter_map(Value::as_object_mut) {
+                    let merge_key = item.get(strategy.merge_key).cloned();
+                    let same = old.iter().find(|other| other.get(strategy.merge_key) == merge_key.as_ref());
+                    if let (Some(Value::Object(same)), None, Some(_)) = (same, item.get(DIRECTIVE), merge_key)
+                    {
+                        use_up(same, item, child);
+                    }
+                }
+            }
+            (_, new) => *new = without_null_fields(std::mem::take(new)),
+        }
+    }
+}
+
 /// Null stands for an object without fields.
 fn object(value: &Value) -> Result<Map<String, Value>, StrategicError> {
     match value {
@@ -273,8 +331,7 @@ fn check_order(items: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
     if items.is_empty() || order.is_empty() {
         return Ok(());
     }
-    let mut wanted =
-        items.iter().filter(|item| merge_key.is_empty() || item.get(DIRECTIVE).is_none()).peekable();
+    let mut wanted = items.iter().filter(|item| merge_key.is_empty() || !is_deletion(item)).peekable();
     for place in order {
         let Some(item) = wanted.peek() else { break };
         let same = if merge_key.is_empty() {
@@ -295,6 +352,10 @@ fn check_order(items: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
         ));
     }
     Ok(())
+}
+
+fn is_deletion(item: &Value) -> bool {
+    item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete")
 }
 
 fn key_of<'v>(item: &'v Value, merge_key: &str) -> Result<&'v Value, StrategicError> {

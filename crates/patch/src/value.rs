@@ -71,12 +71,36 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
 
 /// JSON as Go's encoder writes it: `<`, `>`, `&` and the line separators are escaped.
 pub(crate) fn go_json(value: &Value) -> String {
-    let plain = value.to_string();
-    if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return plain;
+    let mut out = String::new();
+    write_go_json(&mut out, value);
+    out
+}
+
+/// Appends JSON as Go's encoder writes it.
+pub(crate) fn write_go_json(out: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => write_go_text(out, text),
+        other => escape(out, &other.to_string()),
     }
-    let mut out = String::with_capacity(plain.len() + 16);
-    for c in plain.chars() {
+}
+
+/// Appends a text in quotes as Go's encoder writes it.
+pub(crate) fn write_go_text(out: &mut String, text: &str) {
+    let plain = |c: u8| (b' '..=b'~').contains(&c) && !matches!(c, b'"' | b'\\' | b'<' | b'>' | b'&');
+    if text.bytes().all(plain) {
+        out.reserve(text.len() + 2);
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        escape(out, &Value::from(text).to_string());
+    }
+}
+
+/// Appends JSON with what Go escapes in addition.
+fn escape(out: &mut String, json: &str) {
+    out.reserve(json.len());
+    for c in json.chars() {
         match c {
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(c)));
@@ -84,7 +108,6 @@ pub(crate) fn go_json(value: &Value) -> String {
             _ => out.push(c),
         }
     }
-    out
 }
 
 /// A value in a message: strings quoted, lists in brackets.

@@ -173,7 +173,7 @@ impl<'a> Manager<'a> {
 
     fn local_path(&self, repository: &str) -> Result<PathBuf, Error> {
         let path = Path::new(repository.strip_prefix(FILE_SCHEME).unwrap_or(repository));
-        let path = clean(&if path.is_absolute() { path.to_owned() } else { self.chart.join(path) });
+        let path = clean_path(&if path.is_absolute() { path.to_owned() } else { self.chart.join(path) });
         match fs::metadata(&path) {
             Ok(_) => Ok(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -256,7 +256,7 @@ impl<'a> Manager<'a> {
                     if !path.exists() {
                         return Err(Error::Dependency(format!(
                             "directory {} not found",
-                            clean(&path).display()
+                            clean_path(&path).display()
                         )));
                     }
                     Some(version.clone())
@@ -501,8 +501,8 @@ fn list(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// The path without `.` and, as far as that can be told from its text, without `..`.
-fn clean(path: &Path) -> PathBuf {
+/// The path without `.` and, as far as that can be told from its text, without `..`: how Helm shows paths.
+pub fn clean_path(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut cleaned = PathBuf::new();
     for part in path.components() {
@@ -513,6 +513,7 @@ fn clean(path: &Path) -> PathBuf {
             {
                 cleaned.pop();
             }
+            Component::ParentDir if cleaned.has_root() => {}
             part => cleaned.push(part),
         }
     }

@@ -13,7 +13,8 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** nothing read from the network is unbounded: bodies have a limit, redirects are counted, and every request has a deadline.
+//! **Invariant:** nothing read from the network is unbounded: indexes, charts and tokens have a limit in bytes, redirects are counted, and
+//! every request has a deadline, which alone bounds the manifests and lists of tags that the OCI client reads.
 //!
 //! **Invariant:** a name and password go to the host they were given for, and to no other, unless the caller asks for
 //! that by [`Access::pass_credentials`].
@@ -37,7 +38,7 @@ mod yaml;
 
 pub use cache::{Cache, write_atomically};
 pub use credentials::Credential;
-pub use dependency::{Manager, Progress};
+pub use dependency::{Manager, Progress, clean_path};
 pub use error::Error;
 pub use fetch::{Fetched, Fetcher, Request};
 pub use http::{Access, Limits};

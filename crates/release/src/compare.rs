@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use steersman_chart::{Chart, Values};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::object::documents;
-use crate::random;
-use crate::record::{ChartRecord, Info, Release, Status};
+use crate::record::Release;
 use crate::releases::{Options, Releases};
 
 /// The deepest nesting that is followed.
@@ -27,40 +26,7 @@ impl Releases {
         values: &Values,
         options: &Options,
     ) -> Result<Release> {
-        let described = steersman_chart::Release {
-            name: current.name.clone(),
-            namespace: current.namespace.clone(),
-            revision: current.version + 1,
-            is_upgrade: true,
-        };
-        let capabilities = self.kinds.capabilities().await?;
-        let drawn = self.render(chart, values, described.clone(), capabilities.clone(), options).await?;
-        let mut rendered = drawn.rendered;
-        if options.keep_random && drawn.random {
-            let again = self.render(chart, values, described, capabilities, options).await?;
-            random::keep(&mut rendered, &again.rendered, current)?;
-        }
-        let mut manifest = rendered.manifest(false);
-        if let Some(post_render) = &options.post_render {
-            manifest = post_render(&manifest).map_err(Error::PostRender)?;
-        }
-        Ok(Release {
-            name: current.name.clone(),
-            namespace: current.namespace.clone(),
-            info: Info {
-                first_deployed: current.info.first_deployed,
-                status: Status::PendingUpgrade,
-                description: "Preparing upgrade".into(),
-                notes: rendered.notes.clone(),
-                ..Info::default()
-            },
-            chart: ChartRecord::new(chart, values)?,
-            config: crate::install::table(values),
-            manifest,
-            hooks: rendered.hooks.iter().map(crate::hooks::record).collect(),
-            version: current.version + 1,
-            ..Release::default()
-        })
+        self.next(current, current.version + 1, chart, values, options).await
     }
 }
 

@@ -34,12 +34,45 @@ pub(crate) struct Plan {
     pub(crate) originals: Vec<Object>,
 }
 
-/// The moments around a deployment.
-pub(crate) struct Moments {
+/// What tells an install, an upgrade and a rollback apart once there is a plan.
+pub(crate) struct Operation {
     pub(crate) before: HookEvent,
     pub(crate) after: HookEvent,
     /// How Helm names a failure of those.
     pub(crate) hook_failed: fn(HookEvent, &Error) -> String,
+    /// What Helm calls it in errors.
+    pub(crate) name: &'static str,
+    /// The first word about a revision that failed.
+    pub(crate) title: &'static str,
+}
+
+/// A revision that is about to be made.
+pub(crate) struct Prepared {
+    pub(crate) release: Release,
+    pub(crate) plan: Plan,
+    /// The revisions before it, oldest first.
+    pub(crate) revisions: Vec<Revision>,
+}
+
+/// A revision that failed, and is recorded as such.
+pub(crate) struct Broken {
+    pub(crate) release: Release,
+    pub(crate) error: Error,
+    /// What it had created.
+    created: Vec<Object>,
+    /// What to say, with what came of cleaning up.
+    message: String,
+}
+
+impl Broken {
+    /// As an error, with what was done about it.
+    pub(crate) fn into_error(self, undone: Option<String>) -> Error {
+        Error::Failed {
+            message: undone.unwrap_or(self.message),
+            release: Box::new(self.release),
+            source: Box::new(self.error),
+        }
+    }
 }
 
 impl Releases {
@@ -71,6 +104,14 @@ impl Releases {
             self.decorate(target);
         }
         Ok(targets)
+    }
+
+    /// What there is to be done for a revision, seen from what the earlier ones left and what is there.
+    pub(crate) async fn plan(&self, release: &Release, revisions: &[Revision]) -> Result<Plan> {
+        let targets = self.targets(release).await?;
+        let live = self.live(&targets).await?;
+        let originals = self.originals(&self.leavings(revisions).await?).await?;
+        Ok(Plan { targets, live, originals })
     }
 
     /// What earlier revisions may have left in the cluster: the deployed one's objects, and those of all that failed
@@ -125,22 +166,68 @@ impl Releases {
         Ok(())
     }
 
+    /// Records a revision, carries its plan out, and records how it went: deployed, with those before it superseded, or
+    /// failed.
+    pub(crate) async fn deploy(
+        &self,
+        prepared: Prepared,
+        operation: &Operation,
+        options: &Options,
+        description: String,
+    ) -> Result<Result<Release, Box<Broken>>> {
+        let Prepared { mut release, plan, revisions } = prepared;
+        self.storage.create(&release).await?;
+        let vouched = release.clone();
+        let mut created = Vec::new();
+        let work = self.carry_out(&mut release, plan, operation, options, &mut created);
+        let Err(error) = self.storage.while_alive(&vouched, Box::pin(work)).await else {
+            release.info.status = Status::Deployed;
+            release.info.description = description;
+            self.storage.update(&release).await?;
+            self.supersede(&revisions, release.version).await?;
+            return Ok(Ok(release));
+        };
+        release.info.status = Status::Failed;
+        release.info.description = format!("{} {:?} failed: {error}", operation.title, release.name);
+        // What went wrong first is what counts; a record that stays pending is taken up by the next run.
+        if let Err(error) = self.storage.update(&release).await {
+            tracing::warn!(%error, "cannot record that the release failed");
+        }
+        let mut broken = Broken { message: error.to_string(), release, error, created };
+        if options.cleanup_on_fail {
+            self.clean_up(&mut broken, operation.name).await;
+        }
+        Ok(Err(Box::new(broken)))
+    }
+
+    /// Deletes what a failed revision created.
+    async fn clean_up(&self, broken: &mut Broken, operation: &str) {
+        if let Err(second) = self.remove(&broken.created).await {
+            broken.message = format!(
+                "an error occurred while cleaning up resources. original {operation} error: {}: unable to cleanup \
+                 resources: {second}",
+                broken.error
+            );
+        }
+    }
+
     /// Runs the hooks before, writes and prunes, waits, and runs the hooks after. What was created is added to
     /// `created` even if this fails.
-    pub(crate) async fn carry_out(
+    async fn carry_out(
         &self,
         release: &mut Release,
         plan: Plan,
-        moments: &Moments,
+        operation: &Operation,
         options: &Options,
         created: &mut Vec<Object>,
     ) -> Result<()> {
         let timeout = options.timeout.0;
-        let failed = |event: HookEvent| move |error: Error| Error::Hook((moments.hook_failed)(event, &error));
+        let failed =
+            |event: HookEvent| move |error: Error| Error::Hook((operation.hook_failed)(event, &error));
         if !options.disable_hooks {
-            self.run_hooks(release, moments.before, timeout, |_| true)
+            self.run_hooks(release, operation.before, timeout, |_| true)
                 .await
-                .map_err(failed(moments.before))?;
+                .map_err(failed(operation.before))?;
         }
         let Plan { targets, live, originals } = plan;
         self.write_all(&targets, live, &originals, created).await?;
@@ -150,7 +237,9 @@ impl Releases {
             wait::until_ready(&writer, &targets, options.wait_for_jobs, timeout, &self.reporter).await?;
         }
         if !options.disable_hooks {
-            self.run_hooks(release, moments.after, timeout, |_| true).await.map_err(failed(moments.after))?;
+            self.run_hooks(release, operation.after, timeout, |_| true)
+                .await
+                .map_err(failed(operation.after))?;
         }
         Ok(())
     }
@@ -223,7 +312,7 @@ impl Releases {
     }
 
     /// Deletes objects, as after a failed upgrade.
-    pub(crate) async fn remove(&self, objects: &[Object]) -> Result<()> {
+    async fn remove(&self, objects: &[Object]) -> Result<()> {
         let writer = self.writer();
         for object in objects.iter().rev() {
             writer.delete(object, PropagationPolicy::Background).await?;

@@ -89,9 +89,8 @@ impl Releases {
             }
             Err(Error::NotDeployed { .. }) => {
                 let release = self.install(name, chart, values, &dry).await?;
-                let targets = self.targets(&release).await?;
-                let live = self.live(&targets).await?;
-                (release, Plan { targets, live, originals: Vec::new() })
+                let plan = self.plan(&release, &[]).await?;
+                (release, plan)
             }
             Err(error) => return Err(error),
         };

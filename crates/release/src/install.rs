@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use steersman_chart::{Chart, HookEvent, Values};
 
-use crate::deploy::{Moments, Plan};
+use crate::deploy::{Broken, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::object;
@@ -13,10 +13,12 @@ use crate::releases::{CrdPolicy, Options, Releases, check_name};
 use crate::storage::{self, Revision};
 use crate::uninstall::UninstallOptions;
 
-const MOMENTS: Moments = Moments {
+const OPERATION: Operation = Operation {
     before: HookEvent::PreInstall,
     after: HookEvent::PostInstall,
     hook_failed: |event, error| format!("failed {}: {error}", event.as_str()),
+    name: "install",
+    title: "Release",
 };
 
 impl Releases {
@@ -43,7 +45,7 @@ impl Releases {
             this = self.recovered(&mut revisions).await?;
             check_available(&revisions, options.replace || this.recovering)?;
         }
-        this.install_over(name, chart, values, options, &revisions).await
+        this.install_over(name, chart, values, options, revisions).await
     }
 
     /// Installs over what is left of revisions that failed or were uninstalled.
@@ -53,7 +55,7 @@ impl Releases {
         chart: &Chart,
         values: &Values,
         options: &Options,
-        revisions: &[Revision],
+        revisions: Vec<Revision>,
     ) -> Result<Release> {
         let crds = options.crds.unwrap_or(CrdPolicy::Create);
         if options.dry_run.is_none() && crds != CrdPolicy::Skip {
@@ -94,10 +96,7 @@ impl Releases {
             labels: options.labels.clone(),
         };
 
-        let targets = self.targets(&release).await?;
-        let live = self.live(&targets).await?;
-        let originals = self.originals(&self.leavings(revisions).await?).await?;
-        let plan = Plan { targets, live, originals };
+        let plan = self.plan(&release, &revisions).await?;
         if !options.take_ownership {
             self.check_ownership("install", &release, &plan)?;
         }
@@ -114,49 +113,36 @@ impl Releases {
             last.info.description = "superseded by new release".into();
             self.storage.update(&last).await?;
         }
-        self.storage.create(&release).await?;
-
-        let vouched = release.clone();
-        let mut created = Vec::new();
-        let work = self.carry_out(&mut release, plan, &MOMENTS, options, &mut created);
-        let done = self.storage.while_alive(&vouched, Box::pin(work)).await;
-        match done {
-            Ok(()) => {
-                release.info.status = Status::Deployed;
-                release.info.description =
-                    options.description.clone().unwrap_or_else(|| "Install complete".into());
-                self.storage.update(&release).await?;
-                Ok(release)
+        let description = options.description.clone().unwrap_or_else(|| "Install complete".into());
+        // Objects that an install made are left for the next one, or for `atomic` to uninstall.
+        let options = &Options { cleanup_on_fail: false, ..options.clone() };
+        match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
+            Ok(release) => Ok(release),
+            Err(broken) if options.atomic => {
+                let message = self.undo_install(&broken, options).await;
+                Err(broken.into_error(Some(message)))
             }
-            Err(error) => Err(self.install_failed(release, error, options).await),
+            Err(broken) => Err(broken.into_error(None)),
         }
     }
 
-    async fn install_failed(&self, mut release: Release, error: Error, options: &Options) -> Error {
-        release.info.status = Status::Failed;
-        release.info.description = format!("Release {:?} failed: {error}", release.name);
-        // What went wrong first is what counts; a record that stays pending is taken up by the next run.
-        if let Err(error) = self.storage.update(&release).await {
-            tracing::warn!(%error, "cannot record that the release failed");
+    /// Uninstalls what failed, and says what came of it.
+    async fn undo_install(&self, broken: &Broken, options: &Options) -> String {
+        let Broken { release, error, .. } = broken;
+        let uninstall = UninstallOptions {
+            disable_hooks: options.disable_hooks,
+            timeout: options.timeout,
+            ..UninstallOptions::default()
+        };
+        match Box::pin(self.uninstall(&release.name, &uninstall)).await {
+            Ok(_) => format!(
+                "release {} failed, and has been uninstalled due to atomic being set: {error}",
+                release.name
+            ),
+            Err(second) => format!(
+                "an error occurred while uninstalling the release. original install error: {error}: {second}"
+            ),
         }
-        let mut message = error.to_string();
-        if options.atomic {
-            let uninstall = UninstallOptions {
-                disable_hooks: options.disable_hooks,
-                timeout: options.timeout,
-                ..UninstallOptions::default()
-            };
-            message = match Box::pin(self.uninstall(&release.name, &uninstall)).await {
-                Ok(_) => format!(
-                    "release {} failed, and has been uninstalled due to atomic being set: {error}",
-                    release.name
-                ),
-                Err(second) => format!(
-                    "an error occurred while uninstalling the release. original install error: {error}: {second}"
-                ),
-            };
-        }
-        Error::Failed { message, release: Box::new(release), source: Box::new(error) }
     }
 
     async fn create_namespace(&self) -> Result<()> {

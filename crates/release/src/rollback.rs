@@ -3,15 +3,17 @@
 use jiff::Timestamp;
 use steersman_chart::HookEvent;
 
-use crate::deploy::{Moments, Plan};
+use crate::deploy::{Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::record::{HookExecution, Info, Release, Status};
 use crate::releases::{HistoryMax, Options, Releases, Timeout, check_name};
 
-const MOMENTS: Moments = Moments {
+const OPERATION: Operation = Operation {
     before: HookEvent::PreRollback,
     after: HookEvent::PostRollback,
     hook_failed: |_, error| error.to_string(),
+    name: "rollback",
+    title: "Rollback",
 };
 
 /// How to roll back.
@@ -56,7 +58,7 @@ impl Releases {
         let current = this.storage.get(name, last.version).await?;
         let mut hooks = earlier.hooks;
         hooks.iter_mut().for_each(|hook| hook.last_run = HookExecution::default());
-        let mut release = Release {
+        let release = Release {
             name: name.to_owned(),
             namespace: current.namespace.clone(),
             chart: earlier.chart,
@@ -77,44 +79,19 @@ impl Releases {
         if options.dry_run {
             return Ok(release);
         }
-        let targets = this.targets(&release).await?;
-        let live = this.live(&targets).await?;
-        let originals = this.originals(&this.leavings(&revisions).await?).await?;
+        let plan = this.plan(&release, &revisions).await?;
         this.forget_oldest(&revisions, options.history_max.0).await?;
-        this.storage.create(&release).await?;
-
         let deploy = Options {
             wait: options.wait,
             wait_for_jobs: options.wait_for_jobs,
             timeout: options.timeout,
             disable_hooks: options.disable_hooks,
+            cleanup_on_fail: options.cleanup_on_fail,
             ..Options::default()
         };
-        let vouched = release.clone();
-        let mut created = Vec::new();
-        let plan = Plan { targets, live, originals };
-        let work = this.carry_out(&mut release, plan, &MOMENTS, &deploy, &mut created);
-        let done = this.storage.while_alive(&vouched, Box::pin(work)).await;
-        let Err(error) = done else {
-            release.info.status = Status::Deployed;
-            this.storage.update(&release).await?;
-            this.supersede(&revisions, release.version).await?;
-            return Ok(release);
-        };
-        release.info.status = Status::Failed;
-        release.info.description = format!("Rollback {name:?} failed: {error}");
-        if let Err(error) = this.storage.update(&release).await {
-            tracing::warn!(%error, "cannot record that the rollback failed");
-        }
-        let mut message = error.to_string();
-        if options.cleanup_on_fail
-            && let Err(second) = this.remove(&created).await
-        {
-            message = format!(
-                "an error occurred while cleaning up resources. original rollback error: {error}: unable to cleanup \
-                 resources: {second}"
-            );
-        }
-        Err(Error::Failed { message, release: Box::new(release), source: Box::new(error) })
+        let description = release.info.description.clone();
+        let done =
+            this.deploy(Prepared { release, plan, revisions }, &OPERATION, &deploy, description).await?;
+        done.map_err(|broken| broken.into_error(None))
     }
 }

@@ -4,29 +4,23 @@ use jiff::Timestamp;
 use serde_json::Value;
 use steersman_chart::{Chart, HookEvent, Values};
 
-use crate::deploy::{Moments, Plan};
+use crate::deploy::{Broken, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::install::table;
-use crate::object::Object;
 use crate::random;
 use crate::record::{ChartRecord, Info, Release, Status, coalesce};
 use crate::releases::{CrdPolicy, Options, Releases, ValuesPolicy, check_name};
 use crate::rollback::RollbackOptions;
 use crate::storage::{self, Revision};
 
-const MOMENTS: Moments = Moments {
+const OPERATION: Operation = Operation {
     before: HookEvent::PreUpgrade,
     after: HookEvent::PostUpgrade,
     hook_failed: |event, error| format!("{} hooks failed: {error}", event.as_str()),
+    name: "upgrade",
+    title: "Upgrade",
 };
-
-/// An upgrade that is ready to be made.
-pub(crate) struct Prepared {
-    pub(crate) release: Release,
-    pub(crate) plan: Plan,
-    pub(crate) revisions: Vec<Revision>,
-}
 
 impl Releases {
     /// Upgrades a release to a chart and values. An operation on it that broke off is taken up.
@@ -87,115 +81,84 @@ impl Releases {
         };
         let current = self.storage.get(name, current.version).await?;
         let (chart, values) = self.chosen_values(chart, values, &current, options.values)?;
-        let capabilities = self.kinds.capabilities().await?;
+        let mut release = self.next(&current, last.version + 1, &chart, &values, options).await?;
+        release.info.last_deployed = Some(Timestamp::now());
+        release.labels = merged_labels(&self.storage.get(name, last.version).await?, options);
+        let plan = self.plan(&release, &revisions).await?;
+        Ok(Prepared { release, plan, revisions })
+    }
+
+    /// The revision that comes after `current`, rendered and not yet recorded.
+    pub(crate) async fn next(
+        &self,
+        current: &Release,
+        version: i64,
+        chart: &Chart,
+        values: &Values,
+        options: &Options,
+    ) -> Result<Release> {
         let described = steersman_chart::Release {
-            name: name.to_owned(),
+            name: current.name.clone(),
             namespace: current.namespace.clone(),
-            revision: last.version + 1,
+            revision: version,
             is_upgrade: true,
         };
-        let drawn = self.render(&chart, &values, described.clone(), capabilities.clone(), options).await?;
+        let capabilities = self.kinds.capabilities().await?;
+        let drawn = self.render(chart, values, described.clone(), capabilities.clone(), options).await?;
         let mut rendered = drawn.rendered;
         if options.keep_random && drawn.random {
-            let again = self.render(&chart, &values, described, capabilities, options).await?;
-            random::keep(&mut rendered, &again.rendered, &current)?;
+            let again = self.render(chart, values, described, capabilities, options).await?;
+            random::keep(&mut rendered, &again.rendered, current)?;
         }
         rendered.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let mut manifest = rendered.manifest(false);
         if let Some(post_render) = &options.post_render {
             manifest = post_render(&manifest).map_err(Error::PostRender)?;
         }
-        let release = Release {
-            name: name.to_owned(),
+        Ok(Release {
+            name: current.name.clone(),
             namespace: current.namespace.clone(),
             info: Info {
                 first_deployed: current.info.first_deployed,
-                last_deployed: Some(Timestamp::now()),
                 status: Status::PendingUpgrade,
                 description: "Preparing upgrade".into(),
                 notes: rendered.notes.clone(),
                 ..Info::default()
             },
-            chart: ChartRecord::new(&chart, &values)?,
-            config: table(&values),
+            chart: ChartRecord::new(chart, values)?,
+            config: table(values),
             manifest,
             hooks: rendered.hooks.iter().map(hooks::record).collect(),
-            version: last.version + 1,
-            labels: merged_labels(&self.storage.get(name, last.version).await?, options),
-        };
-        let targets = self.targets(&release).await?;
-        let live = self.live(&targets).await?;
-        let originals = self.originals(&self.leavings(&revisions).await?).await?;
-        Ok(Prepared { release, plan: Plan { targets, live, originals }, revisions })
+            version,
+            ..Release::default()
+        })
     }
 
-    async fn make_upgrade(&self, prepared: Prepared, options: &Options) -> Result<Release> {
-        let Prepared { mut release, plan, revisions } = prepared;
+    async fn make_upgrade(&self, mut prepared: Prepared, options: &Options) -> Result<Release> {
         if !options.take_ownership {
-            self.check_ownership("update", &release, &plan)?;
+            self.check_ownership("update", &prepared.release, &prepared.plan)?;
         }
         if options.dry_run.is_some() {
-            release.info.description =
+            prepared.release.info.description =
                 options.description.clone().unwrap_or_else(|| "Dry run complete".into());
-            return Ok(release);
+            return Ok(prepared.release);
         }
-        self.forget_oldest(&revisions, options.history_max.0).await?;
-        self.storage.create(&release).await?;
-
-        let vouched = release.clone();
-        let mut created = Vec::new();
-        let work = self.carry_out(&mut release, plan, &MOMENTS, options, &mut created);
-        let done = self.storage.while_alive(&vouched, Box::pin(work)).await;
-        match done {
-            Ok(()) => {
-                release.info.status = Status::Deployed;
-                release.info.description =
-                    options.description.clone().unwrap_or_else(|| "Upgrade complete".into());
-                self.storage.update(&release).await?;
-                self.supersede(&revisions, release.version).await?;
-                Ok(release)
+        self.forget_oldest(&prepared.revisions, options.history_max.0).await?;
+        let description = options.description.clone().unwrap_or_else(|| "Upgrade complete".into());
+        let revisions = prepared.revisions.clone();
+        match self.deploy(prepared, &OPERATION, options, description).await? {
+            Ok(release) => Ok(release),
+            Err(broken) if options.atomic => {
+                let message = self.undo_upgrade(&broken, &revisions, options).await;
+                Err(broken.into_error(Some(message)))
             }
-            Err(error) => Err(self.upgrade_failed(release, error, &created, &revisions, options).await),
+            Err(broken) => Err(broken.into_error(None)),
         }
-    }
-
-    async fn upgrade_failed(
-        &self,
-        mut release: Release,
-        error: Error,
-        created: &[Object],
-        revisions: &[Revision],
-        options: &Options,
-    ) -> Error {
-        release.info.status = Status::Failed;
-        release.info.description = format!("Upgrade {:?} failed: {error}", release.name);
-        // What went wrong first is what counts; a record that stays pending is taken up by the next run.
-        if let Err(error) = self.storage.update(&release).await {
-            tracing::warn!(%error, "cannot record that the release failed");
-        }
-        let mut message = error.to_string();
-        if options.cleanup_on_fail
-            && let Err(second) = self.remove(created).await
-        {
-            message = format!(
-                "an error occurred while cleaning up resources. original upgrade error: {error}: unable to cleanup \
-                 resources: {second}"
-            );
-        }
-        if options.atomic {
-            message = self.undo(&release, &error, revisions, options).await;
-        }
-        Error::Failed { message, release: Box::new(release), source: Box::new(error) }
     }
 
     /// Rolls back to the last revision that was good, and says what came of it.
-    async fn undo(
-        &self,
-        release: &Release,
-        error: &Error,
-        revisions: &[Revision],
-        options: &Options,
-    ) -> String {
+    async fn undo_upgrade(&self, broken: &Broken, revisions: &[Revision], options: &Options) -> String {
+        let Broken { release, error, .. } = broken;
         let good = |revision: &&Revision| matches!(revision.status, Status::Deployed | Status::Superseded);
         let Some(good) = revisions.iter().rfind(good) else {
             return format!(

@@ -3,10 +3,11 @@
 use std::{
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, header::ACCEPT};
 use kube::{Client, client::Body};
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
@@ -24,21 +25,102 @@ pub(crate) enum Permit {
     Never,
 }
 
-/// Says whether writes pass.
+impl Permit {
+    pub(crate) fn is_good(self) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Until(end) => Instant::now() < end,
+            Self::Never => false,
+        }
+    }
+}
+
+/// Says whether writes pass, and knows of those under way. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Fence(Arc<watch::Sender<Permit>>);
+pub(crate) struct Fence(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    permit: watch::Sender<Permit>,
+    traffic: watch::Sender<Traffic>,
+}
+
+#[derive(Debug, Default)]
+struct Traffic {
+    under_way: usize,
+    /// When a write was last given up whose fate is not known: it may still arrive.
+    abandoned: Option<Instant>,
+}
 
 impl Fence {
     pub(crate) fn new(permit: Permit) -> Self {
-        Self(Arc::new(watch::Sender::new(permit)))
+        Self(Arc::new(State { permit: watch::Sender::new(permit), traffic: watch::Sender::default() }))
     }
 
     pub(crate) fn set(&self, permit: Permit) {
-        self.0.send_replace(permit);
+        self.0.permit.send_replace(permit);
     }
 
     pub(crate) fn permit(&self) -> Permit {
-        *self.0.borrow()
+        *self.0.permit.borrow()
+    }
+
+    /// Waits until writes do not pass any more.
+    pub(crate) async fn closed(&self) {
+        let mut permits = self.0.permit.subscribe();
+        loop {
+            let permit = *permits.borrow_and_update();
+            let end = match permit {
+                Permit::Always => None,
+                Permit::Until(end) if permit.is_good() => Some(end),
+                Permit::Until(_) | Permit::Never => return,
+            };
+            let ends = async {
+                match end {
+                    Some(end) => tokio::time::sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = ends => {}
+                // The sender lives in this fence.
+                _ = permits.changed() => {}
+            }
+        }
+    }
+
+    /// Waits until no write is under way. Says whether the fate of each is known: none was given up within a time in which
+    /// it might still arrive.
+    pub(crate) async fn drained(&self, limit: Duration, arrival: Duration) -> bool {
+        let mut traffic = self.0.traffic.subscribe();
+        let empty = traffic.wait_for(|traffic| traffic.under_way == 0);
+        match tokio::time::timeout(limit, empty).await {
+            Ok(Ok(traffic)) => traffic.abandoned.is_none_or(|at| at.elapsed() > arrival),
+            _ => false,
+        }
+    }
+
+    fn enter(&self) -> Passage {
+        self.0.traffic.send_modify(|traffic| traffic.under_way += 1);
+        Passage { fence: self.clone(), known: false }
+    }
+}
+
+/// A write under way.
+struct Passage {
+    fence: Fence,
+    /// Whether the server has answered.
+    known: bool,
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        self.fence.0.traffic.send_modify(|traffic| {
+            traffic.under_way -= 1;
+            if !self.known {
+                traffic.abandoned = Some(Instant::now());
+            }
+        });
     }
 }
 
@@ -67,26 +149,82 @@ impl Service<Request<Body>> for Door {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (client, metrics) = (self.client.clone(), self.metrics.clone());
         let method = request.method().clone();
-        let writes = !matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let fence = self.fence.as_ref().filter(|_| writes);
-        let permit = fence.map_or(Permit::Always, Fence::permit);
+        let fence = self.fence.clone().filter(|_| writes(&method));
         Box::pin(async move {
             let host = request.uri().host().unwrap_or_default().to_owned();
-            let answer = match permit {
-                Permit::Always => client.send(request).await,
-                // A request that is under way when the permit ends is given up rather than repeated.
-                Permit::Until(end) if Instant::now() < end => {
-                    match tokio::time::timeout_at(end, client.send(request)).await {
-                        Ok(answer) => answer,
-                        Err(_) => Err(deposed()),
-                    }
-                }
-                Permit::Until(_) | Permit::Never => Err(deposed()),
+            let answer = match fence {
+                Some(fence) => write(&client, &fence, request).await,
+                None => client.send(request).await,
             };
             metrics.asked(&method, answer.as_ref().ok().map(|answer| answer.status().as_u16()), &host);
             answer
         })
     }
+}
+
+/// A client whose reads bring the metadata of objects alone.
+pub(crate) fn metadata_only(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    Client::new(Partial { client }, namespace)
+}
+
+#[derive(Clone)]
+struct Partial {
+    client: Client,
+}
+
+impl Service<Request<Body>> for Partial {
+    type Response = Response<Body>;
+    type Error = kube::Error;
+    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let client = self.client.clone();
+        let form = HeaderValue::from_static(if watches(&request) {
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+        } else {
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        });
+        request.headers_mut().insert(ACCEPT, form);
+        Box::pin(async move { client.send(request).await })
+    }
+}
+
+/// Sends a write if it may pass.
+async fn write(
+    client: &Client,
+    fence: &Fence,
+    request: Request<Body>,
+) -> Result<Response<Body>, kube::Error> {
+    let permit = fence.permit();
+    if !permit.is_good() {
+        return Err(deposed());
+    }
+    let mut passage = fence.enter();
+    let answer = match permit {
+        Permit::Until(end) => match tokio::time::timeout_at(end, client.send(request)).await {
+            Ok(answer) => answer,
+            // A request that is under way when the permit ends is given up rather than repeated.
+            Err(_) => return Err(deposed()),
+        },
+        Permit::Always | Permit::Never => client.send(request).await,
+    };
+    passage.known = answer.is_ok();
+    answer
+}
+
+/// Whether a request begins a watch.
+pub(crate) fn watches(request: &Request<Body>) -> bool {
+    request.uri().query().is_some_and(|query| query.contains("watch=true"))
+}
+
+/// Whether requests of a method may change something.
+pub(crate) fn writes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 fn deposed() -> kube::Error {

@@ -93,6 +93,9 @@ pub enum Error {
     /// Two controllers share one name, which would mix up their metrics and owners.
     #[error("two controllers are named {0}; name one of them with Controller::named")]
     DuplicateName(String),
+    /// A recorded run made requests that the operator does not declare.
+    #[error("{0} permissions were used and not declared")]
+    Undeclared(usize),
     /// A selector that can't be read.
     #[error("not a label selector: {0}")]
     Selector(String),

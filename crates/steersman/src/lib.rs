@@ -41,8 +41,10 @@ mod manifests;
 mod metrics;
 mod operator;
 pub mod predicate;
+mod privilege;
 mod queue;
 mod readiness;
+mod shard;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod webhook;
@@ -57,5 +59,7 @@ pub use error::{BoxError, Error, Result};
 pub use kind::{Key, Kind, Object};
 pub use leader::LeaderElection;
 pub use operator::{Finding, Operator};
+pub use privilege::Requests;
 pub use readiness::{Readiness, readiness};
+pub use shard::Sharding;
 pub use webhook::{Conversion, Denied, Operation, Review, Webhook};

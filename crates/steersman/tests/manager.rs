@@ -2,13 +2,12 @@
 
 mod common;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use common::{Widget, WidgetStatus, shown, widget};
+use common::{Widget, WidgetStatus, free_port, get, shown, widget};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{Api, CustomResourceExt as _};
 use steersman::{Action, Context, Controller, Error, LeaderElection, Operator, Result, testing::TestEnv};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 fn operator(note: &'static str) -> Operator {
     let reconcile = move |widget: Arc<Widget>, ctx: Context| async move {
@@ -24,14 +23,14 @@ fn election(identity: &str) -> LeaderElection {
     LeaderElection::new("test").identity(identity).times(times[0], times[1], times[2])
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_leads_and_the_next_takes_over_when_it_stops() -> Result<()> {
     let mut env = TestEnv::start().await?;
     env.install(&Widget::crd()).await?;
     env.run(operator("first").leader_election(election("first")));
     env.create(&widget("one", "red")).await?;
     env.wait("one", |widget| shown(widget) == Some("red")).await?;
-    let mut standby = TestEnv::on(env.cluster().clone());
+    let mut standby = TestEnv::on(env.cluster().unwrap().clone());
     standby.run(operator("second").leader_election(election("second")));
     tokio::time::sleep(Duration::from_millis(300)).await;
     let lease: Lease = env.api().get("test").await?;
@@ -62,20 +61,6 @@ async fn losing_the_lease_ends_the_operator() -> Result<()> {
     Ok(())
 }
 
-async fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = tokio::net::TcpStream::connect(address).await?;
-    stream
-        .write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())
-        .await?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
-    Ok(text)
-}
-
-fn free_port() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 #[tokio::test]
 async fn metrics_and_probes_are_served() -> Result<()> {
     let mut env = TestEnv::start().await?;
@@ -98,6 +83,21 @@ async fn metrics_and_probes_are_served() -> Result<()> {
     ] {
         assert!(text.contains(expected), "{expected} is not in\n{text}");
     }
+    // The dashboard shows what there is.
+    let dashboard = operator("x").dashboard().to_string();
+    let mut shown = 0;
+    for word in dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        let own = ["controller_runtime_reconcile", "workqueue_", "rest_client_", "steersman_"];
+        if own.iter().any(|prefix| word.starts_with(prefix))
+            && !word.contains("terminal")
+            && word.contains("_")
+        {
+            let rare = ["errors", "panics", "timeouts", "retries"].iter().any(|rare| word.contains(rare));
+            assert!(rare || text.contains(word), "{word} is not in\n{text}");
+            shown += 1;
+        }
+    }
+    assert!(shown > 15, "{shown} metrics are shown");
     assert!(get(probes, "/healthz").await.map_err(Error::other)?.starts_with("HTTP/1.1 200"));
     assert!(get(probes, "/readyz").await.map_err(Error::other)?.starts_with("HTTP/1.1 200"));
     assert!(get(probes, "/nothing").await.map_err(Error::other)?.starts_with("HTTP/1.1 404"));
@@ -129,6 +129,24 @@ fn permissions_follow_from_what_is_declared() {
             " secrets get",
         ]
     );
+}
+
+#[tokio::test]
+async fn what_is_declared_and_what_is_used_are_compared() -> Result<()> {
+    let mut env = TestEnv::start().await?;
+    env.deploy(operator("x")).await?;
+    env.create(&widget("one", "red")).await?;
+    env.wait("one", |widget| shown(widget) == Some("red")).await?;
+    env.quiet().await;
+    let problems = |operator: &Operator| -> Vec<String> {
+        operator.least_privilege(&env.requests()).into_iter().map(|finding| finding.problem).collect()
+    };
+    let found = problems(&operator("x"));
+    assert!(found.contains(&"declared and not used: delete configmaps".to_owned()), "{found:?}");
+    assert!(found.iter().all(|problem| problem.starts_with("declared")), "{found:?}");
+    let found = problems(&Operator::new("nothing"));
+    assert!(found.contains(&"used and not declared: patch widgets/status.test.steersman.dev".to_owned()));
+    Ok(())
 }
 
 #[tokio::test]

@@ -17,13 +17,13 @@ use k8s_openapi::api::{
     events::v1::Event,
 };
 use kube::{
-    Api, CustomResourceExt as _, ResourceExt as _,
+    Api, CustomResourceExt as _, ResourceExt,
     api::{ApiResource, ListParams},
     core::{DynamicObject, GroupVersionKind},
 };
 use serde_json::json;
 use steersman::{
-    Action, Context, Controller, Error, Kind, Operator, Result, Watch, predicate,
+    Action, Context, Controller, Error, Key, Kind, Operator, Result, Watch, predicate,
     testing::{TestEnv, object},
 };
 
@@ -118,7 +118,7 @@ async fn kinds_and_watches_can_be_chosen_while_running() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn failures_of_one_object_do_not_hold_up_another() -> Result<()> {
     let mut env = env().await?;
     let calls = Arc::new(Mutex::new(BTreeMap::<String, usize>::new()));
@@ -143,7 +143,7 @@ async fn failures_of_one_object_do_not_hold_up_another() -> Result<()> {
         env.create(&widget(name, name)).await?;
     }
     env.wait("fine", |widget| shown(widget) == Some("fine")).await?;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let counts = calls.lock().unwrap().clone();
     assert_eq!(counts["terminal"], 1, "{counts:?}");
     assert!(counts["error"] >= 3 && counts["panic"] >= 2 && counts["hang"] >= 2, "{counts:?}");
@@ -303,6 +303,74 @@ async fn namespaces_can_be_chosen() -> Result<()> {
     env.wait_in(public, "one", |widget| shown(widget) == Some("red")).await?;
     env.quiet().await;
     assert!(other.get("one").await?.status.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn metadata_are_enough_to_watch() -> Result<()> {
+    let mut env = TestEnv::start().await?;
+    let reconcile = |widget: Arc<Widget>, ctx: Context| async move {
+        let secrets = ctx.metadata::<Secret>().labels([("of", "widgets")]).list().await?;
+        let names: Vec<_> = secrets.iter().map(ResourceExt::name_any).collect();
+        assert!(ctx.objects::<Secret>().live().get("nothing").await?.is_none());
+        let note = Some(widget.spec.color.clone());
+        ctx.update_status(&WidgetStatus { color: names.join(","), note }).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let secrets = Watch::mapped_kind(Kind::of::<Secret>(), "all", |snapshot| {
+        let whole = String::from_utf8_lossy(snapshot.json()).contains(r#""data":"#);
+        if whole {
+            return Vec::new();
+        }
+        let namespace = snapshot.meta().map(|meta| meta.namespace.to_string()).unwrap_or_default();
+        vec![Key::namespaced(&namespace, "one")]
+    });
+    // A function that panics spoils nothing for the others.
+    let broken = Watch::mapped_kind(Kind::of::<Secret>(), "broken", |_| panic!("as asked"));
+    let controller = Controller::of::<Widget>(reconcile)
+        .watch(secrets.metadata_only())
+        .watch(broken.metadata_only().when(|_, _| panic!("as asked")));
+    env.deploy(Operator::new("test").controller(controller)).await?;
+    env.create(&widget("one", "red")).await?;
+    env.wait("one", |widget| shown(widget) == Some("")).await?;
+    let secret = |name: &str| -> Secret {
+        object(json!({"metadata": {"name": name, "labels": {"of": "widgets"}}, "stringData": {"a": "b"}}))
+    };
+    env.create(&secret("first")).await?;
+    env.create(&secret("second")).await?;
+    env.wait("one", |widget| shown(widget) == Some("first,second")).await?;
+    env.delete::<Secret>("first").await?;
+    env.wait("one", |widget| shown(widget) == Some("second")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn streams_from_outside_name_objects() -> Result<()> {
+    let mut env = env().await?;
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let outside = futures::stream::unfold(receiver, |mut receiver| async move {
+        let key = receiver.recv().await?;
+        Some((key, receiver))
+    });
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let reconcile = move |_: Arc<Widget>, ctx: Context| {
+        let color = counted.fetch_add(1, SeqCst).to_string();
+        async move {
+            ctx.update_status(&WidgetStatus { color, note: None }).await?;
+            Ok::<_, Error>(Action::await_change())
+        }
+    };
+    env.run(Operator::new("test").controller(Controller::of::<Widget>(reconcile).on(outside)));
+    let made = env.create(&widget("one", "red")).await?;
+    env.wait("one", |widget| shown(widget) == Some("0")).await?;
+    sender.send(Key::of(&made)).await.map_err(Error::other)?;
+    env.wait("one", |widget| shown(widget) == Some("1")).await?;
+    // What is not there is nobody's concern, and the end of the stream is not the operator's.
+    sender.send(Key::cluster("nobody")).await.map_err(Error::other)?;
+    drop(sender);
+    env.patch::<Widget>("one", json!({"spec": {"color": "blue"}})).await?;
+    env.wait("one", |widget| shown(widget) == Some("2")).await?;
     Ok(())
 }
 

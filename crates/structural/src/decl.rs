@@ -170,6 +170,6 @@ fn object(schema: &Schema, name: &str, is_resource: bool) -> Decl {
         }
     }
     let types = fields.iter().map(|(name, decl)| (name.clone(), decl.ty.clone())).collect();
-    let ty = Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields: types }));
+    let ty = Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields: types, open: false }));
     Decl { fields, ..Decl::simple(ty, 0, min_size) }
 }

@@ -2,54 +2,10 @@
 //!
 //! Needs the oracle (`oracles/kubernetes/build libs`): `make oracle-kubernetes` runs it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
+use steersman_libs_oracle::{ask, cases, report};
 use steersman_structural::{CustomSchema, FieldError, definition};
-
-fn cases(default: usize) -> usize {
-    std::env::var("STEERSMAN_ORACLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
-/// Asks the libraries all requests at once.
-fn ask(requests: &[Value]) -> Vec<Value> {
-    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../oracles/kubernetes/build");
-    let build = std::env::var_os("STEERSMAN_ORACLE_BUILD").map_or(build, PathBuf::from);
-    let path = Command::new(&build).arg("libs").stderr(Stdio::inherit()).output().expect("the oracle builds");
-    assert!(path.status.success(), "{} libs failed", build.display());
-    let path = String::from_utf8(path.stdout).expect("a path is text");
-    let mut child = Command::new(path.trim())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the oracle starts");
-    let mut input = child.stdin.take().expect("it has an input");
-    let lines: Vec<String> = requests.iter().map(Value::to_string).collect();
-    let writer = std::thread::spawn(move || {
-        for line in lines {
-            writeln!(input, "{line}").expect("the oracle reads");
-        }
-    });
-    let answers = BufReader::new(child.stdout.take().expect("it has an output"))
-        .lines()
-        .map(|line| serde_json::from_str(&line.expect("an answer")).expect("JSON"))
-        .collect();
-    writer.join().expect("all requests were written");
-    child.wait().expect("the oracle ends");
-    answers
-}
-
-/// Prints the figures of an area, and fails if more than one case in a thousand differs.
-fn report(name: &str, tried: usize, different: &[String]) {
-    println!("oracle {name} tried={tried} different={}", different.len());
-    for text in different.iter().take(12) {
-        println!("{text}\n");
-    }
-    assert!(different.len() * 1000 <= tried, "{name}: {} of {tried} differ", different.len());
-}
 
 const NAMES: [&str; 8] = ["a", "b", "my_field", "x-y", "spec", "kind", "namespace", "items"];
 

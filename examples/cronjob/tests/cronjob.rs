@@ -1,14 +1,18 @@
-//! The operator on the embedded cluster, with a clock that the tests move.
+//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names, with a clock that the tests
+//! move.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use cronjob_operator::{CronJob, SCHEDULED_AT, crd, operator, v2};
+use cronjob_operator::{CronJob, SCHEDULED_AT, operator, v2};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::{batch::v1::Job, events::v1::Event};
-use kube::{ResourceExt, api::ListParams};
+use k8s_openapi::{
+    api::{batch::v1::Job, events::v1::Event},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
 use steersman::{
     Environment, Error, Result,
@@ -38,9 +42,8 @@ impl Environment for Clock {
 
 async fn start() -> Result<(TestEnv, Clock)> {
     let mut env = TestEnv::start().await?;
-    env.install(&crd().map_err(Error::other)?).await?;
     let clock = Clock(Arc::new(Mutex::new(Timestamp::now())));
-    env.run(operator().environment(clock.clone()));
+    env.deploy(operator().environment(clock.clone())).await?;
     Ok((env, clock))
 }
 
@@ -72,17 +75,22 @@ async fn pass(env: &TestEnv, clock: &Clock, minutes: i64) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A job that does not end by itself.
+/// A job that does not end, since no node takes its pod.
 fn endless() -> serde_json::Value {
-    json!({"jobTemplate": {"spec": {"template": {
-        "metadata": {"annotations": {"cluster.steersman.dev/run-for": "forever"}},
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "hello", "image": "busybox"}]},
-    }}}})
+    json!({"jobTemplate": {"spec": {"template": {"spec": {
+        "restartPolicy": "Never", "nodeSelector": {"example.com/nobody": "has-it"},
+        "containers": [{"name": "hello", "image": "busybox"}],
+    }}}}})
 }
 
 fn with(mut one: serde_json::Value, name: &str, value: serde_json::Value) -> serde_json::Value {
     one[name] = value;
     one
+}
+
+fn succeeded(job: Option<&Job>) -> bool {
+    let conditions = job.and_then(|job| job.status.as_ref()?.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Complete" && one.status == "True"))
 }
 
 #[tokio::test]
@@ -134,13 +142,15 @@ async fn suspended_and_late_runs_are_not_started() -> Result<()> {
 async fn history_is_kept_within_its_limits() -> Result<()> {
     let (env, clock) = start().await?;
     env.create(&cron(json!({"successfulJobsHistoryLimit": 2}))).await?;
-    for _ in 0..4 {
-        pass(&env, &clock, 10).await?;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    for run in 1..=4 {
+        let jobs = pass(&env, &clock, 10).await?;
+        let name = jobs.last().map(ResourceExt::name_any).unwrap_or_default();
+        env.wait(&name, succeeded).await?;
+        env.quiet().await;
+        let jobs = env.api::<Job>().list(&ListParams::default()).await?.items;
+        assert_eq!(jobs.len(), run.min(2));
+        assert!(jobs.iter().any(|job| job.name_any() == name), "the newest are kept");
     }
-    env.quiet().await;
-    let jobs = env.api::<Job>().list(&ListParams::default()).await?.items;
-    assert!(jobs.len() <= 3, "two that succeeded, and one that may be under way: {}", jobs.len());
     Ok(())
 }
 
@@ -178,6 +188,46 @@ fn versions_become_each_other_without_loss() {
     assert_eq!(back.name_any(), "hello");
     let broken = cron(json!({"schedule": "never"}));
     assert!(convert::<_, v2::CronJob>(&operator(), &broken).is_err());
+}
+
+#[tokio::test]
+async fn the_api_server_converts_by_the_operator() -> Result<()> {
+    let mut env = TestEnv::start().await?;
+    let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr());
+    let address = address.map_err(Error::other)?;
+    let url = format!("https://localhost:{}", address.port());
+    env.deploy(operator().webhook_address(address).webhook_url(&url)).await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(env.client());
+    env.wait_in(crds, "cronjobs.batch.tutorial.kubebuilder.io", |crd: Option<&CustomResourceDefinition>| {
+        let conversion = crd.and_then(|crd| crd.spec.conversion.as_ref()?.webhook.as_ref());
+        conversion
+            .and_then(|webhook| webhook.client_config.as_ref()?.url.as_ref()?.strip_prefix(&url))
+            .is_some()
+    })
+    .await?;
+    env.create(&cron(json!({"schedule": "*/5 1 * * mon"}))).await?;
+    // The API server takes a moment to hear of it.
+    let api = env.api::<v2::CronJob>();
+    let mut found = api.get("hello").await;
+    for _ in 0..100 {
+        if found.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        found = api.get("hello").await;
+    }
+    let schedule = found?.spec.schedule;
+    assert_eq!((schedule.minute.as_deref(), schedule.hour.as_deref()), (Some("*/5"), Some("1")));
+    assert_eq!(schedule.day_of_week.as_deref(), Some("mon"));
+    // And back again.
+    let patch = kube::api::Patch::Merge(json!({"spec": {"schedule": {"minute": "7"}}}));
+    api.patch("hello", &Default::default(), &patch).await?;
+    let old: CronJob = env.api().get("hello").await?;
+    assert_eq!(old.spec.schedule, "7 1 * * mon");
+    // Webhooks are asked as well.
+    let refused = env.patch::<CronJob>("hello", json!({"spec": {"schedule": "sometimes"}})).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("5 fields")));
+    Ok(())
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! The operator on the embedded cluster.
+//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
 #![allow(clippy::disallowed_names, reason = "the kind is named so")]
 
 use foo_operator::{Foo, FooSpec, operator};
 use k8s_openapi::api::{apps::v1::Deployment, events::v1::Event};
-use kube::{CustomResourceExt as _, ResourceExt as _, api::ListParams};
+use kube::{ResourceExt as _, api::ListParams};
 use serde_json::json;
 use steersman::{
     Result,
@@ -12,8 +12,7 @@ use steersman::{
 
 async fn start() -> Result<TestEnv> {
     let mut env = TestEnv::start().await?;
-    env.install(&Foo::crd()).await?;
-    env.run(operator());
+    env.deploy(operator()).await?;
     Ok(env)
 }
 

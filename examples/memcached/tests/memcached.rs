@@ -1,7 +1,7 @@
-//! The operator on the embedded cluster.
+//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{CustomResourceExt as _, ResourceExt as _};
+use kube::ResourceExt as _;
 use memcached_operator::{IMAGE, Memcached, operator};
 use serde_json::json;
 use steersman::{
@@ -11,8 +11,7 @@ use steersman::{
 
 async fn start() -> Result<TestEnv> {
     let mut env = TestEnv::start().await?;
-    env.install(&Memcached::crd()).await?;
-    env.run(operator());
+    env.deploy(operator()).await?;
     Ok(env)
 }
 

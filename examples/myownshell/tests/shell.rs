@@ -1,15 +1,14 @@
-//! The operator on the embedded cluster.
+//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
 
 use k8s_openapi::api::{apps::v1::Deployment, events::v1::Event};
-use kube::{CustomResourceExt as _, ResourceExt, api::ListParams};
+use kube::{ResourceExt, api::ListParams};
 use myownshell_operator::{FINALIZER, MyOwnShell, MyOwnShellSpec, operator};
 use serde_json::json;
 use steersman::{Conditions as _, Result, testing::TestEnv};
 
 async fn start() -> Result<TestEnv> {
     let mut env = TestEnv::start().await?;
-    env.install(&MyOwnShell::crd()).await?;
-    env.run(operator());
+    env.deploy(operator()).await?;
     Ok(env)
 }
 
@@ -93,12 +92,12 @@ async fn nothing_is_written_when_nothing_changes() -> Result<()> {
     env.create(&shell(2)).await?;
     env.wait("sample", |shell| available(shell, 2)).await?;
     env.quiet().await;
-    let before = env.revision();
+    let before = env.writes();
     // A restart looks at everything again.
     env.stop().await?;
-    env.run(operator());
+    env.deploy(operator()).await?;
     env.quiet().await;
-    assert_eq!(env.revision(), before);
+    assert_eq!(env.writes(), before);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
-//! The operator on the embedded cluster.
+//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
 
 use k8s_openapi::{
     api::apps::v1::DaemonSet, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, CustomResourceExt as _, ResourceExt as _,
+    Api, ResourceExt as _,
     api::{Patch, PatchParams},
     core::DynamicObject,
 };
@@ -43,8 +43,8 @@ fn condition<'a>(template: Option<&'a Ptemplate>, type_: &str) -> Option<&'a str
 #[tokio::test]
 async fn a_missing_kmm_is_told_and_its_arrival_noticed() -> Result<()> {
     let mut env = TestEnv::start().await?;
-    env.install(&Ptemplate::crd()).await?;
-    env.run(operator());
+    env.uninstall(&kmm()).await?;
+    env.deploy(operator()).await?;
     env.create(&template()).await?;
     env.wait("one", |template| condition(template, "ModuleApplied") == Some("KMMAbsent")).await?;
     env.install(&kmm()).await?;
@@ -55,9 +55,8 @@ async fn a_missing_kmm_is_told_and_its_arrival_noticed() -> Result<()> {
 #[tokio::test]
 async fn module_and_consumers_are_kept() -> Result<()> {
     let mut env = TestEnv::start().await?;
-    env.install(&Ptemplate::crd()).await?;
     env.install(&kmm()).await?;
-    env.run(operator());
+    env.deploy(operator()).await?;
     env.create(&template()).await?;
     env.wait("one", |template| condition(template, "ModuleApplied") == Some("Applied")).await?;
     let modules: Api<DynamicObject> = Api::default_namespaced_with(env.client(), module_kind().resource());
@@ -81,11 +80,11 @@ async fn module_and_consumers_are_kept() -> Result<()> {
 
     // And when nothing changes, nothing is written, not even after a restart.
     env.quiet().await;
-    let before = env.revision();
+    let before = env.writes();
     env.stop().await?;
-    env.run(operator());
+    env.deploy(operator()).await?;
     env.quiet().await;
-    assert_eq!(env.revision(), before);
+    assert_eq!(env.writes(), before);
     Ok(())
 }
 

@@ -72,6 +72,9 @@ const LIMIT: Duration = Duration::from_secs(90);
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\d+[smhd]){1,2}\b"));
 static POD: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"-[bcdf0-9ghjklmnpqrstvwxz]{6,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b"));
+/// Made from how Go lays a template out in memory, which no other program can tell.
+static TEMPLATE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"pod-template-hash([=:] ?)[bcdf0-9ghjklmnpqrstvwxz]+"));
 static VERSION: LazyLock<Regex> =
     LazyLock::new(|| pattern(r#"(resourceVersion"?: ?|Resource Version: +)"?\d+"?"#));
 static CREDENTIAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"(X509SHA256|JTI)=[0-9a-f-]+"));
@@ -161,6 +164,7 @@ impl Session {
         let text = Mask::new(String::new(), String::new()).text(&text);
         let text = VERSION.replace_all(&text, "$1<version>");
         let text = CREDENTIAL.replace_all(&text, "$1=<credential>");
+        let text = TEMPLATE.replace_all(&text, "pod-template-hash$1<hash>");
         let text = POD.replace_all(&text, "-<hash>");
         let text = AGE.replace_all(&text, "<age>");
         // Widths follow the widest cell, and some cells are masked.

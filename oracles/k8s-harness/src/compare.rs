@@ -79,9 +79,9 @@ fn compare_step(number: usize, step: &Step, real: &Answer, ours: &Answer, found:
     }
     let names: BTreeSet<&String> = real.headers.keys().chain(ours.headers.keys()).collect();
     for name in names {
-        let (real, ours) = (real.headers.get(name), ours.headers.get(name));
+        let (real, ours) = (header(real, name), header(ours, name));
         if real != ours {
-            differ(format!("header {name}"), real.cloned().map(Value::from), ours.cloned().map(Value::from));
+            differ(format!("header {name}"), real.map(Value::from), ours.map(Value::from));
         }
     }
     let mut places = Vec::new();
@@ -91,6 +91,17 @@ fn compare_step(number: usize, step: &Step, real: &Answer, ours: &Answer, found:
             differ(place, real, ours);
         }
     }
+}
+
+/// A header's value. Warnings are sorted: those about fields come in the order of a text that only the real server has.
+fn header(answer: &Answer, name: &str) -> Option<String> {
+    let value = answer.headers.get(name)?;
+    if name != "warning" {
+        return Some(value.clone());
+    }
+    let mut warnings: Vec<&str> = value.lines().collect();
+    warnings.sort_unstable();
+    Some(warnings.join("\n"))
 }
 
 /// Whether a pointer, in which `*` stands for any one part, leads to a place or above it.

@@ -348,6 +348,8 @@ async fn read_events(mut body: Body, count: usize) -> Vec<Value> {
             }
         }
     }
+    // What is no watch after all need not end with a line.
+    events.extend(serde_json::from_slice::<Value>(&buffer));
     events.truncate(count);
     events
 }

@@ -1,15 +1,18 @@
 //! A server to ask, behind a `kube::Client`.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
-use steersman_apiserver::{Server, User};
+use steersman_apiserver::{BoxFuture, Server, User, WebhookCall, WebhookClient};
 use thiserror::Error;
+use tokio::net::TcpStream;
 
 /// Why a target can't be asked.
 #[derive(Debug, Error)]
@@ -28,6 +31,30 @@ pub enum TargetError {
 impl From<kube::Error> for TargetError {
     fn from(error: kube::Error) -> Self {
         Self::Client(Box::new(error))
+    }
+}
+
+/// The embedded server's way to webhooks. No written case has one that answers: what is compared is when they are asked, and what
+/// becomes of it that they are not there.
+#[derive(Debug)]
+struct Outside;
+
+impl WebhookClient for Outside {
+    fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, String>> {
+        Box::pin(async move {
+            let url = call.url();
+            let parsed: Option<Uri> = url.parse().ok();
+            let address =
+                parsed.as_ref().and_then(Uri::authority).map(ToString::to_string).unwrap_or_default();
+            let why = match TcpStream::connect(&address).await {
+                Ok(_) => format!("{address} is not trusted"),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    format!("dial tcp {address}: connect: connection refused")
+                }
+                Err(error) => format!("dial tcp {address}: {error}"),
+            };
+            Err(format!("Post \"{url}\": {why}"))
+        })
     }
 }
 
@@ -60,6 +87,7 @@ impl Target {
         let server = Server::builder()
             .token(token, User::named("kubernetes-admin", ["system:masters"]))
             .without_credentials(User::anonymous())
+            .webhook_client(Outside)
             .build();
         let client = Client::new(server.service(), "default");
         Self { admin: client.clone(), anybody: client, token: Some(token) }

@@ -1,10 +1,16 @@
 //! What happens to a write between decoding and storing: mutating plugins, then validating ones.
 
+mod constraints;
+pub(crate) mod expression;
 mod lifecycle;
 mod limits;
 pub(crate) mod own;
+mod passage;
 mod pod;
+pub(crate) mod policy;
 mod quota;
+mod repeats;
+mod values;
 pub(crate) mod webhook;
 
 use std::{fmt, future::Future, pin::Pin};

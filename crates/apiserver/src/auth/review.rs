@@ -20,7 +20,7 @@ pub(crate) fn is_review(group: &str, plural: &str) -> bool {
 pub(crate) fn answer(call: &Call, mut review: Value) -> ApiResult<Value> {
     let plural = call.resource.plural.as_str();
     if !matches!(plural, "selfsubjectreviews" | "selfsubjectrulesreviews") {
-        apply::track(call, None, &mut review);
+        apply::track_now(call, None, &mut review);
     }
     let status = match plural {
         "selfsubjectreviews" => {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     Change, Rules,
     check::{self, At, Complain, Errors, IMMUTABLE, Read},
+    pem,
 };
 use crate::{fields::FieldError, object};
 
@@ -103,6 +104,10 @@ impl Rules for Secret {
         }
     }
 
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        certificate(object).into_iter().collect()
+    }
+
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         if change.object.str("type") != change.old.str("type") {
@@ -112,6 +117,13 @@ impl Rules for Secret {
         change.whole_metadata(errors);
         self.validate(change.object, errors);
     }
+}
+
+/// What is odd about the certificate of a Secret.
+fn certificate(object: &Value) -> Option<String> {
+    let file = |key: &str| STANDARD.decode(object.at("data").str(key)).unwrap_or_default();
+    let is_tls = object.str("type") == "kubernetes.io/tls";
+    is_tls.then(|| pem::check_pair(&file("tls.crt"), &file("tls.key"))).flatten()
 }
 
 fn docker_file(at: At<'_>, content: &Value, errors: &mut Errors) {

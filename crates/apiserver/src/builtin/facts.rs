@@ -174,6 +174,25 @@ pub(super) fn selectable(key: Key<'_>) -> &'static [(&'static str, &'static [&'s
     }
 }
 
+/// What selectable fields are called in a group that stores its objects in another one's form.
+pub(super) fn renamed(key: Key<'_>) -> &'static [(&'static str, &'static str)] {
+    match key {
+        ("events.k8s.io", "events") => &[
+            ("regarding.kind", "involvedObject.kind"),
+            ("regarding.namespace", "involvedObject.namespace"),
+            ("regarding.name", "involvedObject.name"),
+            ("regarding.uid", "involvedObject.uid"),
+            ("regarding.apiVersion", "involvedObject.apiVersion"),
+            ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+            ("regarding.fieldPath", "involvedObject.fieldPath"),
+            ("reason", "reason"),
+            ("reportingController", "reportingComponent"),
+            ("type", "type"),
+        ],
+        _ => &[],
+    }
+}
+
 /// The text of a selectable field.
 pub(super) fn value(object: &Value, path: &[&str]) -> String {
     match crate::object::get(object, path) {

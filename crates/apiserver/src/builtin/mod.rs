@@ -1,5 +1,6 @@
 //! What is particular to the built-in kinds: one module per kind or family, behind [`Rules`].
 
+mod admission;
 mod allocate;
 mod apps;
 mod autoscaling;
@@ -16,6 +17,7 @@ mod internal;
 mod job_status;
 mod namespace;
 mod networking;
+mod pem;
 mod pod;
 mod policy;
 mod print;
@@ -27,6 +29,7 @@ mod schedule;
 mod service;
 mod service_rules;
 mod storage;
+mod webhooks;
 
 use std::{
     borrow::Cow,
@@ -38,7 +41,7 @@ use serde_json::Value;
 use steersman_patch::{
     StrategicError,
     apply::{TypeId, Types},
-    strategic_merge_patch,
+    strategic_merge_patch, strategic_remains,
 };
 
 pub(crate) use allocate::Allocators;
@@ -212,9 +215,14 @@ fn rules(group: &str, plural: &str) -> &'static dyn Rules {
         ("coordination.k8s.io", "leases") => &policy::Lease,
         ("storage.k8s.io", "storageclasses") => &storage::StorageClass,
         ("storage.k8s.io", "csidrivers") => &policy::CsiDriver,
-        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => &policy::Webhooks,
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => &policy::MutatingWebhooks,
-        ("admissionregistration.k8s.io", _) => &policy::AdmissionPolicy,
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => &webhooks::Webhooks,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => &webhooks::MutatingWebhooks,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &admission::ValidatingPolicy,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
+            &admission::ValidatingBinding
+        }
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &admission::MutatingPolicy,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => &admission::MutatingBinding,
         ("certificates.k8s.io", "certificatesigningrequests") => &policy::SigningRequest,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &crate::crd::DefinitionRules,
         _ => &Plain,
@@ -307,6 +315,13 @@ impl Strategy for Builtin {
         facts::reset_fields(self.key(), subresource)
     }
 
+    fn strategic_remains(&self, version: &str, object: &Value, patch: &Value) -> Value {
+        match self.known(version) {
+            Some(known) => strategic_remains(object, patch, schema::definitions(), known.name),
+            None => patch.clone(),
+        }
+    }
+
     fn strategic(
         &self,
         version: &str,
@@ -352,15 +367,11 @@ impl Strategy for Builtin {
         match hook.subresource {
             Some("status") => {
                 // Only the status moves; metadata has been dealt with before.
-                let status = object.get("status").cloned();
-                let metadata = object.get("metadata").cloned().unwrap_or_default();
-                *object = old.clone();
-                let root = object::ensure(object);
-                root.insert("metadata".into(), metadata);
-                match status {
-                    Some(status) => root.insert("status".into(), status),
-                    None => root.remove("status"),
-                };
+                let mut root = object::copy_without(old, &["metadata", "status"]);
+                let mut written = std::mem::take(object::ensure(object));
+                root.insert("metadata".into(), written.remove("metadata").unwrap_or_default());
+                root.extend(written.remove("status").map(|status| ("status".into(), status)));
+                *object = Value::Object(root);
             }
             // Choosing a node is noted in the status.
             Some("binding") => {}
@@ -418,6 +429,10 @@ impl Strategy for Builtin {
         self.rules.is_new_generation(object, old)
     }
 
+    fn notices_empty(&self) -> bool {
+        self.key() == ("networking.k8s.io", "networkpolicies")
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         facts::allows_unconditional_update(self.key())
     }
@@ -436,7 +451,15 @@ impl Strategy for Builtin {
     }
 
     fn selectable_names(&self, _: &str) -> Vec<String> {
+        let renamed = facts::renamed(self.key());
+        if !renamed.is_empty() {
+            return renamed.iter().map(|(name, _)| (*name).to_owned()).collect();
+        }
         facts::selectable(self.key()).iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    fn selected_as(&self, name: &str) -> Option<&'static str> {
+        facts::renamed(self.key()).iter().find(|(new, _)| *new == name).map(|(_, old)| *old)
     }
 
     fn columns(&self, version: &str) -> Vec<Column> {

@@ -13,17 +13,24 @@ pub(super) struct Namespace;
 /// The finalizer that stands for a namespace's content.
 const CONTENT: &str = "kubernetes";
 
+/// Labels a namespace with its name, once it has one.
+fn label(object: &mut Value) {
+    let name = object::name(object).to_owned();
+    if !name.is_empty() {
+        let metadata = object::metadata(object);
+        let labels = object::ensure(metadata.entry("labels").or_insert(Value::Null));
+        labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+}
+
 impl Rules for Namespace {
     fn default(&self, _: &str, object: &mut Value) {
-        let name = object::name(object).to_owned();
-        if !name.is_empty() {
-            let metadata = object::metadata(object);
-            let labels = object::ensure(metadata.entry("labels").or_insert(Value::Null));
-            labels.insert("kubernetes.io/metadata.name".into(), name.into());
-        }
+        label(object);
     }
 
     fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
+        // A name that the server made up was not known to the defaults.
+        label(object);
         object::child(object, "status").insert("phase".into(), "Active".into());
         let spec = object::child(object, "spec");
         let list = spec.entry("finalizers").or_insert_with(|| json!([]));

@@ -1,15 +1,22 @@
 //! Small kinds: PodDisruptionBudgets, PriorityClasses, RuntimeClasses, Leases and ServiceAccounts.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{
     Change, Rules,
     apps::{at_most_all, int_or_percent},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read, child, children, default, default_zero},
+    check::{self, At, Complain, Errors, IMMUTABLE, Read, default, default_zero},
+    pem,
     pod::affinity,
     resources,
 };
-use crate::{names, object, status::ApiResult, strategy::Hook};
+use crate::{
+    fields::{FieldError, FieldErrorKind},
+    names, object,
+    status::ApiResult,
+    strategy::Hook,
+};
 
 pub(super) struct DisruptionBudget;
 
@@ -230,11 +237,66 @@ impl Rules for Node {
             default(object::child(object, "status"), "allocatable", capacity);
         }
     }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        taints(At::root("metadata").field("taints"), object.at("spec").list("taints"), errors);
+    }
+
+    fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
+        change.metadata(errors);
+        // The real server asks twice, but for a status only once.
+        if !change.is_status() {
+            self.validate(change.object, errors);
+        }
+        self.validate(change.object, errors);
+    }
+}
+
+const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+fn taints(at: At<'_>, taints: &[Value], errors: &mut Errors) {
+    let mut seen = Vec::new();
+    for (index, taint) in taints.iter().enumerate() {
+        let at = at.index(index);
+        let (key, value, effect) = (taint.str("key"), taint.str("value"), taint.str("effect"));
+        errors.all(&at.field("key"), key, names::qualified(key));
+        let complaints = names::label_value(value);
+        if !complaints.is_empty() {
+            errors.invalid(at.field("value"), value, complaints.join(";"));
+        }
+        errors.one_of(at.field("effect"), effect, &TAINT_EFFECTS);
+        if seen.contains(&(key, effect)) {
+            errors.push(FieldError {
+                kind: FieldErrorKind::Duplicate(taint.clone()),
+                detail: "taints must be unique by key and effect pair".into(),
+                field: at.into(),
+            });
+        }
+        seen.push((key, effect));
+    }
 }
 
 pub(super) struct ServiceAccount;
 
+/// Secrets of an account are in its namespace: nothing but their names is kept.
+fn name_secrets(object: &mut Value) {
+    for secret in object.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        let name = secret.str("name");
+        *secret = if name.is_empty() { json!({}) } else { json!({"name": name}) };
+    }
+}
+
 impl Rules for ServiceAccount {
+    fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
+        name_secrets(object);
+        Ok(())
+    }
+
+    fn prepare_update(&self, _: Hook<'_>, object: &mut Value, _: &Value) -> ApiResult<()> {
+        name_secrets(object);
+        Ok(())
+    }
+
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         change.whole_metadata(errors);
@@ -249,60 +311,6 @@ impl Rules for ServiceAccount {
             )];
         }
         Vec::new()
-    }
-}
-
-pub(super) struct Webhooks;
-
-impl Rules for Webhooks {
-    fn default(&self, _: &str, object: &mut Value) {
-        for hook in children(object::ensure(object), "webhooks") {
-            default(hook, "failurePolicy", "Fail");
-            default(hook, "matchPolicy", "Equivalent");
-            default(hook, "namespaceSelector", json!({}));
-            default(hook, "objectSelector", json!({}));
-            default(hook, "timeoutSeconds", 10);
-            for rule in children(hook, "rules") {
-                default(rule, "scope", "*");
-            }
-            if let Some(service) = child(hook, "clientConfig").and_then(|config| child(config, "service")) {
-                default(service, "port", 443);
-            }
-        }
-    }
-}
-
-pub(super) struct MutatingWebhooks;
-
-impl Rules for MutatingWebhooks {
-    fn default(&self, version: &str, object: &mut Value) {
-        Webhooks.default(version, object);
-        for hook in children(object::ensure(object), "webhooks") {
-            default(hook, "reinvocationPolicy", "Never");
-        }
-    }
-}
-
-/// Policies and bindings of admission.
-pub(super) struct AdmissionPolicy;
-
-impl Rules for AdmissionPolicy {
-    fn default(&self, _: &str, object: &mut Value) {
-        let spec = object::child(object, "spec");
-        if spec.contains_key("matchConstraints") || spec.contains_key("validations") {
-            default(spec, "failurePolicy", "Fail");
-        }
-        for field in ["matchConstraints", "matchResources"] {
-            let Some(resources) = child(spec, field) else { continue };
-            default(resources, "matchPolicy", "Equivalent");
-            default(resources, "namespaceSelector", json!({}));
-            default(resources, "objectSelector", json!({}));
-            for list in ["resourceRules", "excludeResourceRules"] {
-                for rule in children(resources, list) {
-                    default(rule, "scope", "*");
-                }
-            }
-        }
     }
 }
 
@@ -331,4 +339,66 @@ impl Rules for SigningRequest {
             default_zero(spec, "usages", json!(["digital signature", "key encipherment"]));
         }
     }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let request = spec.str("request");
+        let text = STANDARD.decode(request).unwrap_or_default();
+        if pem::labels(&text).first().is_none_or(|label| label != "CERTIFICATE REQUEST") {
+            errors.invalid(at.field("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+        }
+        let (usages, list) = (spec.strs("usages"), at.field("usages"));
+        if usages.is_empty() {
+            errors.required(list, "");
+        }
+        for (index, usage) in usages.iter().enumerate() {
+            if !USAGES.contains(usage) {
+                errors.unsupported(list.index(index), *usage, &USAGES);
+            }
+            if usages.iter().take(index).any(|other| other == usage) {
+                errors.duplicate(list.index(index), *usage);
+            }
+        }
+        let signer = spec.str("signerName");
+        if signer == "kubernetes.io/legacy-unknown" {
+            let why = "the legacy signerName is not allowed via this API version";
+            errors.invalid(at.field("signerName"), signer, why);
+        } else if signer.is_empty() {
+            errors.required(at.field("signerName"), "");
+        } else if signer.matches('/').count() != 1 {
+            let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+            errors.invalid(at.field("signerName"), signer, why);
+        }
+        if let Some(seconds) = spec.opt_int("expirationSeconds").filter(|seconds| *seconds < 600) {
+            let why = "may not specify a duration less than 600 seconds (10 minutes)";
+            errors.invalid(at.field("expirationSeconds"), seconds, why);
+        }
+    }
 }
+
+/// What a certificate may be asked for, sorted.
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];

@@ -7,14 +7,15 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Catalog, Group, Lazy, Resource, Version, api_version};
+use crate::openapi::Form;
 
 /// Documents of one catalog, each made when first asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     core: Lazy,
     groups: Lazy,
-    /// OpenAPI documents by path.
-    pub(crate) openapi: Mutex<BTreeMap<String, Bytes>>,
+    /// OpenAPI documents by path and form.
+    pub(crate) openapi: Mutex<BTreeMap<(String, Form), Bytes>>,
 }
 
 impl Catalog {

@@ -10,8 +10,9 @@ use std::{
 };
 
 use bytes::Bytes;
+use serde_json::Value;
 
-use crate::strategy::Strategy;
+use crate::{store::Entry, strategy::Strategy};
 
 /// A resource as served in one version.
 #[derive(Clone)]
@@ -83,13 +84,21 @@ impl Resource {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
+    /// The Go type of the real server behind a kind of this resource, as some of its refusals print it.
+    pub(crate) fn internal_type(&self, kind: &str) -> String {
+        if self.custom {
+            let list = if kind == self.list_kind { "List" } else { "" };
+            return format!("*unstructured.Unstructured{list}");
+        }
+        format!("*{}.{kind}", internal_package(split_api_version(&self.storage_api_version).0))
+    }
+
     /// The subresource of that name.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// Whether stored bytes are already in this version.
     /// What clients are told whenever they use a resource that is on its way out.
     pub(crate) fn deprecation(&self) -> Option<&'static str> {
         match (self.group.as_str(), self.plural.as_str()) {
@@ -101,14 +110,43 @@ impl Resource {
         }
     }
 
+    /// Whether objects are stored in this version.
     pub(crate) fn is_storage_version(&self) -> bool {
-        self.api_version() == self.storage_api_version
+        split_api_version(&self.storage_api_version) == (self.group.as_str(), self.version.as_str())
+    }
+
+    /// Whether the stored bytes are what clients of this version see.
+    pub(crate) fn serves_bytes(&self, entry: &Entry) -> bool {
+        self.is_storage_version() && !self.strategy.outdates(entry.revision())
+    }
+
+    /// A stored object as it reads today, in the stored version.
+    pub(crate) fn read(&self, entry: &Entry) -> Value {
+        self.read_as(entry, entry.revision())
+    }
+
+    /// The same with a resourceVersion other than its own.
+    pub(crate) fn read_as(&self, entry: &Entry, revision: u64) -> Value {
+        let mut object = entry.value_as(revision);
+        if self.strategy.outdates(entry.revision()) {
+            self.strategy.refresh(&mut object);
+        }
+        object
     }
 }
 
 /// `group/version`, or the version alone in the core group.
 pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The Go package in which the real server keeps the types of a built-in group.
+pub(crate) fn internal_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        "internal" => "apiserverinternal",
+        first => first,
+    }
 }
 
 /// Splits an apiVersion into group and version.
@@ -191,7 +229,7 @@ impl Catalog {
 pub(crate) struct Lazy(OnceLock<Bytes>);
 
 impl Lazy {
-    pub(crate) fn get(&self, make: impl FnOnce() -> serde_json::Value) -> Bytes {
+    pub(crate) fn get(&self, make: impl FnOnce() -> Value) -> Bytes {
         self.0.get_or_init(|| make().to_string().into()).clone()
     }
 }

@@ -1,5 +1,6 @@
 //! Custom resource definitions: what they must say, what they add to the catalog, and how their objects behave.
 
+mod conversion;
 mod definition;
 mod strategy;
 
@@ -10,6 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+pub(crate) use conversion::Converter;
 pub(crate) use definition::{DefinitionRules, mark_terminating};
 
 use crate::{
@@ -89,7 +91,7 @@ fn write_status(core: &Arc<Core>, entry: &Entry, old: &Value, mut next: Value) {
     };
     let mut call = Call::internal(Arc::clone(core), Arc::clone(resource), "");
     call.subresource = Some("status".into());
-    crate::apply::track(&call, Some(old), &mut next);
+    crate::apply::track_now(&call, Some(old), &mut next);
     if let Ok(draft) = Draft::new(&next, Vec::new()) {
         let _ = core.store.update(RESOURCE, entry.key(), entry.revision(), draft);
     }
@@ -234,11 +236,11 @@ pub(crate) fn after_write(core: &Arc<Core>, resource: &Resource, object_name: &s
         reconcile(core, object_name);
         return;
     }
-    let name = resource.qualified();
     if !resource.custom || core.store.count(&resource.storage) > 0 {
         return;
     }
-    let waiting = core.store.get(RESOURCE, &name).is_some_and(|d| object::is_deleting(&d.value()));
+    let name = resource.qualified();
+    let waiting = core.store.get(RESOURCE, &name).is_some_and(|definition| definition.is_deleting());
     if waiting {
         reconcile(core, &name);
     }
@@ -264,7 +266,7 @@ pub(crate) fn rebuild(core: &Core) {
                 if previous.is_some() {
                     core.store.end_watches(entry.key());
                 }
-                resources(&definition)
+                resources(&definition, entry.revision())
             }
         };
         next.insert(entry.key().to_owned(), (generation, resources));
@@ -290,8 +292,8 @@ pub(crate) fn rebuild(core: &Core) {
     core.set_catalog(Catalog::new(groups));
 }
 
-/// The served resources of a definition, one per version.
-fn resources(definition: &Value) -> Vec<Arc<Resource>> {
+/// The served resources of a definition that has been so since a revision, one per version.
+fn resources(definition: &Value, since: u64) -> Vec<Arc<Resource>> {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -299,7 +301,7 @@ fn resources(definition: &Value) -> Vec<Arc<Resource>> {
         value.as_array().into_iter().flatten().filter_map(|v| Some(v.as_str()?.to_owned())).collect()
     };
     let group = text(&spec["group"]);
-    let strategy = Arc::new(strategy::Custom::new(definition));
+    let strategy = Arc::new(strategy::Custom::new(definition, since));
     let versions = spec["versions"].as_array();
     let storage = versions
         .into_iter()
@@ -360,7 +362,7 @@ fn resources(definition: &Value) -> Vec<Arc<Resource>> {
 /// Nothing new is made of a definition that is on its way out.
 pub(crate) fn check_not_terminating(core: &Core, resource: &Resource, name: &str) -> ApiResult<()> {
     let terminating = resource.custom
-        && core.store.get(RESOURCE, &resource.qualified()).is_some_and(|d| object::is_deleting(&d.value()));
+        && core.store.get(RESOURCE, &resource.qualified()).is_some_and(|definition| definition.is_deleting());
     if terminating {
         let why = "create not allowed while custom resource definition is terminating";
         return Err(ApiError::forbidden(&resource.group, &resource.plural, name, why));

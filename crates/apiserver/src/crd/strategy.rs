@@ -12,16 +12,17 @@ use steersman_patch::{
 };
 use steersman_structural::CustomSchema;
 
+use super::Converter;
 use crate::{
     catalog::split_api_version,
     fields::FieldError,
     names::NameRule,
     object,
-    schema::{Decoder, Schema},
+    schema::{Decoded, Decoder, Schema},
     server::Core,
     status::ApiResult,
     strategy::{Hook, Strategy},
-    table::{self, Cell, Column},
+    table::{self, Cell, Column, Path},
 };
 
 /// One version of a definition, prepared.
@@ -32,7 +33,7 @@ struct Version {
     types: (Types, TypeId),
     status: bool,
     scale: Option<Scale>,
-    columns: Vec<(Column, Vec<String>)>,
+    columns: Vec<(Column, Option<Path>)>,
     selectable: Vec<(String, Vec<String>)>,
 }
 
@@ -114,10 +115,14 @@ fn wrong_accessor(path: &str, value: &Value, expected: &str) -> String {
 pub(super) struct Custom {
     versions: Vec<Version>,
     storage: String,
+    storage_api_version: String,
+    /// The revision of the store that brought the definition into this form.
+    since: u64,
+    converter: Option<Converter>,
 }
 
 impl Custom {
-    pub(super) fn new(definition: &Value) -> Self {
+    pub(super) fn new(definition: &Value, since: u64) -> Self {
         let mut storage = String::new();
         let versions = definition["spec"]["versions"]
             .as_array()
@@ -149,7 +154,10 @@ impl Custom {
                 }
             })
             .collect();
-        Self { versions, storage }
+        let group = definition["spec"]["group"].as_str().unwrap_or_default();
+        let storage_api_version = crate::catalog::api_version(group, &storage);
+        let converter = Converter::new(definition);
+        Self { versions, storage, storage_api_version, since, converter }
     }
 
     fn version(&self, name: &str) -> Option<&Version> {
@@ -174,9 +182,9 @@ fn metadata_components() -> &'static Map<String, Value> {
     &COMPONENTS
 }
 
-fn columns(list: &Value) -> Vec<(Column, Vec<String>)> {
+fn columns(list: &Value) -> Vec<(Column, Option<Path>)> {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    let mut out: Vec<(Column, Vec<String>)> = list
+    let mut out: Vec<(Column, Option<Path>)> = list
         .as_array()
         .into_iter()
         .flatten()
@@ -194,12 +202,12 @@ fn columns(list: &Value) -> Vec<(Column, Vec<String>)> {
                     text(&c["jsonPath"])
                 );
             }
-            (column, simple_path(&text(&c["jsonPath"])))
+            (column, Path::parse(&text(&c["jsonPath"])))
         })
         .collect();
     if out.is_empty() {
         let column = Column::new("Age", "date", "", 0);
-        out.push((column, simple_path(".metadata.creationTimestamp")));
+        out.push((column, Path::parse(".metadata.creationTimestamp")));
     }
     out
 }
@@ -236,16 +244,11 @@ impl Strategy for Custom {
         None
     }
 
-    fn decode(
-        &self,
-        version: &str,
-        object: &mut Value,
-        _: Decoder,
-        _: &mut Vec<String>,
-    ) -> Result<Vec<String>, String> {
-        let Some(version) = self.version(version) else { return Ok(Vec::new()) };
+    fn decode(&self, version: &str, object: &mut Value, _: Decoder) -> Result<Decoded, String> {
+        let Some(version) = self.version(version) else { return Ok(Decoded::default()) };
         let unknown = version.schema.decode(object)?;
-        Ok(unknown.iter().map(|path| format!("unknown field {}", crate::status::quote(path))).collect())
+        let complaint = |path: &String| format!("unknown field {}", crate::status::quote(path));
+        Ok(Decoded { unknown: unknown.iter().map(complaint).collect(), emptied: Vec::new() })
     }
 
     fn openapi(&self, version: &str) -> Option<Value> {
@@ -278,24 +281,51 @@ impl Strategy for Custom {
         }
     }
 
+    fn outdates(&self, revision: u64) -> bool {
+        revision < self.since
+    }
+
+    fn refresh(&self, object: &mut Value) {
+        let known = |object: &Value| {
+            let (_, name) = split_api_version(object::text(object, &["apiVersion"]).unwrap_or_default());
+            self.version(name)
+        };
+        // The version in which it was stored may be gone by now.
+        if known(object).is_none() {
+            object::ensure(object).insert("apiVersion".into(), self.storage_api_version.as_str().into());
+        }
+        if let Some(version) = known(object) {
+            version.schema.prune(object);
+            version.schema.default(object);
+        }
+    }
+
     fn convert(&self, mut object: Value, from: &str, to: &str) -> ApiResult<Value> {
         if from == to {
             return Ok(object);
         }
         object::ensure(&mut object).insert("apiVersion".into(), to.into());
-        // What another version stored may have more fields. Defaults are those of the version that is stored.
-        let name = split_api_version(to).1;
-        if let Some(version) = self.version(name) {
-            version.schema.prune(&mut object);
-            if name == self.storage {
-                version.schema.default(&mut object);
-            }
-        }
+        self.coerce(&mut object);
         Ok(object)
     }
 
-    fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
-        if self.stored().is_some_and(|v| v.status)
+    fn converter(&self) -> Option<&Converter> {
+        self.converter.as_ref()
+    }
+
+    fn coerce(&self, object: &mut Value) {
+        let (_, name) = split_api_version(object::text(object, &["apiVersion"]).unwrap_or_default());
+        // What comes from another version may have more fields. Defaults are those of the version that is stored.
+        if let Some(version) = self.version(name) {
+            version.schema.prune(object);
+            if version.name == self.storage {
+                version.schema.default(object);
+            }
+        }
+    }
+
+    fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()> {
+        if self.version(hook.version).is_some_and(|v| v.status)
             && let Some(root) = object.as_object_mut()
         {
             root.remove("status");
@@ -304,18 +334,18 @@ impl Strategy for Custom {
     }
 
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
-        if !self.stored().is_some_and(|v| v.status) {
+        if !self.version(hook.version).is_some_and(|v| v.status) {
             return Ok(());
         }
         if hook.subresource == Some("status") {
             // Nothing but the status moves.
-            let status = object.get("status").cloned();
-            *object = old.clone();
-            let root = object::ensure(object);
-            match status {
-                Some(status) => root.insert("status".into(), status),
-                None => root.remove("status"),
-            };
+            let status = object::ensure(object).remove("status");
+            let mut root = object::copy_without(old, &["metadata", "status"]);
+            // The record of who wrote what is the pipeline's.
+            let metadata = old.get("metadata").map(|old| object::copy_without(old, &["managedFields"]));
+            root.extend(metadata.map(|metadata| ("metadata".into(), Value::Object(metadata))));
+            root.extend(status.map(|status| ("status".into(), status)));
+            *object = Value::Object(root);
         } else {
             object::carry(old, object, "status");
         }
@@ -365,10 +395,22 @@ impl Strategy for Custom {
                 ));
             }
         }
-        if let (Some(version), Some(old)) = (self.stored(), old) {
-            warnings.extend(version.schema.tolerated(object, old).iter().map(ToString::to_string));
-        }
         warnings
+    }
+
+    fn prune(&self, version: &str, object: &mut Value) {
+        if let Some(version) = self.version(version) {
+            version.schema.prune(object);
+        }
+    }
+
+    fn tolerated(&self, version: &str, errors: &[FieldError], object: &Value, old: &Value) -> Vec<String> {
+        // Rules are not asked about an object that is wrong otherwise, which an error of its own says.
+        let asked =
+            !errors.iter().any(|error| error.detail.starts_with("some validation rules were not checked"));
+        let version = self.version(version).filter(|_| asked);
+        let found = version.map(|version| version.schema.tolerated(object, old)).unwrap_or_default();
+        found.iter().map(ToString::to_string).collect()
     }
 
     fn release(&self, _: &Core, _: &Value) {}
@@ -431,7 +473,8 @@ impl Strategy for Custom {
     fn cells(&self, core: &Core, version: &str, object: &Value) -> Vec<Cell> {
         let mut out: Vec<Cell> = vec![object::name(object).into()];
         for (column, path) in self.version(version).into_iter().flat_map(|v| &v.columns) {
-            out.push(cell(core, column, lookup(object, path)));
+            let value = path.as_ref().and_then(|path| path.first(object));
+            out.push(cell(core, column, value));
         }
         out
     }

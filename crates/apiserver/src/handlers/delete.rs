@@ -134,9 +134,9 @@ pub(super) async fn delete(call: &mut Call, media: &str, body: &Bytes) -> ApiRes
     match outcome {
         Outcome::Waiting(written) => {
             let code = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
-            answer(call, written, code)
+            answer(call, written, code).await
         }
-        Outcome::Gone(written) if returns_object(call) => answer(call, written, StatusCode::OK),
+        Outcome::Gone(written) if returns_object(call) => answer(call, written, StatusCode::OK).await,
         Outcome::Gone(written) => {
             let uid = match &written {
                 Written::Stored(entry) => object::uid(&entry.value()).to_owned(),
@@ -181,14 +181,14 @@ fn returns_object(call: &Call) -> bool {
 async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outcome> {
     for _ in 0..ATTEMPTS {
         let entry = call.stored()?;
-        let stored = entry.value();
+        let stored = call.to_stored(call.resource.read(&entry)).await?;
         check_preconditions(call, options, &stored)?;
         if *call.resource.storage == *"namespaces" && crate::admission::IMMORTAL.contains(&call.name.as_str())
         {
             let why = "this namespace may not be deleted";
             return Err(ApiError::forbidden("", "namespaces", &call.name, why));
         }
-        let served = call.to_served(stored.clone())?;
+        let served = call.to_served(stored.clone()).await?;
         pipeline::mutate(call, Operation::Delete, &mut Value::Null, Some(&served)).await?;
         pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
         if let Some(outcome) = attempt(call, options, &entry, stored)? {
@@ -277,7 +277,7 @@ fn attempt(
     let mut current = Arc::clone(entry);
     if stays || graceful.is_some() {
         let draft = Draft::new(&next, strategy.selectable(&next)).map_err(ApiError::internal)?;
-        if draft.bytes() != entry.bytes() {
+        if !draft.same(entry) {
             match store.update(storage, key, entry.revision(), draft) {
                 Ok(updated) => current = updated,
                 Err(_) => return Ok(None),
@@ -382,7 +382,7 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
         entry.namespace().clone_into(&mut call.namespace);
         match delete_one(call, &options).await {
             // The answer shows what was there, not what became of it.
-            Ok(_) => items.push(call.to_served(entry.value())?),
+            Ok(_) => items.push(call.to_served(call.resource.read(entry)).await?),
             // Somebody else was quicker.
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
@@ -391,8 +391,10 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
     (call.name, call.namespace) = (name, namespace);
     let meta = render::ListMeta { revision: page.meta.revision, ..page.meta };
     let value = match call.output {
-        Output::Table => render::table(call, &items, &meta, true)?,
-        Output::Metadata => render::partial_list(&items, &meta),
+        Output::Table(version) => render::table(call, &items, &meta, version)?,
+        Output::Metadata(version) | Output::MetadataList(version) => {
+            render::partial_list(&items, &meta, version)
+        }
         Output::Object => render::list(call, items, &meta),
     };
     Ok(json_response(StatusCode::OK, Body::whole(value.to_string())))

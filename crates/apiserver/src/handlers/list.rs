@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     call::Call,
+    convert,
     fields::FieldError,
     http::{Body, Output, json_response},
     render::{self, ListMeta},
@@ -46,6 +47,7 @@ impl Filter {
                     }));
                 }
             }
+            fields = fields.renamed(|name| call.resource.strategy.selected_as(name));
         }
         if !call.name.is_empty() {
             if let Some(other) = fields.exact_name()
@@ -118,9 +120,11 @@ pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option
     let revision = match text {
         "" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
+            let digits = text.bytes().all(|c| c.is_ascii_digit());
+            let problem = if digits { "value out of range" } else { "invalid syntax" };
             let text = crate::status::quote(text);
             let why = format!(
-                "resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: invalid syntax"
+                "resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {problem}"
             );
             if call.options.watch || get {
                 ApiError::unforeseen(why)
@@ -262,7 +266,7 @@ fn continue_expired(token: &Token) -> ApiError {
     error
 }
 
-pub(super) fn list(call: &Call) -> ApiResult<Response<Body>> {
+pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
     let page = match page(call) {
         Ok(page) => page,
         Err(mut error) if error.message == CONTINUE_EXPIRED => {
@@ -274,18 +278,31 @@ pub(super) fn list(call: &Call) -> ApiResult<Response<Body>> {
         Err(error) => return Ok(error_response(&error)),
     };
     let bytes = match call.output {
-        Output::Object if call.resource.is_storage_version() => object_list(call, &page),
+        Output::Object if page.entries.iter().all(|e| call.resource.serves_bytes(e)) => {
+            object_list(call, &page)
+        }
         _ => {
-            let served = served(call, &page)?;
+            let served = served(call, &page).await?;
             let value = match call.output {
                 Output::Object => render::list(call, served, &page.meta),
-                Output::Metadata => render::partial_list(&served, &page.meta),
-                Output::Table => render::table(call, &served, &page.meta, true)?,
+                Output::MetadataList(version) => render::partial_list(&served, &page.meta, version),
+                Output::Metadata(_) => return Err(not_one(call)),
+                Output::Table(version) => render::table(call, &served, &page.meta, version)?,
             };
             value.to_string().into_bytes()
         }
     };
     Ok(json_response(StatusCode::OK, Body::whole(bytes)))
+}
+
+/// The refusal to write a list as if it were one object.
+fn not_one(call: &Call) -> ApiError {
+    let what = call.resource.internal_type(&call.resource.list_kind);
+    ApiError::new(
+        StatusCode::NOT_ACCEPTABLE,
+        "NotAcceptable",
+        format!("you requested PartialObjectMetadata, but the requested object is a list ({what})"),
+    )
 }
 
 /// The plain list, put together from stored bytes.
@@ -312,6 +329,8 @@ fn object_list(call: &Call, page: &Page) -> Vec<u8> {
     out
 }
 
-fn served(call: &Call, page: &Page) -> ApiResult<Vec<Value>> {
-    page.entries.iter().map(|e| call.to_served(e.value())).collect()
+async fn served(call: &Call, page: &Page) -> ApiResult<Vec<Value>> {
+    let resource = &call.resource;
+    let stored = page.entries.iter().map(|entry| resource.read(entry)).collect();
+    convert::all(&call.core, resource, stored, &resource.api_version()).await
 }

@@ -4,7 +4,8 @@ mod budget;
 mod delete;
 mod list;
 mod patch;
-pub(crate) mod subresource;
+pub(crate) mod scale;
+mod subresource;
 mod watch;
 mod write;
 
@@ -34,9 +35,9 @@ pub(crate) async fn dispatch(
         return Ok(response);
     }
     match verb {
-        "get" => get(call),
-        "list" => list::list(call),
-        "watch" => watch::watch(call),
+        "get" => get(call).await,
+        "list" => list::list(call).await,
+        "watch" => watch::watch(call).await,
         "create" => write::create(call, media, &body).await,
         "update" => write::replace(call, media, &body).await,
         "patch" => patch::patch(call, media, &body).await,
@@ -46,25 +47,25 @@ pub(crate) async fn dispatch(
     }
 }
 
-fn get(call: &Call) -> ApiResult<Response<Body>> {
+async fn get(call: &Call) -> ApiResult<Response<Body>> {
     list::check_resource_version(call, true)?;
     let entry = call.stored()?;
-    answer(call, Written::Stored(entry), StatusCode::OK)
+    answer(call, Written::Stored(entry), StatusCode::OK).await
 }
 
 /// Writes an object in the form that the client asked for.
-pub(crate) fn answer(call: &Call, written: Written, code: StatusCode) -> ApiResult<Response<Body>> {
+pub(crate) async fn answer(call: &Call, written: Written, code: StatusCode) -> ApiResult<Response<Body>> {
     if let Written::Stored(entry) = &written
         && call.output == Output::Object
-        && call.resource.is_storage_version()
+        && call.resource.serves_bytes(entry)
     {
         return Ok(json_response(code, Body::whole(entry.json())));
     }
     let stored = match written {
-        Written::Stored(entry) => entry.value(),
+        Written::Stored(entry) => call.resource.read(&entry),
         Written::Value(value) => value,
     };
-    let served = call.to_served(stored)?;
+    let served = call.to_served(stored).await?;
     answer_value(call, served, code)
 }
 
@@ -72,8 +73,18 @@ pub(crate) fn answer(call: &Call, written: Written, code: StatusCode) -> ApiResu
 pub(crate) fn answer_value(call: &Call, served: Value, code: StatusCode) -> ApiResult<Response<Body>> {
     let value = match call.output {
         Output::Object => served,
-        Output::Metadata => render::partial(&served),
-        Output::Table => render::table(call, &[served], &render::ListMeta::default(), true)?,
+        Output::Metadata(version) => render::partial(&served, version),
+        Output::MetadataList(_) => {
+            let what = call.resource.internal_type(&call.resource.kind);
+            return Err(ApiError::new(
+                StatusCode::NOT_ACCEPTABLE,
+                "NotAcceptable",
+                format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({what})"
+                ),
+            ));
+        }
+        Output::Table(version) => render::table(call, &[served], &render::ListMeta::default(), version)?,
     };
     Ok(json_response(code, Body::whole(value.to_string())))
 }

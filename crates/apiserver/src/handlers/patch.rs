@@ -3,30 +3,40 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
-use steersman_patch::{JsonPatchError, StrategicError, json_patch, merge_patch};
+use steersman_patch::{JsonPatchError, MergePatchError, StrategicError, json_patch, merge_patch};
 
 use super::answer;
 use crate::{
     apply,
-    call::{Call, wrong_conversion},
+    call::Call,
     catalog::split_api_version,
     decode,
     fields::FieldError,
     http::{Body, FieldValidation},
     object,
-    pipeline::{self, Mode},
-    schema::{self, Decoder},
+    pipeline::{self, Edit, Mode},
+    schema::{
+        Decoder,
+        duplicates::{self, Shape},
+    },
     status::{ApiError, ApiResult},
 };
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
 /// A decoded patch.
 #[derive(Debug)]
-enum Patch {
+pub(super) struct Patch {
+    kind: Kind,
+    /// What is odd about the fields of the patch itself.
+    complaints: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Kind {
     Json(Bytes),
     Merge(Value),
     Strategic(Value),
@@ -36,11 +46,7 @@ pub(super) async fn patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResu
     if media == APPLY {
         return apply(call, body).await;
     }
-    if call.options.force.is_some() {
-        let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
-        return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
-    }
-    let patch = decode_patch(call, media, body)?;
+    let patch = Patch::decode(call, media, body)?;
     let mut complaints = Vec::new();
     let result = pipeline::update(call, Mode::Patch, |call, current| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
@@ -53,84 +59,195 @@ pub(super) async fn patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResu
     let complained = decode::complain(call, complaints);
     let (written, _) = result?;
     complained?;
-    answer(call, written, StatusCode::OK)
+    answer(call, written, StatusCode::OK).await
 }
 
-fn decode_patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Patch> {
-    match media {
-        JSON => Ok(Patch::Json(body.clone())),
-        MERGE => Ok(Patch::Merge(document(call, body)?)),
-        STRATEGIC if !call.resource.custom => Ok(Patch::Strategic(document(call, body)?)),
-        STRATEGIC => Err(ApiError::unsupported_media_type(&[JSON, MERGE, APPLY])),
-        _ => Err(ApiError::unsupported_patch_type()),
+impl Patch {
+    /// Reads a patch of any type but apply.
+    pub(super) fn decode(call: &Call, media: &str, body: &Bytes) -> ApiResult<Self> {
+        if call.options.force.is_some() {
+            let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+            return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
+        }
+        let judged = call.field_validation != FieldValidation::Ignore;
+        match media {
+            JSON => Self::json(body, judged),
+            MERGE => Self::merge(body, judged),
+            STRATEGIC if !call.resource.custom => Self::strategic(body),
+            STRATEGIC => Err(ApiError::unsupported_media_type(&[JSON, MERGE, APPLY])),
+            _ => Err(ApiError::unsupported_patch_type()),
+        }
+    }
+
+    fn json(body: &Bytes, judged: bool) -> ApiResult<Self> {
+        let kind = Kind::Json(body.clone());
+        if !judged {
+            return Ok(Self { kind, complaints: Vec::new() });
+        }
+        let bad = |why: &str| ApiError::bad_request(format!("error decoding patch: {why}"));
+        let (operations, complaints) =
+            duplicates::parse(body, Shape::Operations).map_err(|e| bad(&decode::syntax(body, &e)))?;
+        check_operations(&operations).map_err(|why| bad(&why))?;
+        let complaints = complaints.into_iter().map(|what| format!("json patch {what}")).collect();
+        Ok(Self { kind, complaints })
+    }
+
+    fn merge(body: &Bytes, judged: bool) -> ApiResult<Self> {
+        let bad = |why: &str| ApiError::bad_request(format!("error decoding patch: {why}"));
+        let (value, complaints) = match duplicates::parse(body, Shape::Any) {
+            Ok(parsed) => parsed,
+            Err(_) if !judged => return Err(ApiError::bad_request(MergePatchError.to_string())),
+            Err(error) => return Err(bad(&decode::syntax(body, &error))),
+        };
+        if judged && !value.is_object() && !value.is_null() {
+            return Err(bad(&not_a_map(&value)));
+        }
+        Ok(Self { kind: Kind::Merge(value), complaints })
+    }
+
+    fn strategic(body: &Bytes) -> ApiResult<Self> {
+        let (mut value, complaints) = duplicates::parse(body, Shape::Any)
+            .map_err(|e| ApiError::bad_request(decode::syntax(body, &e)))?;
+        if value.is_null() {
+            value = Value::Object(serde_json::Map::new());
+        }
+        if !value.is_object() {
+            return Err(ApiError::bad_request(not_a_map(&value)));
+        }
+        Ok(Self { kind: Kind::Strategic(value), complaints })
+    }
+
+    /// The patched document; `strategic` knows which lists to merge.
+    pub(super) fn apply(
+        &self,
+        current: &Value,
+        strategic: impl FnOnce(&Value) -> Option<Result<Value, StrategicError>>,
+    ) -> ApiResult<Value> {
+        let unprocessable = || {
+            ApiError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "Invalid",
+                "the server rejected our request due to an error in our request",
+            )
+        };
+        let mut patched = match &self.kind {
+            Kind::Json(patch) => json_patch(current, patch).map_err(|e| match e {
+                JsonPatchError::Malformed(why) => {
+                    let text = match serde_json::from_slice::<serde::de::IgnoredAny>(patch) {
+                        Err(e) => decode::syntax(patch, &e),
+                        Ok(_) => why,
+                    };
+                    ApiError::bad_request(text)
+                }
+                JsonPatchError::TooManyOperations(_) => {
+                    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", e.to_string())
+                }
+                JsonPatchError::DoesNotApply(_) | JsonPatchError::TestFailed(_) => unprocessable(),
+            })?,
+            Kind::Merge(patch) => {
+                merge_patch(current, patch).map_err(|e| ApiError::bad_request(e.to_string()))?
+            }
+            Kind::Strategic(patch) => {
+                strategic(patch).ok_or_else(unprocessable)?.map_err(|e| strategic_error(&e))?
+            }
+        };
+        object::normalise_numbers(&mut patched);
+        Ok(patched)
+    }
+
+    /// The patch as messages quote it after it has been applied.
+    fn used_up(&self, remains: impl FnOnce(&Value) -> Value) -> Self {
+        let kind = match &self.kind {
+            Kind::Json(patch) => Kind::Json(patch.clone()),
+            Kind::Merge(_) => Kind::Merge(Value::Null),
+            Kind::Strategic(patch) => Kind::Strategic(remains(patch)),
+        };
+        Self { kind, complaints: self.complaints.clone() }
+    }
+
+    /// Which decoder reads the patched document: a strategic merge patch is converted straight into the object, without JSON in
+    /// between.
+    pub(super) fn decoder(&self) -> Decoder {
+        if matches!(self.kind, Kind::Strategic(_)) { Decoder::Conversion } else { Decoder::Json }
+    }
+
+    /// The refusal of a patched document that can't be read, which is quoted.
+    pub(super) fn unreadable(&self, patched: &Value, why: impl Into<String>) -> ApiError {
+        let quoted = match &self.kind {
+            Kind::Strategic(patch) => go_print(patch),
+            Kind::Json(_) | Kind::Merge(_) => patched.to_string(),
+        };
+        let error = FieldError::invalid("patch", quoted, why);
+        ApiError::invalid_kind("", "", "", vec![error])
+    }
+
+    /// Adds the complaints about a patched document to those about the patch, and refuses them where the client is strict.
+    pub(super) fn judge(
+        &self,
+        validation: FieldValidation,
+        patched: &Value,
+        found: Vec<String>,
+    ) -> ApiResult<Vec<String>> {
+        let complaints: Vec<String> = self.complaints.iter().cloned().chain(found).collect();
+        if validation == FieldValidation::Strict && !complaints.is_empty() {
+            return Err(self.unreadable(patched, format!("strict decoding error: {}", complaints.join(", "))));
+        }
+        Ok(complaints)
     }
 }
 
-fn document(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
-    let (mut value, duplicates) = schema::duplicates::parse(body, None)
-        .map_err(|e| ApiError::bad_request(format!("error decoding patch: {}", decode::syntax(body, &e))))?;
-    object::normalise_numbers(&mut value);
-    decode::complain(call, duplicates)?;
-    Ok(value)
+/// The words of Go's decoder for a document that should have been an object.
+fn not_a_map(value: &Value) -> String {
+    format!(
+        "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+        decode::go_name(value)
+    )
+}
+
+/// Judges the types of what a JSON patch holds.
+fn check_operations(operations: &Value) -> Result<(), String> {
+    let list = match operations {
+        Value::Array(list) => list,
+        Value::Null => return Ok(()),
+        other => {
+            let name = decode::go_name(other);
+            return Err(format!(
+                "json: cannot unmarshal {name} into Go value of type []handlers.jsonPatchOp"
+            ));
+        }
+    };
+    for operation in list.iter().filter(|operation| !operation.is_null()) {
+        if !operation.is_object() {
+            let name = decode::go_name(operation);
+            return Err(format!("json: cannot unmarshal {name} into Go value of type handlers.jsonPatchOp"));
+        }
+        for field in ["op", "path", "from"] {
+            if let Some(odd) = operation.get(field).filter(|v| !v.is_string() && !v.is_null()) {
+                let name = decode::go_name(odd);
+                return Err(format!(
+                    "json: cannot unmarshal {name} into Go struct field jsonPatchOp.{field} of type string"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The patched object, and complaints about its fields.
 fn apply_patch(call: &mut Call, patch: &Patch, current: &Value) -> ApiResult<(Value, Vec<String>)> {
-    let unprocessable = || {
-        ApiError::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        )
-    };
-    let mut patched = match patch {
-        Patch::Json(patch) => json_patch(current, patch).map_err(|e| match e {
-            JsonPatchError::Malformed(why) => {
-                let text = match serde_json::from_slice::<serde::de::IgnoredAny>(patch) {
-                    Err(e) => decode::syntax(patch, &e),
-                    Ok(_) => why,
-                };
-                ApiError::bad_request(format!("error decoding patch: {text}"))
-            }
-            JsonPatchError::TooManyOperations(_) => {
-                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", e.to_string())
-            }
-            JsonPatchError::DoesNotApply(_) => unprocessable(),
-        })?,
-        Patch::Merge(patch) => merge_patch(current, patch)
-            .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?,
-        Patch::Strategic(patch) => {
-            let version = &call.resource.version;
-            let result =
-                call.resource.strategy.strategic(version, current, patch).ok_or_else(unprocessable)?;
-            result.map_err(|e| strategic_error(&e))?
-        }
-    };
-    object::normalise_numbers(&mut patched);
-    // A patched object that can't be read is quoted as a whole.
-    let unreadable = |patched: &Value, why: String| {
-        let error = FieldError::invalid("patch", patched.to_string(), why);
-        ApiError::invalid_kind("", "", "", vec![error])
-    };
-    check_identity(call, &mut patched, current, &unreadable)?;
+    let version = &call.resource.version;
+    let mut patched =
+        patch.apply(current, |patch| call.resource.strategy.strategic(version, current, patch))?;
+    let patch = &patch.used_up(|patch| call.resource.strategy.strategic_remains(version, current, patch));
+    check_identity(call, patch, &mut patched, current)?;
     let before = patched.clone();
-    // A strategic merge patch is converted straight into the object, without JSON in between.
-    let unreadable = |why: String| match patch {
-        Patch::Strategic(patch) => {
-            let error = FieldError::invalid("patch", go_print(patch), why);
-            ApiError::invalid_kind("", "", "", vec![error])
-        }
-        _ => unreadable(&before, why),
-    };
-    let decoder = if matches!(patch, Patch::Strategic(_)) { Decoder::Conversion } else { Decoder::Json };
-    let mut emptied = Vec::new();
-    let strategy = &call.resource.strategy;
-    let complaints =
-        strategy.decode(&call.resource.version, &mut patched, decoder, &mut emptied).map_err(unreadable)?;
-    if call.field_validation == FieldValidation::Strict && !complaints.is_empty() {
-        return Err(unreadable(format!("strict decoding error: {}", complaints.join(", "))));
-    }
-    call.emptied = emptied;
+    let found = call
+        .resource
+        .strategy
+        .decode(version, &mut patched, patch.decoder())
+        .map_err(|why| patch.unreadable(&before, why))?;
+    let complaints = patch.judge(call.field_validation, &before, found.unknown)?;
+    call.emptied = found.emptied;
     Ok((patched, complaints))
 }
 
@@ -169,12 +286,7 @@ fn go_print(value: &Value) -> String {
 }
 
 /// A patch can't turn an object into another one.
-fn check_identity(
-    call: &Call,
-    patched: &mut Value,
-    current: &Value,
-    unreadable: &dyn Fn(&Value, String) -> ApiError,
-) -> ApiResult<()> {
+fn check_identity(call: &Call, patch: &Patch, patched: &mut Value, current: &Value) -> ApiResult<()> {
     if !patched.is_object() {
         return Err(ApiError::bad_request("the patched object is not an object"));
     }
@@ -199,10 +311,8 @@ fn check_identity(
             return Err(ApiError::invalid_kind(&call.resource.group, kind, &call.name, errors));
         }
     } else if version != call.resource.api_version() || kind != call.resource.kind {
-        let (group, short) = split_api_version(version);
-        let known = call.core.catalog().find_kind(group, short, kind).is_some();
-        let why = wrong_conversion(known, version, kind, &call.resource.group, &call.resource.kind);
-        return Err(unreadable(patched, why));
+        let why = call.wrong_conversion(patched, version, kind, &call.resource.group, &call.resource.kind);
+        return Err(patch.unreadable(patched, why));
     }
     check_name(call, patched)
 }
@@ -223,18 +333,7 @@ fn check_name(call: &Call, patched: &Value) -> ApiResult<()> {
 }
 
 async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
-    if call.options.field_manager.is_empty() {
-        let error = FieldError::required("fieldManager", "is required for apply patch");
-        return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
-    }
-    // Nearly every client sends JSON, which is read much faster as what it is.
-    let mut intent = match serde_json::from_slice(body) {
-        Ok(intent) => intent,
-        Err(_) => steersman_yaml::from_slice(body).map_err(|e| {
-            ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
-        })?,
-    };
-    object::normalise_numbers(&mut intent);
+    let Intent { object: intent, repeated } = Intent::decode(call, body)?;
     let resource = std::sync::Arc::clone(&call.resource);
     let given = |field: &str| object::text(&intent, &[field]).unwrap_or_default();
     let (version, kind) = (given("apiVersion"), given("kind"));
@@ -249,12 +348,72 @@ async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
     if version != resource.api_version() && !known {
         return Err(ApiError::bad_request(format!("invalid object type: {group}/{short}, Kind={kind}")));
     }
-    let result = pipeline::update(call, Mode::Apply, |call, current| {
-        let object = apply::apply(call, current, &intent)?;
+    let mut complaints = Vec::new();
+    let edit = Applied { intent: &intent, repeated: repeated.as_deref(), complaints: &mut complaints };
+    let result = pipeline::update_by(call, Mode::Apply, edit).await;
+    decode::complain(call, complaints)?;
+    let (written, created) = result?;
+    answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK }).await
+}
+
+/// The merge of an applied configuration into whatever is there.
+struct Applied<'a> {
+    intent: &'a Value,
+    repeated: Option<&'a str>,
+    /// Those about the last attempt.
+    complaints: &'a mut Vec<String>,
+}
+
+impl Edit for Applied<'_> {
+    async fn edit(&mut self, call: &mut Call, current: Option<&Value>) -> ApiResult<Value> {
+        let object = apply::apply(call, current, self.intent).await?;
+        *self.complaints = judge_repeated(call, self.repeated)?;
         check_name(call, &object)?;
         Ok(object)
-    })
-    .await;
-    let (written, created) = result?;
-    answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK })
+    }
+}
+
+/// An applied configuration.
+pub(super) struct Intent {
+    pub(super) object: Value,
+    /// What a strict decoder says of keys that it repeats.
+    pub(super) repeated: Option<String>,
+}
+
+impl Intent {
+    pub(super) fn decode(call: &Call, body: &Bytes) -> ApiResult<Self> {
+        if call.options.field_manager.is_empty() {
+            let error = FieldError::required("fieldManager", "is required for apply patch");
+            return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
+        }
+        let bad = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
+        // Nearly every client sends JSON, which is read much faster as what it is.
+        let (mut object, repeats) = match duplicates::parse(body, Shape::Any) {
+            Ok((object, repeated)) => (object, !repeated.is_empty()),
+            Err(_) => {
+                let object = steersman_yaml::from_slice(body)
+                    .map_err(|e| bad(format!("error converting YAML to JSON: {e}")))?;
+                (object, true)
+            }
+        };
+        if !object.is_object() && !object.is_null() {
+            return Err(bad(format!("error unmarshaling JSON: while decoding JSON: {}", not_a_map(&object))));
+        }
+        object::normalise_numbers(&mut object);
+        let repeated = (repeats && call.field_validation != FieldValidation::Ignore)
+            .then(|| steersman_yaml::parse_strict(body).err())
+            .flatten()
+            .map(|e| format!("error converting YAML to JSON: {e}"));
+        Ok(Self { object, repeated })
+    }
+}
+
+/// What there is to complain about in a configuration that repeats keys, unless it is refused.
+pub(super) fn judge_repeated(call: &Call, repeated: Option<&str>) -> ApiResult<Vec<String>> {
+    match repeated {
+        Some(why) if call.field_validation == FieldValidation::Strict => {
+            Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")))
+        }
+        repeated => Ok(repeated.map(str::to_owned).into_iter().collect()),
+    }
 }

@@ -12,6 +12,7 @@ use super::list::{self, Filter};
 use crate::{
     call::Call,
     catalog::Resource,
+    convert,
     environment::Environment,
     fields::FieldError,
     http::{Body, Include, Output, json_response},
@@ -28,7 +29,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Shortest lifetime of a watch whose client names none; the longest is twice that.
 const MIN_LIFETIME: u64 = 1800;
 
-pub(super) fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
+pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
     call.options.watch = true;
     let revision = list::check_resource_version(call, false)?;
     check_initial_events(call)?;
@@ -85,7 +86,7 @@ pub(super) fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
     };
     for entry in initial {
         if watch.filter.matches(&entry) {
-            let frame = watch.encoder.encode(EventKind::Added, &entry, entry.revision(), None)?;
+            let frame = watch.encoder.encode(EventKind::Added, &entry, entry.revision(), None).await?;
             watch.ready.push_back(frame);
         }
     }
@@ -111,7 +112,7 @@ fn check_initial_events(call: &Call) -> ApiResult<()> {
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
         }
-        Some(_) if asked.is_empty() => {
+        Some(_) if asked != "NotOlderThan" => {
             errors.push(FieldError::forbidden(
                 field,
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
@@ -160,38 +161,30 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn encode(
+    async fn encode(
         &mut self,
         kind: EventKind,
         entry: &Entry,
         revision: u64,
         event: Option<&Event>,
     ) -> ApiResult<Bytes> {
-        if self.output == Output::Object && self.resource.is_storage_version() {
+        if self.output == Output::Object && self.resource.serves_bytes(entry) {
             return Ok(match event {
                 Some(event) => event.frame(),
                 None => frame(kind, entry, revision),
             });
         }
         let resource = &self.resource;
-        let served = resource.strategy.convert(
-            entry.value_as(revision),
-            &resource.storage_api_version,
-            &resource.api_version(),
-        )?;
+        let stored = resource.read_as(entry, revision);
+        let served = convert::one(&self.core, resource, stored, &resource.api_version()).await?;
         let object = match self.output {
             Output::Object => served,
-            Output::Metadata => render::partial(&served),
-            Output::Table => {
-                let header = std::mem::take(&mut self.header);
-                render::rows(
-                    &self.core,
-                    resource,
-                    &[served],
-                    &render::ListMeta::default(),
-                    self.include,
-                    header,
-                )
+            Output::Metadata(version) | Output::MetadataList(version) => render::partial(&served, version),
+            Output::Table(version) => {
+                let form =
+                    render::Form { version, include: self.include, header: std::mem::take(&mut self.header) };
+                let meta = render::ListMeta { revision, ..render::ListMeta::default() };
+                render::rows(&self.core, resource, &[served], &meta, form)
             }
         };
         Ok(self.frame(kind.as_str(), &object))
@@ -204,13 +197,19 @@ impl Encoder {
         }
         let (api_version, kind) = match self.output {
             Output::Object => (self.resource.api_version(), self.resource.kind.as_str()),
-            Output::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
-            Output::Table => ("meta.k8s.io/v1".to_owned(), "Table"),
+            Output::Metadata(version) | Output::MetadataList(version) => {
+                (version.api_version().to_owned(), "PartialObjectMetadata")
+            }
+            Output::Table(version) => (version.api_version().to_owned(), "Table"),
         };
         let mut object = json!({"kind": kind, "apiVersion": api_version});
-        if self.output == Output::Table {
+        if let Output::Table(version) = self.output {
             object["metadata"] = json!({"resourceVersion": revision.to_string()});
-            let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+            let partial = json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": version.api_version(),
+                "metadata": metadata,
+            });
             object["columnDefinitions"] = Value::Null;
             object["rows"] = json!([{"cells": [], "object": partial}]);
         } else {
@@ -252,7 +251,7 @@ impl Watch {
             match self.cursor.poll() {
                 Ok(Batch::Events(events)) => {
                     for event in events {
-                        self.take(&event);
+                        self.take(&event).await;
                     }
                 }
                 Ok(Batch::Idle(revision)) => {
@@ -293,31 +292,23 @@ impl Watch {
     }
 
     /// Turns a change into what this watcher sees of it.
-    fn take(&mut self, event: &Event) {
+    async fn take(&mut self, event: &Event) {
         if event.revision <= self.after || !event.entry.key().starts_with(&self.prefix) {
             return;
         }
         self.after = event.revision;
         let is = event.kind != EventKind::Deleted && self.filter.matches(&event.entry);
         let was = event.previous.as_ref().is_some_and(|p| self.filter.matches(p));
-        let frame = match (was, is) {
+        let (kind, entry, shared) = match (was, is) {
             (false, false) => return,
             // Shared by all watchers who see the change as it is.
-            (true, true) if event.kind == EventKind::Modified => {
-                self.encoder.encode(event.kind, &event.entry, event.revision, Some(event))
-            }
-            (false, true) if event.kind == EventKind::Added => {
-                self.encoder.encode(event.kind, &event.entry, event.revision, Some(event))
-            }
-            (true, false) if event.kind == EventKind::Deleted => {
-                self.encoder.encode(event.kind, &event.entry, event.revision, Some(event))
-            }
-            (_, true) => self.encoder.encode(EventKind::Added, &event.entry, event.revision, None),
-            (true, false) => {
-                let last = event.previous.as_ref().unwrap_or(&event.entry);
-                self.encoder.encode(EventKind::Deleted, last, event.revision, None)
-            }
+            (true, true) if event.kind == EventKind::Modified => (event.kind, &event.entry, Some(event)),
+            (false, true) if event.kind == EventKind::Added => (event.kind, &event.entry, Some(event)),
+            (true, false) if event.kind == EventKind::Deleted => (event.kind, &event.entry, Some(event)),
+            (_, true) => (EventKind::Added, &event.entry, None),
+            (true, false) => (EventKind::Deleted, event.previous.as_ref().unwrap_or(&event.entry), None),
         };
+        let frame = self.encoder.encode(kind, entry, event.revision, shared).await;
         match frame {
             Ok(frame) => self.ready.push_back(frame),
             Err(error) => self.fail(&error),

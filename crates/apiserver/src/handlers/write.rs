@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
-use super::{answer, answer_value};
+use super::{answer, answer_value, subresource};
 use crate::{
     auth::review,
     call::Call,
@@ -27,8 +27,11 @@ pub(super) async fn create(call: &mut Call, media: &str, body: &Bytes) -> ApiRes
         let answer = review::answer(call, object)?;
         return answer_value(call, answer, StatusCode::CREATED);
     }
+    if call.resource.group.is_empty() && call.resource.plural == "bindings" {
+        return subresource::bind_by_name(call, &object).await;
+    }
     let written = pipeline::create(call, object).await?;
-    answer(call, written, StatusCode::CREATED)
+    answer(call, written, StatusCode::CREATED).await
 }
 
 pub(super) async fn replace(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
@@ -42,5 +45,5 @@ pub(super) async fn replace(call: &mut Call, media: &str, body: &Bytes) -> ApiRe
         }));
     }
     let (written, created) = pipeline::update(call, Mode::Replace, |_, _| Ok(object.clone())).await?;
-    answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK })
+    answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK }).await
 }

@@ -31,6 +31,14 @@ impl Body {
         Self(Kind::Whole(Some(bytes.into())))
     }
 
+    /// What is there at once; a stream is given back.
+    pub(crate) fn into_whole(self) -> Result<Bytes, Self> {
+        match self.0 {
+            Kind::Whole(bytes) => Ok(bytes.unwrap_or_default()),
+            frames @ Kind::Frames(_) => Err(Self(frames)),
+        }
+    }
+
     /// A body whose frames come over time.
     pub fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Frames(Box::pin(frames)))

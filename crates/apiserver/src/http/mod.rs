@@ -7,6 +7,9 @@ mod path;
 
 pub use body::Body;
 pub(crate) use body::{collect, json_response, text_response};
-pub(crate) use negotiate::{Discovery, Include, Output, media_type, negotiate, wants_discovery};
+pub(crate) use negotiate::{
+    Discovery, Include, Meta, OPENAPI_PROTOBUF, Output, media_type, negotiate, no_such_form, wants_discovery,
+    wants_openapi_protobuf, wants_yaml,
+};
 pub(crate) use options::{FieldValidation, Options, Propagation};
 pub(crate) use path::{Route, Target};

@@ -10,10 +10,40 @@ pub(crate) enum Output {
     /// The object itself.
     #[default]
     Object,
-    /// A `meta.k8s.io/v1` Table.
-    Table,
-    /// Metadata alone.
-    Metadata,
+    /// A Table.
+    Table(Meta),
+    /// Metadata alone: of one object, as `PartialObjectMetadata`.
+    Metadata(Meta),
+    /// Metadata alone: of a list, as `PartialObjectMetadataList`.
+    MetadataList(Meta),
+}
+
+/// The version of `meta.k8s.io` that an answer is written in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Meta {
+    /// `v1`.
+    #[default]
+    V1,
+    /// `v1beta1`.
+    V1Beta1,
+}
+
+impl Meta {
+    fn parse(version: &str) -> Option<Self> {
+        match version {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1Beta1),
+            _ => None,
+        }
+    }
+
+    /// The apiVersion.
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
 }
 
 /// What a Table's rows carry besides cells.
@@ -35,6 +65,8 @@ pub(crate) enum Discovery {
     V2,
     /// The older lists.
     Legacy,
+    /// One that there is none of.
+    Unknown,
 }
 
 struct Clause<'a> {
@@ -69,7 +101,27 @@ fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
     all.into_iter().map(|(_, c)| c).collect()
 }
 
-const SERVED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const SERVED: [&str; 3] = [JSON, YAML, "application/vnd.kubernetes.protobuf"];
+
+/// Whether answers are to be YAML.
+pub(crate) fn wants_yaml(headers: &HeaderMap) -> bool {
+    let known = |c: &Clause<'_>| matches!(c.media, JSON | YAML | "*/*");
+    clauses(headers).into_iter().find(known).is_some_and(|c| c.media == YAML)
+}
+
+/// The protobuf form of OpenAPI v2, as answers name it.
+pub(crate) const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// And as clients ask for it besides.
+const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// Whether OpenAPI v2 is wanted as protobuf.
+pub(crate) fn wants_openapi_protobuf(headers: &HeaderMap) -> bool {
+    let protobuf = |media: &str| matches!(media, OPENAPI_PROTOBUF | OPENAPI_PROTOBUF_OLD);
+    let known = |c: &Clause<'_>| protobuf(c.media) || matches!(c.media, JSON | "*/*");
+    clauses(headers).into_iter().find(known).is_some_and(|c| protobuf(c.media))
+}
 
 /// Chooses the form of an answer.
 pub(crate) fn negotiate(headers: &HeaderMap) -> ApiResult<Output> {
@@ -79,29 +131,40 @@ pub(crate) fn negotiate(headers: &HeaderMap) -> ApiResult<Output> {
     }
     let mut understood = false;
     for clause in &clauses {
-        if !matches!(clause.media, "application/json" | "*/*") {
+        if !matches!(clause.media, JSON | YAML | "*/*") {
             continue;
         }
         understood = true;
-        match (clause.parameter("as"), clause.parameter("g"), clause.parameter("v")) {
-            ("", _, _) => return Ok(Output::Object),
-            ("Table", "meta.k8s.io", "v1" | "v1beta1") => return Ok(Output::Table),
-            ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => {
-                return Ok(Output::Metadata);
-            }
+        let meta = Meta::parse(clause.parameter("v")).filter(|_| clause.parameter("g") == "meta.k8s.io");
+        match (clause.parameter("as"), meta) {
+            ("", _) => return Ok(Output::Object),
+            ("Table", Some(meta)) => return Ok(Output::Table(meta)),
+            ("PartialObjectMetadata", Some(meta)) => return Ok(Output::Metadata(meta)),
+            ("PartialObjectMetadataList", Some(meta)) => return Ok(Output::MetadataList(meta)),
             _ => {}
         }
     }
-    Err(if understood { ApiError::no_such_form(&SERVED) } else { ApiError::not_acceptable(&SERVED) })
+    Err(if understood { no_such_form() } else { ApiError::not_acceptable(&SERVED) })
 }
 
 /// Which discovery form the client asked for.
 pub(crate) fn wants_discovery(headers: &HeaderMap) -> Discovery {
-    let aggregated = clauses(headers).into_iter().find(|c| c.media == "application/json");
-    match aggregated {
-        Some(c) if c.parameter("as") == "APIGroupDiscoveryList" && c.parameter("v") == "v2" => Discovery::V2,
-        _ => Discovery::Legacy,
+    let mut asked = clauses(headers).into_iter().filter(|c| c.media == "application/json").peekable();
+    if asked.peek().is_none() {
+        return Discovery::Legacy;
     }
+    asked
+        .find_map(|c| match (c.parameter("as"), c.parameter("v")) {
+            ("", _) => Some(Discovery::Legacy),
+            ("APIGroupDiscoveryList", "v2") => Some(Discovery::V2),
+            _ => None,
+        })
+        .unwrap_or(Discovery::Unknown)
+}
+
+/// The refusal of a form that there is none of.
+pub(crate) fn no_such_form() -> ApiError {
+    ApiError::no_such_form(&SERVED)
 }
 
 /// The media type of a body, without parameters.
@@ -123,12 +186,12 @@ mod tests {
     #[test]
     fn the_first_form_that_can_be_served_wins() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(output(kubectl).unwrap(), Output::Table);
+        assert_eq!(output(kubectl).unwrap(), Output::Table(Meta::V1));
         let client_go = "application/vnd.kubernetes.protobuf, application/json";
         assert_eq!(output(client_go).unwrap(), Output::Object);
         assert_eq!(
             output("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").unwrap(),
-            Output::Metadata
+            Output::MetadataList(Meta::V1)
         );
         assert_eq!(output("*/*").unwrap(), Output::Object);
         assert_eq!(output("text/html").unwrap_err().code.as_u16(), 406);

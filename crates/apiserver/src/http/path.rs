@@ -36,6 +36,9 @@ pub(crate) struct Target {
 
 impl Route {
     pub(crate) fn parse(path: &str) -> Self {
+        if path.contains("//") {
+            return Self::Other(path.to_owned());
+        }
         let parts: Vec<String> = path
             .split('/')
             .filter(|p| !p.is_empty())
@@ -102,5 +105,6 @@ mod tests {
         );
         assert_eq!(Route::parse("/apis/apps/"), Route::Group("apps".into()));
         assert_eq!(Route::parse("/healthz/"), Route::Other("/healthz".into()));
+        assert_eq!(Route::parse("//api/v1/pods"), Route::Other("//api/v1/pods".into()));
     }
 }

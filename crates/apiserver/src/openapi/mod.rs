@@ -1,6 +1,8 @@
 //! OpenAPI: for version 3 an index and one document per group and version, for version 2 one document.
 
+mod binary;
 mod v2;
+mod words;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -10,11 +12,20 @@ use crate::{
     schema::{self, PREFIX, reference},
 };
 
-/// The document at a path below `/openapi`.
-pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Bytes> {
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Form {
+    Json,
+    /// Version 2 has this one besides.
+    Protobuf,
+}
+
+/// The document at a path below `/openapi`. Other versions than the second are JSON whatever the form.
+pub(crate) fn document(catalog: &Catalog, path: &str, form: Form) -> Option<Bytes> {
     let path = path.trim_matches('/');
     let mut cache = catalog.documents().openapi.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(bytes) = cache.get(path) {
+    let key = (path.to_owned(), form);
+    if let Some(bytes) = cache.get(&key) {
         return Some(bytes.clone());
     }
     let value = match path.split_once('/') {
@@ -23,8 +34,11 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Bytes> {
         Some(("v3", path)) => group_version(catalog, path)?,
         _ => return None,
     };
-    let bytes: Bytes = value.to_string().into();
-    cache.insert(path.to_owned(), bytes.clone());
+    let bytes: Bytes = match form {
+        Form::Protobuf if path == "v2" => binary::encode(&value).into(),
+        _ => value.to_string().into(),
+    };
+    cache.insert(key, bytes.clone());
     Some(bytes)
 }
 
@@ -143,7 +157,9 @@ fn collect(name: &str, schemas: &mut Map<String, Value>) {
         }
         let Some(raw) = schema::definitions().get(&name) else { continue };
         references(raw, &mut todo);
-        schemas.insert(name, raw.clone());
+        let mut schema = raw.clone();
+        words::describe(&name, &mut schema);
+        schemas.insert(name, schema);
     }
 }
 
@@ -174,20 +190,16 @@ fn custom_schemas(resource: &Resource, document: &Value, schemas: &mut Map<Strin
     let gvk = json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);
     let mut schema = document.clone();
     schema["x-kubernetes-group-version-kind"] = gvk;
-    let text = |words: &str| json!({"type": "string", "description": words});
+    let said = |field: &str| words::of_every_kind(field).unwrap_or_default();
+    let text = |field: &str| json!({"type": "string", "description": said(field)});
     let properties = crate::object::child(&mut schema, "properties");
-    properties.insert(
-        "apiVersion".into(),
-        text("APIVersion defines the versioned schema of this representation of an object."),
-    );
-    properties.insert(
-        "kind".into(),
-        text("Kind is a string value representing the REST resource this object represents."),
-    );
+    for field in ["apiVersion", "kind"] {
+        properties.insert(field.into(), text(field));
+    }
     properties.insert(
         "metadata".into(),
         json!({
-            "description": "Standard object's metadata.",
+            "description": said("metadata"),
             "allOf": [{"$ref": format!("{PREFIX}{META}ObjectMeta")}],
         }),
     );
@@ -197,8 +209,8 @@ fn custom_schemas(resource: &Resource, document: &Value, schemas: &mut Map<Strin
         "required": ["items"],
         "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
         "properties": {
-            "apiVersion": text(""),
-            "kind": text(""),
+            "apiVersion": text("apiVersion"),
+            "kind": text("kind"),
             "metadata": {"allOf": [{"$ref": format!("{PREFIX}{META}ListMeta")}]},
             "items": {"type": "array", "items": {"allOf": [{"$ref": format!("{PREFIX}{name}")}]}},
         },

@@ -19,20 +19,21 @@ const MAX_DEPTH: usize = 100;
 /// Why bytes could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProtobufError {
+    /// There are no bytes.
+    #[error("empty data")]
+    Empty,
     /// The envelope is missing.
-    #[error("provided data does not appear to be a protobuf message, expected prefix \"k8s\\x00\"")]
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoEnvelope,
-    /// The bytes end early or are not what they claim to be.
+    /// Nothing is in the envelope.
+    #[error("empty body")]
+    NoBody,
+    /// The bytes end early.
+    #[error("unexpected EOF")]
+    Short,
+    /// The bytes are not what they claim to be.
     #[error("the protobuf message is malformed")]
     Malformed,
-    /// The kind is not one that the server knows.
-    #[error("no kind {kind:?} is registered for version {api_version:?}")]
-    UnknownKind {
-        /// Its kind.
-        kind: String,
-        /// Its version.
-        api_version: String,
-    },
 }
 
 /// Field number, JSON name, type.
@@ -43,9 +44,15 @@ static MESSAGES: LazyLock<HashMap<String, Vec<FieldData>>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/protobuf.json")).unwrap_or_default()
 });
 
-/// Reads an enveloped object.
+/// Reads an enveloped object. Of a kind that the server does not know nothing but its name is read.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    if bytes.is_empty() {
+        return Err(ProtobufError::Empty);
+    }
     let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoEnvelope)?;
+    if envelope.is_empty() {
+        return Err(ProtobufError::NoBody);
+    }
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &b""[..]);
     let mut reader = Reader::new(envelope);
     while let Some((number, wire)) = reader.next()? {
@@ -64,9 +71,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
             _ => {}
         }
     }
-    let name = message_name(&api_version, &kind)
-        .ok_or_else(|| ProtobufError::UnknownKind { kind: kind.clone(), api_version: api_version.clone() })?;
-    let mut value = message(name, raw, 0)?;
+    let mut value = match message_name(&api_version, &kind) {
+        Some(name) => message(name, raw, 0)?,
+        None => json!({}),
+    };
     if let Some(map) = value.as_object_mut() {
         map.insert("apiVersion".into(), api_version.into());
         map.insert("kind".into(), kind.into());
@@ -88,6 +96,29 @@ fn message_name(api_version: &str, kind: &str) -> Option<&'static str> {
         format!("k8s.io.kube_aggregator.pkg.apis.apiregistration.{version}.{kind}"),
     ];
     candidates.iter().find_map(|name| MESSAGES.get_key_value(name.as_str()).map(|(k, _)| k.as_str()))
+}
+
+/// The names of the structs, outermost first, that JSON inlines between a type, given by its OpenAPI name, and one of its fields.
+pub(crate) fn inlined(owner: &str, field: &str) -> Vec<&'static str> {
+    fn search(message: &str, field: &str, depth: usize) -> Option<Vec<&'static str>> {
+        let fields = MESSAGES.get(message).filter(|_| depth < MAX_DEPTH)?;
+        if fields.iter().any(|(_, name, _)| name == field) {
+            return Some(Vec::new());
+        }
+        fields.iter().filter(|(_, name, _)| name.is_empty()).find_map(|(_, _, inner)| {
+            let mut names = search(inner, field, depth + 1)?;
+            names.insert(0, inner.rsplit('.').next().unwrap_or_default());
+            Some(names)
+        })
+    }
+    let message = owner.replacen("io.k8s.", "k8s.io.", 1);
+    search(&message, field, 0).unwrap_or_default()
+}
+
+/// Where a field stands in its type, which is given by its OpenAPI name: metadata first, unknown ones last.
+pub(crate) fn position(owner: &str, field: &str) -> u32 {
+    let fields = MESSAGES.get(&owner.replacen("io.k8s.", "k8s.io.", 1)).map_or(&[][..], Vec::as_slice);
+    fields.iter().find(|(_, name, _)| name == field).map_or(u32::MAX, |(number, _, _)| *number)
 }
 
 fn utf8(bytes: &[u8]) -> Result<String, ProtobufError> {

@@ -27,10 +27,10 @@ impl<'a> Reader<'a> {
         let Some(tag) = self.number()? else { return Ok(None) };
         let number = u32::try_from(tag >> 3).map_err(|_| ProtobufError::Malformed)?;
         let wire = match tag & 7 {
-            0 => Wire::Number(self.number()?.ok_or(ProtobufError::Malformed)?),
+            0 => Wire::Number(self.number()?.ok_or(ProtobufError::Short)?),
             1 => Wire::Fixed64(u64::from_le_bytes(self.array()?)),
             2 => {
-                let length = self.number()?.ok_or(ProtobufError::Malformed)?;
+                let length = self.number()?.ok_or(ProtobufError::Short)?;
                 let length = usize::try_from(length).map_err(|_| ProtobufError::Malformed)?;
                 Wire::Bytes(self.take(length)?)
             }
@@ -57,12 +57,12 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
-        let (head, rest) = self.rest.split_at_checked(length).ok_or(ProtobufError::Malformed)?;
+        let (head, rest) = self.rest.split_at_checked(length).ok_or(ProtobufError::Short)?;
         self.rest = rest;
         Ok(head)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtobufError> {
-        self.take(N)?.try_into().map_err(|_| ProtobufError::Malformed)
+        self.take(N)?.try_into().map_err(|_| ProtobufError::Short)
     }
 }

@@ -130,6 +130,10 @@ impl Loader {
         let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
         match special(name) {
             Some(special) => return special,
+            None if name.contains(".JSONSchemaPropsOr") => {
+                let props = name.split("Or").next().and_then(|props| self.by_name.get(props));
+                return props.map_or(Type::Any, |props| Type::Or(TypeId::Builtin(*props)));
+            }
             None if schema.get("oneOf").is_some() => return Type::Scalar(Scalar::IntOrString),
             None => {}
         }
@@ -158,13 +162,19 @@ impl Loader {
     }
 
     fn structure(&mut self, schema: &Value, name: &str) -> Struct {
-        let mut fields = std::collections::BTreeMap::new();
+        let mut fields = HashMap::default();
         for (key, property) in schema["properties"].as_object().into_iter().flatten() {
             let presence = self.presence.get(name).map(|p| p.of(key)).unwrap_or_default();
             fields.insert(key.clone(), Field { ty: self.inline(property), presence });
         }
         let short = name.rsplit('.').next().unwrap_or_default().to_owned();
-        Struct { name: short, full: name.to_owned(), fields, open: false }
+        let mut always: Vec<(String, Field)> = fields
+            .iter()
+            .filter(|(_, field)| field.presence.always())
+            .map(|(key, field)| (key.clone(), *field))
+            .collect();
+        always.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Struct { name: short, full: name.to_owned(), always, fields, open: false }
     }
 }
 

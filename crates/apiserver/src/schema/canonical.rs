@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Presence, Scalar, Schema, Type, TypeId};
 
-fn is_empty(value: &Value) -> bool {
+/// Whether a value is what a field has that nobody set.
+pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Bool(true) => false,
@@ -15,99 +16,45 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Removes nulls, and empty values of fields that are left out when empty. Lists and maps that were there though they were
-/// empty are noted: a typed decoder remembers them for the length of a request.
-pub(super) fn drop_empty(
-    schema: &Schema,
-    id: TypeId,
-    value: &mut Value,
-    path: &mut String,
-    emptied: &mut Vec<String>,
-) {
-    let length = path.len();
-    match (schema.get(id), value) {
-        (Type::Struct(ty), Value::Object(map)) => map.retain(|key, child| {
-            let Some(field) = ty.fields.get(key) else { return true };
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(key);
-            drop_empty(schema, field.ty, child, path, emptied);
-            let collection = matches!(schema.get(field.ty), Type::List(_) | Type::Map(_)) && !child.is_null();
-            let keep = match field.presence {
-                Presence::Pointer | Presence::Null => !child.is_null(),
-                Presence::Zero if collection => true,
-                _ => !is_empty(child),
-            };
-            if collection && is_empty(child) {
-                emptied.push(if child.is_array() { format!("{path}[]") } else { path.clone() });
-            }
-            path.truncate(length);
-            keep
-        }),
-        (Type::Map(values), Value::Object(map)) => {
-            for (key, child) in map {
-                path.push_str(&format!("[{key}]"));
-                drop_empty(schema, *values, child, path, emptied);
-                path.truncate(length);
-            }
-        }
-        (Type::List(items), Value::Array(list)) => {
-            if matches!(schema.get(*items), Type::Scalar(_)) {
-                return;
-            }
-            for (index, child) in list.iter_mut().enumerate() {
-                path.push_str(&format!("[{index}]"));
-                drop_empty(schema, *items, child, path, emptied);
-                path.truncate(length);
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Adds empty values of fields that are written when empty, and removes the others. What `rests` is written as it will be
 /// read again: empty lists and maps are nothing.
 pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value, rests: bool) {
     match (schema.get(id), value) {
         (Type::Struct(ty), Value::Object(map)) => {
-            for (key, field) in &ty.fields {
-                match field.presence {
-                    Presence::Omitted => {
-                        if map.get(key).is_some_and(is_empty) {
-                            map.remove(key);
-                        }
-                    }
-                    Presence::Pointer => {
-                        if map.get(key).is_some_and(Value::is_null) {
-                            map.remove(key);
-                        }
-                    }
-                    Presence::Null => {
-                        map.entry(key.as_str()).or_insert(Value::Null);
-                    }
-                    Presence::Struct => {
-                        let child = map.entry(key.as_str()).or_insert(Value::Null);
-                        if child.is_null() {
-                            *child = Value::Object(Map::new());
-                        }
-                    }
-                    Presence::Zero => {
-                        let empty = map.get(key).is_none_or(|child| match child {
-                            Value::Null => true,
-                            Value::Array(_) | Value::Object(_) => rests && is_empty(child),
-                            _ => false,
-                        });
-                        if empty {
-                            map.insert(key.clone(), zero(schema.get(field.ty)));
-                        }
-                    }
-                }
-                if let Some(child) = map.get_mut(key) {
+            map.retain(|key, child| {
+                let Some(field) = ty.fields.get(key) else { return true };
+                let keep = match field.presence {
+                    Presence::Omitted => !is_empty(child),
+                    Presence::Pointer => !child.is_null(),
+                    _ => true,
+                };
+                if keep {
                     fill(schema, field.ty, child, rests);
+                }
+                keep
+            });
+            for (key, field) in &ty.always {
+                let child = map.get(key);
+                let missing = match field.presence {
+                    Presence::Zero => child.is_none_or(|child| match child {
+                        Value::Null => true,
+                        Value::Array(_) | Value::Object(_) => rests && is_empty(child),
+                        _ => false,
+                    }),
+                    _ => child.is_none_or(Value::is_null),
+                };
+                if missing {
+                    let mut value = match field.presence {
+                        Presence::Zero => zero(schema.get(field.ty)),
+                        Presence::Struct => Value::Object(Map::new()),
+                        _ => Value::Null,
+                    };
+                    fill(schema, field.ty, &mut value, rests);
+                    map.insert(key.clone(), value);
                 }
             }
         }
+        (Type::Or(inner), value @ Value::Object(_)) => fill(schema, *inner, value, rests),
         (Type::Map(values), Value::Object(map)) => {
             map.values_mut().for_each(|child| fill(schema, *values, child, rests));
         }
@@ -145,7 +92,7 @@ mod tests {
                 "volumes": [{"name": "v", "emptyDir": {}}],
             },
         });
-        schema.decode(&mut value, Decoder::Json, &mut Vec::new()).unwrap();
+        schema.decode(&mut value, Decoder::Json).unwrap();
         assert_eq!(
             value,
             json!({

@@ -4,19 +4,64 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value, map::Entry};
 
 use super::{Schema, Type, TypeId};
+use crate::object;
 
-/// Parses JSON, leaves out what `schema` does not know, and lists repeated and unknown fields in the order in which they are met.
-pub(crate) fn parse(
-    bytes: &[u8],
-    schema: Option<&Schema>,
-) -> Result<(Value, Vec<String>), serde_json::Error> {
+/// What is known of a place in a document.
+#[derive(Clone, Copy)]
+pub(crate) enum Shape<'s> {
+    /// Nothing.
+    Any,
+    /// Its type.
+    Type(&'s Schema, TypeId),
+    /// It holds the operations of a JSON patch.
+    Operations,
+    /// It is one of those.
+    Operation,
+}
+
+impl<'s> Shape<'s> {
+    /// The root of a schema.
+    pub(crate) fn of(schema: &'s Schema) -> Self {
+        Self::Type(schema, schema.root())
+    }
+
+    /// The items of a list here.
+    fn items(self) -> Self {
+        match self {
+            Self::Type(schema, id) => match schema.get(id) {
+                Type::List(items) => Self::Type(schema, *items),
+                _ => Self::Any,
+            },
+            Self::Operations => Self::Operation,
+            Self::Any | Self::Operation => Self::Any,
+        }
+    }
+
+    /// A field of an object here; none if it should not be there.
+    fn field(self, key: &str) -> Option<Self> {
+        match self {
+            Self::Type(schema, id) => match schema.get(id) {
+                Type::Struct(fields) => match fields.fields.get(key) {
+                    Some(field) => Some(Self::Type(schema, field.ty)),
+                    None => fields.open.then_some(Self::Any),
+                },
+                Type::Map(values) => Some(Self::Type(schema, *values)),
+                _ => Some(Self::Any),
+            },
+            Self::Operation => matches!(key, "op" | "path" | "from" | "value").then_some(Self::Any),
+            Self::Any | Self::Operations => Some(Self::Any),
+        }
+    }
+}
+
+/// Parses JSON with its numbers as [`object::normal_number`] has them, leaves out what `shape` does not know, and lists repeated and unknown fields in the order in which they are met.
+pub(crate) fn parse(bytes: &[u8], shape: Shape<'_>) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let ty = schema.map(|s| (s, s.root()));
-    let value = Seed { found: &mut found, ty }.deserialize(&mut deserializer)?;
+    let value = Seed { found: &mut found, shape }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     let complaints = found
         .into_iter()
@@ -28,7 +73,7 @@ pub(crate) fn parse(
 /// Collects odd fields. Paths are put together on the way out, so that nothing is paid where none is found.
 struct Seed<'a, 's> {
     found: &'a mut Vec<(&'static str, String)>,
-    ty: Option<(&'s Schema, TypeId)>,
+    shape: Shape<'s>,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
@@ -59,7 +104,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
     }
 
     fn visit_f64<E>(self, v: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(v).map_or(Value::Null, Value::Number))
+        Ok(object::normal_number(v))
     }
 
     fn visit_str<E>(self, v: &str) -> Result<Value, E> {
@@ -75,14 +120,11 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let ty = self.ty.and_then(|(schema, id)| match schema.get(id) {
-            Type::List(items) => Some((schema, *items)),
-            _ => None,
-        });
+        let shape = self.shape.items();
         let mut out = Vec::new();
         loop {
             let start = self.found.len();
-            let Some(item) = seq.next_element_seed(Seed { found: self.found, ty })? else { break };
+            let Some(item) = seq.next_element_seed(Seed { found: self.found, shape })? else { break };
             for (_, path) in self.found.iter_mut().skip(start) {
                 path.insert_str(0, &format!("[{}]", out.len()));
             }
@@ -94,29 +136,24 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut out = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let ty = match self.ty.map(|(schema, id)| (schema, schema.get(id))) {
-                Some((schema, Type::Struct(fields))) => match fields.fields.get(&key) {
-                    Some(field) => Some((schema, field.ty)),
-                    None if fields.open => None,
-                    None => {
-                        access.next_value::<IgnoredAny>()?;
-                        self.found.push(("unknown", format!(".{key}")));
-                        continue;
-                    }
-                },
-                Some((schema, Type::Map(values))) => Some((schema, *values)),
-                _ => None,
+            let Some(shape) = self.shape.field(&key) else {
+                access.next_value::<IgnoredAny>()?;
+                self.found.push(("unknown", format!(".{key}")));
+                continue;
             };
             let start = self.found.len();
-            let repeated = out.contains_key(&key);
-            if repeated {
+            let entry = out.entry(key);
+            if matches!(entry, Entry::Occupied(_)) {
                 self.found.push(("duplicate", String::new()));
             }
-            let value = access.next_value_seed(Seed { found: self.found, ty })?;
+            let value = access.next_value_seed(Seed { found: self.found, shape })?;
             for (_, path) in self.found.iter_mut().skip(start) {
-                path.insert_str(0, &format!(".{key}"));
+                path.insert_str(0, &format!(".{}", entry.key()));
             }
-            out.insert(key, value);
+            match entry {
+                Entry::Vacant(entry) => drop(entry.insert(value)),
+                Entry::Occupied(mut entry) => drop(entry.insert(value)),
+            }
         }
         Ok(Value::Object(out))
     }
@@ -129,9 +166,20 @@ mod tests {
     #[test]
     fn repeated_keys_are_listed_with_their_paths() {
         let text = br#"{"a":{"b":1,"b":2},"l":[{"x":1},{"x":1,"x":2}],"a":3}"#;
-        let (value, found) = parse(text, None).unwrap();
+        let (value, found) = parse(text, Shape::Any).unwrap();
         assert_eq!(value["a"], 3);
         assert_eq!(found, ["duplicate field \"a.b\"", "duplicate field \"l[1].x\"", "duplicate field \"a\""]);
-        assert!(parse(b"{} x", None).is_err());
+        assert!(parse(b"{} x", Shape::Any).is_err());
+    }
+
+    #[test]
+    fn operations_of_a_patch_have_four_fields() {
+        let text = br#"[{"op":"add","path":"/a","value":{"b":1,"b":2},"extra":1,"op":"add"}]"#;
+        let (value, found) = parse(text, Shape::Operations).unwrap();
+        assert_eq!(value[0].get("extra"), None);
+        assert_eq!(
+            found,
+            ["duplicate field \"[0].value.b\"", "unknown field \"[0].extra\"", "duplicate field \"[0].op\""]
+        );
     }
 }

@@ -9,14 +9,15 @@ pub(crate) mod duplicates;
 pub(crate) mod quantity;
 mod time;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use serde_json::Value;
 
 pub use quantity::Quantity;
 
 pub(crate) use builtin::{PREFIX, builtin, definition, definitions, go_type, reference};
-pub(crate) use check::Decoder;
+pub(crate) use check::{Decoded, Decoder};
 
 /// A type somewhere in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,6 +45,8 @@ pub(crate) enum Type {
     Map(TypeId),
     /// An object with known fields.
     Struct(Struct),
+    /// An object of this type, or anything else, kept as it is.
+    Or(TypeId),
 }
 
 /// A leaf's type.
@@ -78,8 +81,10 @@ pub(crate) struct Struct {
     pub(crate) name: String,
     /// Name of the type in the OpenAPI document; empty for custom resources.
     pub(crate) full: String,
-    /// Known fields.
-    pub(crate) fields: BTreeMap<String, Field>,
+    /// Known fields. Asked for every field of every object on each of its ways through here, so the hash is a fast one.
+    pub(crate) fields: HashMap<String, Field, RandomState>,
+    /// Those of them that are written though the client said nothing, by name.
+    pub(crate) always: Vec<(String, Field)>,
     /// Whether unknown fields are kept.
     pub(crate) open: bool,
 }
@@ -109,6 +114,13 @@ pub(crate) enum Presence {
     Pointer,
 }
 
+impl Presence {
+    /// Whether the field is written though the client said nothing.
+    pub(crate) fn always(self) -> bool {
+        matches!(self, Self::Struct | Self::Zero | Self::Null)
+    }
+}
+
 impl Schema {
     /// The root type.
     pub(crate) fn root(&self) -> TypeId {
@@ -121,24 +133,16 @@ impl Schema {
         builtin().get(i as usize).unwrap_or(&Type::Any)
     }
 
-    /// Drops what the schema does not know, and says where.
-    pub(crate) fn prune(&self, value: &mut Value) -> Vec<String> {
-        let mut unknown = Vec::new();
-        check::prune(self, self.root, value, &mut String::new(), &mut unknown);
-        unknown
+    /// Does to JSON what a typed decoder does: refuses what it would not take, in its words, writes amounts and times as it
+    /// understands them, and drops what it takes for nothing and what it does not know. Says what that is; a value that is
+    /// refused is left half done.
+    pub(crate) fn decode(&self, value: &mut Value, decoder: Decoder) -> Result<Decoded, String> {
+        check::decode(self, value, decoder, check::Unknown::Dropped)
     }
 
-    /// Refuses JSON that a typed decoder would not take, with the decoder's words; writes amounts and times as the decoder
-    /// understands them, and drops what it takes for nothing. Places of empty lists and maps are added to `emptied`.
-    pub(crate) fn decode(
-        &self,
-        value: &mut Value,
-        decoder: Decoder,
-        emptied: &mut Vec<String>,
-    ) -> Result<(), String> {
-        check::types(self, value, decoder)?;
-        canonical::drop_empty(self, self.root, value, &mut String::new(), emptied);
-        Ok(())
+    /// The same for an applied object, whose fields have been compared with their types before: what is not known stays.
+    pub(crate) fn convert(&self, value: &mut Value) -> Result<Decoded, String> {
+        check::decode(self, value, Decoder::Conversion, check::Unknown::Kept)
     }
 
     /// Writes out what a typed encoder writes although it is empty, and leaves out what it leaves out.

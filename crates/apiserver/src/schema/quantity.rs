@@ -21,6 +21,20 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     Some(print(nanos, format))
 }
 
+/// Whether a text is in the canonical form already, told by a glance. Says no to some that are.
+pub(crate) fn is_canonical(text: &str) -> bool {
+    // Few enough digits that no suffix in use leads out of range.
+    let digits = text.bytes().take(10).take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    let Some(number) = number.parse::<u32>().ok().filter(|n| *n > 0 && digits < 10) else { return false };
+    let step = match suffix {
+        "n" | "u" | "m" | "" | "k" | "M" | "G" => 1000,
+        "Ki" | "Mi" | "Gi" => 1024,
+        _ => return false,
+    };
+    number % step != 0 && !text.starts_with('0')
+}
+
 /// The amount in billionths; 0 if the text is no amount.
 pub(crate) fn nanos(text: &str) -> i128 {
     parse(text).map_or(0, |(nanos, _)| nanos)
@@ -196,7 +210,32 @@ fn print(nanos: i128, format: Format) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::canonical;
+    use super::{canonical, is_canonical};
+
+    #[test]
+    fn what_is_canonical_at_a_glance_stays() {
+        for number in [
+            "0",
+            "00",
+            "1",
+            "01",
+            "7",
+            "100",
+            "999",
+            "1000",
+            "1001",
+            "1024",
+            "2048",
+            "123456789",
+            "1234567890",
+        ] {
+            for suffix in ["n", "u", "m", "", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "x", ".5", "e3"] {
+                let text = format!("{number}{suffix}");
+                assert!(!is_canonical(&text) || canonical(&text).as_deref() == Some(&text), "{text}");
+            }
+        }
+        assert!(["100m", "64Mi", "128Mi", "1", "1500m"].into_iter().all(is_canonical));
+    }
 
     #[test]
     fn one_form() {

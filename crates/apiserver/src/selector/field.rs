@@ -39,6 +39,16 @@ impl FieldSelector {
         self.0.iter().map(|t| t.field.as_str())
     }
 
+    /// Calls fields by other names.
+    pub(crate) fn renamed(mut self, name: impl Fn(&str) -> Option<&'static str>) -> Self {
+        for term in &mut self.0 {
+            if let Some(other) = name(&term.field) {
+                other.clone_into(&mut term.field);
+            }
+        }
+        self
+    }
+
     /// The name that an object must have to match, if there is one.
     pub(crate) fn exact_name(&self) -> Option<&str> {
         self.0.iter().find(|t| t.equal && t.field == "metadata.name").map(|t| t.value.as_str())

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{names, store::Pair};
+use crate::{names, store::Pairs};
 
 /// A parsed label selector. The empty one matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -237,39 +237,54 @@ impl Parser {
         })
     }
 
-    fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
-        match self.next() {
-            Token::Open => {}
-            other => return Err(format!("found '{}' expected: '('", other.text())),
-        }
+    /// The values up to a closing parenthesis, which stays. Nothing between two commas stands for the empty value.
+    fn identifiers(&mut self) -> Result<Vec<String>, String> {
         let mut out = Vec::new();
         loop {
             match self.next() {
                 Token::Word(value) => {
                     out.push(value);
-                    match self.next() {
-                        Token::Comma => {
-                            if matches!(self.peek(), Token::Close) {
-                                out.push(String::new());
-                            }
-                        }
-                        Token::Close => break,
+                    match self.peek() {
+                        Token::Comma => {}
+                        Token::Close => return Ok(out),
                         other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
                     }
                 }
-                // Nothing between two commas stands for the empty value.
-                Token::Comma => out.push(String::new()),
-                Token::Close => {
+                Token::Comma => {
                     if out.is_empty() {
                         out.push(String::new());
                     }
-                    break;
+                    match self.peek() {
+                        Token::Close => {
+                            out.push(String::new());
+                            return Ok(out);
+                        }
+                        Token::Comma => {
+                            self.next();
+                            out.push(String::new());
+                            if matches!(self.peek(), Token::Close) {
+                                return Ok(out);
+                            }
+                        }
+                        _ => {}
+                    }
                 }
-                other => {
-                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));
-                }
+                other => return Err(format!("found '{}', expected: ',', or identifier", other.text())),
             }
         }
+    }
+
+    fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
+        match self.next() {
+            Token::Open => {}
+            other => return Err(format!("found '{}' expected: '('", other.text())),
+        }
+        let out = match self.peek() {
+            Token::Word(_) | Token::Comma => self.identifiers()?,
+            Token::Close => vec![String::new()],
+            other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
+        };
+        self.next();
         // Values are judged once all of them have been read.
         out.into_iter().enumerate().map(|(index, value)| checked(key, index, value)).collect()
     }
@@ -327,8 +342,8 @@ impl LabelSelector {
     }
 
     /// Whether an object with these labels matches.
-    pub(crate) fn matches(&self, labels: &[Pair]) -> bool {
-        self.matches_with(|key| labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v))
+    pub(crate) fn matches(&self, labels: &Pairs) -> bool {
+        self.matches_with(|key| labels.get(key))
     }
 
     fn matches_with<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
@@ -352,7 +367,7 @@ mod tests {
     use super::*;
 
     fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
-        let labels: Vec<Pair> = labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        let labels: Pairs = labels.iter().copied().collect();
         LabelSelector::parse(selector).unwrap().matches(&labels)
     }
 
@@ -384,6 +399,7 @@ mod tests {
             assert!(LabelSelector::parse(bad).is_err(), "{bad}");
         }
         assert!(matches("a in (,)", &[("a", "")]));
+        assert!(matches("a in (b,,)", &[("a", "")]));
         assert!(matches("a=", &[("a", "")]));
     }
 }

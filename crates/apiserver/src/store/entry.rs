@@ -1,4 +1,4 @@
-//! Objects at rest: JSON bytes without a resourceVersion, and what selectors need to know of them.
+//! Versions of stored objects, what selectors need to know of them, and what happens to them.
 
 use std::{
     borrow::Cow,
@@ -6,25 +6,21 @@ use std::{
 };
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use memchr::memmem;
+use serde_json::Value;
 
-/// A label.
-pub(crate) type Pair = (Box<str>, Box<str>);
-
-/// A selectable field and its value.
-pub(crate) type SelectableField = (Cow<'static, str>, Box<str>);
+use super::{
+    pairs::Pairs,
+    resting::{Records, Resting},
+};
+use crate::object;
 
 /// An object ready to be stored.
-///
-/// The bytes leave out `metadata.resourceVersion`: it is the place in the log, known only at commit, and is written
-/// into a gap when the object is read. So nothing is serialised while the store is locked.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    bytes: Box<[u8]>,
-    lead: usize,
-    gap: usize,
-    labels: Box<[Pair]>,
-    fields: Box<[SelectableField]>,
+    object: Resting,
+    labels: Pairs,
+    fields: Pairs,
 }
 
 impl Draft {
@@ -33,48 +29,26 @@ impl Draft {
         object: &Value,
         fields: Vec<(Cow<'static, str>, String)>,
     ) -> Result<Self, serde_json::Error> {
-        let empty = Map::new();
-        let root = object.as_object().unwrap_or(&empty);
-        let metadata = root.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-        let mut out = Vec::with_capacity(1024);
-        out.push(b'{');
-        let mut first = true;
-        for key in ["apiVersion", "kind"] {
-            member(&mut out, &mut first, key, root.get(key).unwrap_or(&Value::Null))?;
-        }
-        out.push(b',');
-        let lead = out.len();
-        out.extend_from_slice(b"\"metadata\":{");
-        let gap = out.len();
-        first = true;
-        for (key, value) in metadata {
-            if key != "resourceVersion" {
-                member(&mut out, &mut first, key, value)?;
-            }
-        }
-        out.push(b'}');
-        first = false;
-        for (key, value) in root {
-            if !matches!(key.as_str(), "metadata" | "apiVersion" | "kind") {
-                member(&mut out, &mut first, key, value)?;
-            }
-        }
-        out.push(b'}');
-        let labels = metadata
-            .get("labels")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-            .filter_map(|(k, v)| Some((k.as_str().into(), v.as_str()?.into())))
-            .collect();
+        let labels = object::get(object, &["metadata", "labels"]).and_then(Value::as_object);
+        let labels = labels.into_iter().flatten().filter_map(|(k, v)| Some((k, v.as_str()?))).collect();
         // An absent field is an empty one.
-        let fields = fields.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k, v.into())).collect();
-        Ok(Self { bytes: out.into(), lead, gap, labels, fields })
+        let fields = fields.into_iter().filter(|(_, v)| !v.is_empty()).collect();
+        Ok(Self { object: Resting::encode(object)?, labels, fields })
     }
 
-    /// The encoded object, without its resourceVersion.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Whether this would change nothing of what is stored, times included.
+    pub(crate) fn same(&self, entry: &Entry) -> bool {
+        self.object.same(&entry.object)
+    }
+
+    /// Whether this would change nothing of what is stored but the times in `managedFields`.
+    pub(crate) fn same_but_times(&self, entry: &Entry) -> bool {
+        self.object.same_but_times(&entry.object)
+    }
+
+    /// Uses what other objects have already.
+    pub(super) fn share(&mut self, records: &Records) {
+        self.object.share(records);
     }
 }
 
@@ -82,9 +56,9 @@ impl Draft {
 #[derive(Debug)]
 pub(crate) struct Template {
     bytes: Box<[u8]>,
-    lead: usize,
-    gap: usize,
-    labels: Box<[Pair]>,
+    lead: u32,
+    gap: u32,
+    labels: Pairs,
     /// Where the values go: which one, where, and how long it is.
     places: Vec<(usize, usize, usize)>,
 }
@@ -92,7 +66,7 @@ pub(crate) struct Template {
 impl Template {
     /// Takes an encoded object in which `stand_ins` stand for values of the same length. It must begin with apiVersion and
     /// kind, and its metadata must not be empty.
-    pub(crate) fn new(text: &str, labels: Box<[Pair]>, stand_ins: &[&str]) -> Option<Self> {
+    pub(crate) fn new(text: &str, labels: Pairs, stand_ins: &[&str]) -> Option<Self> {
         const METADATA: &str = "\"metadata\":{";
         let lead = text.find(METADATA)?;
         let places = stand_ins
@@ -102,8 +76,8 @@ impl Template {
                 text.match_indices(stand_in).map(move |(at, found)| (which, at, found.len()))
             })
             .collect();
-        let bytes = text.as_bytes().into();
-        Some(Self { bytes, lead, gap: lead + METADATA.len(), labels, places })
+        let gap = u32::try_from(lead + METADATA.len()).ok()?;
+        Some(Self { bytes: text.as_bytes().into(), lead: u32::try_from(lead).ok()?, gap, labels, places })
     }
 
     /// A copy with these values, each as long as its stand-in.
@@ -115,17 +89,9 @@ impl Template {
                 place.copy_from_slice(value);
             }
         }
-        Draft { bytes, lead: self.lead, gap: self.gap, labels: self.labels.clone(), fields: Box::default() }
+        let object = Resting::whole(bytes, self.lead, self.gap);
+        Draft { object, labels: self.labels.clone(), fields: Pairs::default() }
     }
-}
-
-fn member(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> Result<(), serde_json::Error> {
-    if !std::mem::take(first) {
-        out.push(b',');
-    }
-    serde_json::to_writer(&mut *out, key)?;
-    out.push(b':');
-    serde_json::to_writer(&mut *out, value)
 }
 
 /// One version of a stored object. Immutable and shared.
@@ -134,17 +100,15 @@ pub struct Entry {
     key: Arc<str>,
     revision: u64,
     created: u64,
-    bytes: Box<[u8]>,
-    lead: usize,
-    gap: usize,
-    labels: Box<[Pair]>,
-    fields: Box<[SelectableField]>,
+    object: Resting,
+    labels: Pairs,
+    fields: Pairs,
 }
 
 impl Entry {
     pub(super) fn new(key: Arc<str>, revision: u64, created: u64, draft: Draft) -> Self {
-        let Draft { bytes, lead, gap, labels, fields } = draft;
-        Self { key, revision, created, bytes, lead, gap, labels, fields }
+        let Draft { object, labels, fields } = draft;
+        Self { key, revision, created, object, labels, fields }
     }
 
     /// `namespace/name`, or `name` for objects without a namespace.
@@ -180,24 +144,43 @@ impl Entry {
         self.created
     }
 
-    /// Length of the encoded object.
+    /// How much memory goes with this version, about.
     pub(crate) fn size(&self) -> usize {
-        self.bytes.len()
+        self.object.size()
     }
 
-    /// The stored bytes, without the resourceVersion.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The encoded object without its resourceVersion and without the records of fields in `managedFields`: enough for
+    /// whoever looks at other parts of it.
+    pub(crate) fn outline(&self) -> &[u8] {
+        self.object.outline()
+    }
+
+    /// The parts of the object that a type has, read alone; nothing if they do not fit.
+    pub(crate) fn part<'a, T: serde::Deserialize<'a> + Default>(&'a self) -> T {
+        serde_json::from_slice(self.outline()).unwrap_or_default()
+    }
+
+    /// Whether deletion has been asked for. Objects that do not mention it, nearly all, are not parsed.
+    pub(crate) fn is_deleting(&self) -> bool {
+        memmem::find(self.outline(), b"\"deletionTimestamp\":").is_some()
+            && object::is_deleting(&self.value())
+    }
+
+    /// The encoded object without its resourceVersion.
+    pub(crate) fn bytes(&self) -> Box<[u8]> {
+        let mut out = Vec::new();
+        self.object.write_bare(&mut out);
+        out.into()
     }
 
     /// The object's labels.
-    pub(crate) fn labels(&self) -> &[Pair] {
+    pub(crate) fn labels(&self) -> &Pairs {
         &self.labels
     }
 
     /// The value of a selectable field of the object's kind.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+        self.fields.get(name)
     }
 
     /// Appends the object's JSON with its resourceVersion.
@@ -207,26 +190,12 @@ impl Entry {
 
     /// Appends the object's JSON without apiVersion and kind, as items of typed lists have it.
     pub(crate) fn write_bare(&self, out: &mut Vec<u8>) {
-        out.push(b'{');
-        self.write_from(self.lead, self.revision, out);
+        self.object.write_untyped(self.revision, out);
     }
 
     /// Appends the object's JSON with a resourceVersion other than its own, as deletions show it.
     pub(crate) fn write_as(&self, revision: u64, out: &mut Vec<u8>) {
-        self.write_from(0, revision, out);
-    }
-
-    fn write_from(&self, start: usize, revision: u64, out: &mut Vec<u8>) {
-        let (head, tail) = self.bytes.split_at(self.gap);
-        out.reserve(self.bytes.len() + 48);
-        out.extend_from_slice(head.get(start..).unwrap_or_default());
-        out.extend_from_slice(b"\"resourceVersion\":\"");
-        out.extend_from_slice(revision.to_string().as_bytes());
-        out.push(b'"');
-        if tail.first() != Some(&b'}') {
-            out.push(b',');
-        }
-        out.extend_from_slice(tail);
+        self.object.write(revision, out);
     }
 
     /// The object's JSON.
@@ -243,12 +212,10 @@ impl Entry {
 
     /// The parsed object with a resourceVersion other than its own.
     pub(crate) fn value_as(&self, revision: u64) -> Value {
+        let mut out = Vec::new();
+        self.write_as(revision, &mut out);
         // The bytes were written by this store from a Value, so they parse.
-        let mut value: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("resourceVersion".into(), revision.to_string().into());
-        }
-        value
+        serde_json::from_slice(&out).unwrap_or_default()
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod entry;
 mod journal;
+mod pairs;
+mod resting;
 mod watch;
 
 use std::{
@@ -15,11 +17,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use foldhash::quality::RandomState;
 use tokio::sync::watch as signal;
 
-pub(crate) use entry::{Draft, Pair, Template, frame};
+pub(crate) use entry::{Draft, Template, frame};
 pub use entry::{Entry, Event, EventKind};
 pub use journal::{Journal, JournalError, Record};
+pub(crate) use pairs::Pairs;
 pub(crate) use watch::{Batch, Cursor};
 
 /// Frames of this many latest events per resource stay encoded for watchers that keep up.
@@ -113,7 +117,7 @@ struct Inner {
     revision: u64,
     /// What happened up to here is not known: it was before a restart.
     restored: u64,
-    tables: HashMap<Arc<str>, Table>,
+    tables: HashMap<Arc<str>, Table, RandomState>,
 }
 
 impl Inner {
@@ -121,7 +125,7 @@ impl Inner {
         if !self.tables.contains_key(resource) {
             self.tables.insert(resource.into(), Table::new(self.revision, self.restored));
         }
-        self.tables.entry(resource.into()).or_insert_with(|| Table::new(0, 0))
+        self.tables.get_mut(resource).expect("it is there by now")
     }
 }
 
@@ -129,14 +133,16 @@ impl Inner {
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<Mutex<Inner>>,
+    /// Parts that many objects share.
+    records: Arc<resting::Records>,
     history: History,
     journal: Option<Arc<dyn Journal>>,
 }
 
 impl Store {
     pub(crate) fn new(history: History, journal: Option<Arc<dyn Journal>>) -> Self {
-        let inner = Inner { revision: 1, restored: 0, tables: HashMap::new() };
-        Self { inner: Arc::new(Mutex::new(inner)), history, journal }
+        let inner = Inner { revision: 1, restored: 0, tables: HashMap::default() };
+        Self { inner: Arc::new(Mutex::new(inner)), records: Arc::default(), history, journal }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -204,8 +210,9 @@ impl Store {
         resource: &str,
         key: &str,
         expected: Option<u64>,
-        draft: Draft,
+        mut draft: Draft,
     ) -> Result<Arc<Entry>, WriteError> {
+        draft.share(&self.records);
         let mut inner = self.lock();
         let revision = inner.revision + 1;
         let table = inner.table(resource);
@@ -234,7 +241,7 @@ impl Store {
                 key: entry.key().into(),
                 revision,
                 created: entry.created(),
-                object: present.then(|| entry.bytes().into()),
+                object: present.then(|| entry.bytes()),
             });
         }
     }
@@ -248,7 +255,8 @@ impl Store {
     }
 
     /// Puts a recorded object back at its old revision. Only for a store that serves nobody yet.
-    pub(crate) fn restore(&self, record: &Record, draft: Draft) {
+    pub(crate) fn restore(&self, record: &Record, mut draft: Draft) {
+        draft.share(&self.records);
         let mut inner = self.lock();
         inner.revision = inner.revision.max(record.revision);
         let key: Arc<str> = record.key.as_str().into();

@@ -1,6 +1,10 @@
 //! Printed columns.
 
+mod path;
+
 use serde_json::{Value, json};
+
+pub(crate) use path::Path;
 
 /// A cell: text, a number or a boolean.
 pub(crate) type Cell = Value;

@@ -1,10 +1,12 @@
 //! The functions that Kubernetes offers to rules.
 
+pub(crate) mod format;
 pub(crate) mod formats;
 mod lists;
 pub(crate) mod net;
 mod numbers;
 mod optional;
+pub(crate) mod patch;
 pub(crate) mod quantity;
 pub(crate) mod semver;
 pub(crate) mod strings;
@@ -30,6 +32,7 @@ pub(crate) fn functions() -> &'static HashMap<&'static str, Vec<Overload>> {
         quantity::add(&mut library);
         net::add(&mut library);
         url::add(&mut library);
+        format::add(&mut library);
         formats::add(&mut library);
         semver::add(&mut library);
         library.in_order()

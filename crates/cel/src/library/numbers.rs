@@ -218,7 +218,18 @@ fn conversions(library: &mut Library) {
     for ty in [Int, Uint, String] {
         library.global("double", [ty], Double, to_double);
     }
-    let to_string: fn(&[Value]) -> Evaluated = |args| match args {
+    for ty in [Bool, Int, Uint, Double, Bytes, Timestamp, Type::Duration] {
+        library.global("string", [ty], String, to_string);
+    }
+    library.global("bytes", [String], Bytes, |args| match args {
+        [Value::String(text)] => Ok(Value::Bytes(Arc::from(text.as_bytes()))),
+        _ => unfit(),
+    });
+}
+
+/// `string(x)`.
+pub(super) fn to_string(args: &[Value]) -> Evaluated {
+    match args {
         [Value::Bool(value)] => Ok(Value::string(value.to_string())),
         [Value::Int(value)] => Ok(Value::string(value.to_string())),
         [Value::Uint(value)] => Ok(Value::string(value.to_string())),
@@ -230,12 +241,5 @@ fn conversions(library: &mut Library) {
         [Value::Timestamp(time)] => Ok(Value::string(super::time::print_timestamp(*time))),
         [Value::Duration(nanos)] => Ok(Value::string(super::time::print_duration_seconds(*nanos))),
         _ => unfit(),
-    };
-    for ty in [Bool, Int, Uint, Double, Bytes, Timestamp, Type::Duration] {
-        library.global("string", [ty], String, to_string);
     }
-    library.global("bytes", [String], Bytes, |args| match args {
-        [Value::String(text)] => Ok(Value::Bytes(Arc::from(text.as_bytes()))),
-        _ => unfit(),
-    });
 }

@@ -48,6 +48,7 @@ fn is_zero(value: &Value) -> bool {
         | Value::Optional(None) => true,
         Value::Double(number) => *number == 0.0,
         Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) => value.size() == 0,
+        Value::Object(object) => object.fields.is_empty(),
         _ => false,
     }
 }

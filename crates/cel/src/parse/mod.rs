@@ -383,9 +383,9 @@ impl Parser<'_> {
         while !self.is("}") {
             let optional = self.accept("?").is_some();
             let key = self.expr()?;
-            self.expect(":")?;
+            let offset = self.expect(":")?.offset;
             let value = self.expr()?;
-            entries.push(Entry { key, value, optional });
+            entries.push(Entry { offset, key, value, optional });
             if self.accept(",").is_none() {
                 break;
             }
@@ -403,9 +403,9 @@ impl Parser<'_> {
                 let message = format!("mismatched input '{}' expecting IDENTIFIER", field.text);
                 return Err(self.syntax(&field, &message));
             }
-            self.expect(":")?;
+            let offset = self.expect(":")?.offset;
             let value = self.expr()?;
-            fields.push(Entry { key: field.text, value, optional });
+            fields.push(Entry { offset, key: field.text, value, optional });
             if self.accept(",").is_none() {
                 break;
             }

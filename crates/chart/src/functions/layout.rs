@@ -258,6 +258,11 @@ enum Misfit {
     Range(&'static str),
 }
 
+/// Whether a text has a layout; the error is Go's text.
+pub(crate) fn check(layout: &[u8], value: &[u8]) -> Result<(), String> {
+    parse(layout, value).map(drop)
+}
+
 /// `time.ParseInLocation` in the local zone, which is UTC; the error is Go's text.
 pub(super) fn parse(layout: &[u8], value: &[u8]) -> Result<Time, String> {
     let all = value;

@@ -11,13 +11,13 @@ mod dicts;
 mod duration;
 mod encoding;
 mod gofmt;
-mod layout;
+pub(crate) mod layout;
 mod lists;
 mod math;
 mod merge;
 mod random;
 mod reflect;
-mod regexes;
+pub(crate) mod regexes;
 pub(crate) mod semver;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ mod text;
 mod time;
 mod toml;
 mod unicode;
-mod urls;
+pub(crate) mod urls;
 mod version;
 mod words;
 

@@ -43,6 +43,11 @@ fn panicking(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
     })
 }
 
+/// Whether a text is an expression; the error is Go's text.
+pub(crate) fn check(regex: &str) -> Result<(), String> {
+    compile(&Str::from(regex)).map(drop)
+}
+
 /// How many compiled expressions a thread keeps: charts use a handful of them, over and over.
 const CACHED: usize = 128;
 /// The most memory that one compiled expression may take.

@@ -19,9 +19,10 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
 
 fn url_parse(url: &Str) -> Result<Value, CallError> {
     let url = Url::parse(url).map_err(|error| CallError::new(format!("unable to parse url: {error}")))?;
+    let hostname = url.hostname();
     Ok(Value::map([
         ("scheme", Value::string(url.scheme)),
-        ("hostname", Value::string(hostname(&url.host))),
+        ("hostname", Value::string(hostname)),
         ("host", Value::string(url.host)),
         ("path", Value::string(url.path)),
         ("query", Value::string(url.query)),
@@ -60,13 +61,14 @@ fn url_join(parts: &Map) -> Result<Vec<u8>, CallError> {
     Ok(url.text())
 }
 
+/// A URL in its parts, each decoded.
 #[derive(Default)]
-struct Url {
-    scheme: Vec<u8>,
+pub(crate) struct Url {
+    pub(crate) scheme: Vec<u8>,
     opaque: Vec<u8>,
     user: Option<User>,
-    host: Vec<u8>,
-    path: Vec<u8>,
+    pub(crate) host: Vec<u8>,
+    pub(crate) path: Vec<u8>,
     query: Vec<u8>,
     fragment: Vec<u8>,
 }
@@ -168,7 +170,20 @@ fn cut(text: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
 
 impl Url {
     /// `url.Parse`; the error is Go's text.
-    fn parse(text: &[u8]) -> Result<Self, String> {
+    /// The host without port and brackets.
+    pub(crate) fn hostname(&self) -> Vec<u8> {
+        let host = self.host.as_slice();
+        let name = match memchr::memrchr(b':', host) {
+            Some(at) if is_optional_port(host.get(at..).unwrap_or_default()) => {
+                host.get(..at).unwrap_or_default()
+            }
+            _ => host,
+        };
+        name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name).to_vec()
+    }
+
+    /// Splits a URL; the error is Go's text.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let (main, fragment) = cut(text, b'#');
         let error = |text: &[u8], error: String| format!("parse {}: {error}", quote(text));
         let mut url = Self::parse_main(main).map_err(|problem| error(main, problem))?;
@@ -341,14 +356,4 @@ fn check_ip_literal(name: &[u8]) -> Result<(), String> {
         return fail("unexpected character, want colon");
     }
     fail("unable to parse IP")
-}
-
-fn hostname(host: &[u8]) -> Vec<u8> {
-    let name = match memchr::memrchr(b':', host) {
-        Some(at) if is_optional_port(host.get(at..).unwrap_or_default()) => {
-            host.get(..at).unwrap_or_default()
-        }
-        _ => host,
-    };
-    name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name).to_vec()
 }

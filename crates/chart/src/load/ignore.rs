@@ -7,12 +7,40 @@ use crate::metadata::base_name;
 pub(super) struct Rules(Vec<Rule>);
 
 struct Rule {
-    pattern: String,
-    /// Whether the pattern matches itself alone.
-    literal: bool,
+    pattern: Pattern,
     scope: Scope,
     negated: bool,
     only_directories: bool,
+}
+
+/// Most patterns are a name or a star and an ending: each file is held against each of them.
+enum Pattern {
+    Literal(String),
+    /// What follows the star that the pattern starts with.
+    Ending(String),
+    Glob(String),
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        let special = |text: &str| text.contains(['*', '?', '[', '\\']);
+        match text.strip_prefix('*') {
+            None if !special(text) => Self::Literal(text.to_owned()),
+            Some(ending) if !special(ending) => Self::Ending(ending.to_owned()),
+            _ => Self::Glob(text.to_owned()),
+        }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Literal(text) => text == name,
+            // A star stops at a separator.
+            Self::Ending(ending) => {
+                name.strip_suffix(ending.as_str()).is_some_and(|start| !start.contains('/'))
+            }
+            Self::Glob(pattern) => path_match(pattern, name).unwrap_or(false),
+        }
+    }
 }
 
 enum Scope {
@@ -47,9 +75,8 @@ impl Rules {
         let (rule, negated) = rule.strip_prefix('!').map_or((rule, false), |rest| (rest, true));
         let (rule, only_directories) = rule.strip_suffix('/').map_or((rule, false), |rest| (rest, true));
         let scope = if rule.contains('/') { Scope::Path } else { Scope::Name };
-        let pattern = rule.strip_prefix('/').unwrap_or(rule).to_owned();
-        let literal = !pattern.contains(['*', '?', '[', '\\']);
-        self.0.push(Rule { pattern, literal, scope, negated, only_directories });
+        let pattern = Pattern::new(rule.strip_prefix('/').unwrap_or(rule));
+        self.0.push(Rule { pattern, scope, negated, only_directories });
         Ok(())
     }
 
@@ -67,12 +94,7 @@ impl Rules {
                 Scope::Path => path,
                 Scope::Name => base_name(path),
             };
-            let matches = if rule.literal {
-                rule.pattern == name
-            } else {
-                path_match(&rule.pattern, name).unwrap_or(false)
-            };
-            if matches != rule.negated {
+            if rule.pattern.matches(name) != rule.negated {
                 return true;
             }
         }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::documents::Documents;
+use super::format;
 use super::words::{display, float, grouped, quote};
 
 /// How deep schemas may refer to each other on one value.
@@ -159,7 +160,7 @@ impl<'a> Checker<'a> {
         }
         if let (Some(Json::String(format)), Json::String(text)) = (schema.get("format"), value)
             && self.documents.draft() < 2019
-            && let Some(why) = format_problem(format, text)
+            && let Some(why) = format::problem(format, text)
         {
             return Some(format!("{} is not valid {format}: {why}", quote(text)));
         }
@@ -426,15 +427,7 @@ impl<'a> Checker<'a> {
         check("maximum", maximum, &|wanted| got <= wanted);
         check("exclusiveMinimum", exclusive_minimum, &|wanted| got > wanted);
         check("exclusiveMaximum", exclusive_maximum, &|wanted| got < wanted);
-        check("multipleOf", limit("multipleOf"), &|wanted| {
-            let quotient = got / wanted;
-            // Of the numbers whose quotient is none any more, the remainder tells.
-            if quotient.is_finite() {
-                (quotient - quotient.round()).abs() < 1e-9
-            } else {
-                got % wanted == 0.0
-            }
-        });
+        check("multipleOf", limit("multipleOf"), &|wanted| is_multiple(got, wanted));
         messages
     }
 
@@ -560,13 +553,32 @@ fn string(schema: &Map<String, Json>, text: &str) -> Vec<String> {
     messages
 }
 
-/// What is wrong with a text that should have a format.
-fn format_problem(format: &str, text: &str) -> Option<&'static str> {
-    match format {
-        "uri" | "iri" if !text.contains(':') => Some("relative url"),
-        "email" if !text.contains('@') => Some("missing @"),
-        _ => None,
+/// Whether a number is a multiple of another, both as they are written: 0.3 is one of 0.1.
+fn is_multiple(number: f64, of: f64) -> bool {
+    let (Some((number, exponent)), Some((of, of_exponent))) = (decimal(number), decimal(of)) else {
+        return false;
+    };
+    if of == 0 {
+        return false;
     }
+    let by_ten = |number: u128, _| number * 10 % of;
+    match u32::try_from(exponent - of_exponent) {
+        Ok(tens) => (0..tens).fold(number % of, by_ten) == 0,
+        // A number has seventeen digits at most.
+        Err(_) => match 10_u128.checked_pow((of_exponent - exponent).unsigned_abs()) {
+            Some(power) if power < 1 << 64 => number % (of * power) == 0,
+            _ => number == 0,
+        },
+    }
+}
+
+/// A number's digits without its sign, and the power of ten that they count.
+fn decimal(number: f64) -> Option<(u128, i32)> {
+    let written = format!("{:e}", number.abs());
+    let (mantissa, exponent) = written.split_once('e')?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let places = i32::try_from(fraction.len()).ok()?;
+    Some((format!("{whole}{fraction}").parse().ok()?, exponent.parse::<i32>().ok()? - places))
 }
 
 fn entries<'a>(schema: &'a Map<String, Json>, keyword: &str) -> impl Iterator<Item = (&'a String, &'a Json)> {

@@ -4,6 +4,7 @@ pub(crate) mod coalesce;
 mod data;
 mod documents;
 mod explain;
+mod format;
 mod go_list;
 mod literal;
 mod metaschema;

@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
             },
             "enum" => value.as_array().is_some_and(|items| !items.is_empty() && distinct(items)),
             "const" => self.draft > 4,
-            "format" => value.is_string() && self.draft >= 2019,
+            "format" => value.is_string(),
             "pattern" => value.as_str().is_some_and(is_simple_pattern),
             "minimum" | "maximum" => value.is_number(),
             "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
@@ -231,7 +231,6 @@ mod tests {
             json!({"enum": []}),
             json!({"required": ["a", "a"]}),
             json!({"pattern": "\\d"}),
-            json!({"format": "date"}),
             json!({"items": [{"type": "string"}]}),
             json!({"$ref": "other.json"}),
             json!({"$ref": "#/definitions/none"}),

@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 
 use super::documents::Documents;
 use super::explain::explain;
+use super::format;
 use super::plain::is_plain;
 use super::{Data, Table, metaschema, table_to_json};
 use crate::dependencies::NodeId;
@@ -86,9 +87,15 @@ fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String>
     }
     let schema = documents.root();
     let fetched = Arc::new(Fetched { fetch: fetch.cloned(), ..Fetched::default() });
-    let built = jsonschema::options()
+    let options = jsonschema::options()
         .with_base_uri(ADDRESS)
         .with_retriever(Shared(Arc::clone(&fetched)))
+        .should_validate_formats(documents.draft() < 2019);
+    let built = format::KNOWN
+        .iter()
+        .fold(options, |options, name| {
+            options.with_format(*name, |text: &str| format::problem(name, text).is_none())
+        })
         .build(schema);
     let take =
         |cell: &Mutex<Vec<String>>| std::mem::take(&mut *cell.lock().unwrap_or_else(PoisonError::into_inner));

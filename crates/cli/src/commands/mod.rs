@@ -11,13 +11,15 @@ mod run;
 mod template;
 mod version;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::args::GlobalArgs;
 use crate::failure::Result;
+use crate::flags;
 use crate::output::Output;
 
 const STYLES: Styles = Styles::styled()
@@ -26,41 +28,55 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
+/// Gives a command its arguments.
+type Define = fn(clap::Command) -> clap::Command;
+
 /// What people do with the program, and the commands for it in the order of the help. A command that does not exist
 /// yet is not listed.
-const GROUPS: &[(&str, &[&str])] = &[
-    ("Start", &["dev"]),
-    ("Run", &["run"]),
+const GROUPS: &[(&str, &[(&str, Define)])] = &[
+    ("Start", &[("dev", dev::Dev::augment_args)]),
+    ("Run", &[("run", run::Run::augment_args)]),
     (
         "Charts",
         &[
-            "template",
-            "lint",
-            "diff",
-            "install",
-            "upgrade",
-            "rollback",
-            "uninstall",
-            "list",
-            "history",
-            "status",
-            "get",
-            "chart",
+            ("template", template::Template::augment_args),
+            ("lint", lint::Lint::augment_args),
+            ("diff", release::diff::Diff::augment_args),
+            ("install", release::install::Install::augment_args),
+            ("upgrade", release::upgrade::Upgrade::augment_args),
+            ("rollback", release::rollback::Rollback::augment_args),
+            ("uninstall", release::uninstall::Uninstall::augment_args),
+            ("test", release::test::Test::augment_args),
+            ("list", release::list::List::augment_args),
+            ("history", release::history::History::augment_args),
+            ("status", release::status::Status::augment_args),
+            ("get", release::get::Get::augment_args),
+            ("chart", chart::Chart::augment_args),
         ],
     ),
-    ("Clusters", &["cluster"]),
-    ("Help", &["completion", "man", "version"]),
+    ("Clusters", &[("cluster", cluster::Cluster::augment_args)]),
+    (
+        "Help",
+        &[
+            ("completion", completion::Completion::augment_args),
+            ("man", man::Man::augment_args),
+            ("version", version::Version::augment_args),
+        ],
+    ),
 ];
 
 /// Build, run, test and drive Kubernetes operators
 #[derive(Debug, Parser)]
-#[command(name = "steer", version, styles = STYLES, max_term_width = 100, args_override_self = true)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true)]
-pub(crate) struct Steer {
+#[command(name = "steer", version, styles = STYLES, max_term_width = 100)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true, subcommand_required = true)]
+struct Root {
     #[command(flatten)]
     globals: GlobalArgs,
+}
 
-    #[command(subcommand)]
+/// What was asked for.
+pub(crate) struct Steer {
+    globals: GlobalArgs,
     command: Command,
 }
 
@@ -76,6 +92,7 @@ enum Command {
     Upgrade(release::upgrade::Upgrade),
     Rollback(release::rollback::Rollback),
     Uninstall(release::uninstall::Uninstall),
+    Test(release::test::Test),
     List(release::list::List),
     History(release::history::History),
     Status(release::status::Status),
@@ -88,6 +105,22 @@ enum Command {
 }
 
 impl Steer {
+    /// Reads a command line, the program's name first.
+    pub(crate) fn parse(words: Vec<OsString>) -> clap::error::Result<Self> {
+        // Defining the arguments of all commands takes as long as rendering a chart, so the one that is named comes alone.
+        let named = words.get(1).and_then(|word| word.to_str()).and_then(definition);
+        let mut command = match named {
+            Some(named) => with_commands(&[named]),
+            None => command(),
+        };
+        let words = flags::booleans_without_values(&command, words);
+        let mut matches = command.try_get_matches_from_mut(words)?;
+        let read = Root::from_arg_matches_mut(&mut matches).and_then(|root| {
+            Ok(Self { globals: root.globals, command: Command::from_arg_matches_mut(&mut matches)? })
+        });
+        read.map_err(|error| error.format(&mut command))
+    }
+
     pub(crate) fn run(self, output: &mut Output) -> Result {
         let globals = &self.globals;
         match self.command {
@@ -100,6 +133,7 @@ impl Steer {
             Command::Upgrade(upgrade) => upgrade.run(globals, output),
             Command::Rollback(rollback) => rollback.run(globals, output),
             Command::Uninstall(uninstall) => uninstall.run(globals, output),
+            Command::Test(test) => test.run(globals, output),
             Command::List(list) => list.run(globals, output),
             Command::History(history) => history.run(globals, output),
             Command::Status(status) => status.run(globals, output),
@@ -115,13 +149,26 @@ impl Steer {
 
 /// The command line, with the commands of the top level in their groups.
 pub(crate) fn command() -> clap::Command {
-    let command = override_self(Steer::command());
+    let command = GROUPS.iter().fold(with_commands(&[]), |command, (_, commands)| add(command, commands));
     let groups = grouped(&command);
     // The groups stand in the place of clap's own list, which would be one long column.
     let heading = STYLES.get_header();
     command.help_template(format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\n{heading}Options:{heading:#}\n{{options}}"
     ))
+}
+
+fn definition(name: &str) -> Option<(&'static str, Define)> {
+    GROUPS.iter().flat_map(|(_, commands)| *commands).find(|(known, _)| *known == name).copied()
+}
+
+fn with_commands(commands: &[(&'static str, Define)]) -> clap::Command {
+    add(Root::command().args_override_self(true), commands)
+}
+
+fn add(command: clap::Command, commands: &[(&'static str, Define)]) -> clap::Command {
+    let subcommands = commands.iter().map(|(name, define)| override_self(define(clap::Command::new(*name))));
+    command.subcommands(subcommands)
 }
 
 /// Of a flag that is given twice the last one counts, in every command.
@@ -132,9 +179,9 @@ fn override_self(command: clap::Command) -> clap::Command {
 fn grouped(command: &clap::Command) -> String {
     let (heading, literal) = (STYLES.get_header(), STYLES.get_literal());
     let mut text = String::new();
-    for (group, names) in GROUPS {
+    for (group, commands) in GROUPS {
         let _ = writeln!(text, "{heading}{group}:{heading:#}");
-        for name in *names {
+        for (name, _) in *commands {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(text, "  {literal}{name:<11}{literal:#} {about}");
@@ -157,12 +204,27 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
-        let command = command();
+        let mut grouped: Vec<_> =
+            GROUPS.iter().flat_map(|(_, commands)| *commands).map(|(name, _)| *name).collect();
+        let command = Command::augment_subcommands(clap::Command::new("steer"));
         let mut known: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
         grouped.sort_unstable();
         known.sort_unstable();
         assert_eq!(grouped, known);
+    }
+
+    #[test]
+    fn a_command_alone_is_read_as_among_all() {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let read = |line: &[&str]| Steer::parse(words(line)).map(|steer| format!("{:?}", steer.command));
+        for line in
+            [&["template", "a", "./b", "--set=a=b"][..], &["list", "--all=false"], &["get", "all", "x"]]
+        {
+            let alone = read(&[&["steer"], line].concat()).unwrap();
+            assert_eq!(alone, read(&[&["steer", "--debug"], line].concat()).unwrap());
+        }
+        let unknown = Steer::parse(words(&["steer", "tempalte"])).err().map(|error| error.to_string());
+        assert!(unknown.is_some_and(|text| text.contains("template")), "the nearest command is named");
     }
 
     #[test]

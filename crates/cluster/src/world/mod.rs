@@ -261,10 +261,11 @@ impl World {
     pub(crate) fn know<K: Kind>(&mut self, mut object: K) {
         // Nobody here asks who wrote which field, and it is the larger half of many objects.
         object.meta_mut().managed_fields = None;
-        let resource = self.followed_name(&qualified(&K::group(&()), &K::plural(&())));
-        let dirty = self.graph.put(&resource, object.meta());
-        self.collect(dirty);
+        // What is older than what is known, or gone, must not come back to the graph either: nobody would take it out again.
         if let Some((old, new)) = K::cache_mut(&mut self.caches).put(object) {
+            let resource = self.followed_name(&qualified(&K::group(&()), &K::plural(&())));
+            let dirty = self.graph.put(&resource, new.meta());
+            self.collect(dirty);
             self.count(new.meta().namespace.as_deref());
             K::changed(self, old.as_deref(), Some(&*new));
         }

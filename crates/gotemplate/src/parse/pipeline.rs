@@ -165,26 +165,28 @@ impl<'a, H> Parser<'_, 'a, H> {
         if first.kind != Kind::Field {
             return Ok(Some(self.expr_id(node)));
         }
+        if let ExprKind::Bool(_)
+        | ExprKind::String(..)
+        | ExprKind::Number(..)
+        | ExprKind::Nil
+        | ExprKind::Dot = node.kind
+        {
+            let shown = self.show_constant(&node);
+            return self.error(format_args!("unexpected . after term {shown}"));
+        }
         let mut fields = Vec::new();
         while self.peek().kind == Kind::Field {
             fields.push(field_name(self.next()));
         }
-        let extended =
-            |names: &Names| -> Names { names.iter().cloned().chain(fields.iter().cloned()).collect() };
-        let kind = match &node.kind {
-            ExprKind::Field(names) => ExprKind::Field(extended(names)),
-            ExprKind::Variable { name, slots, fields } => {
-                ExprKind::Variable { name: name.clone(), slots: slots.clone(), fields: extended(fields) }
+        let kind = match node.kind {
+            ExprKind::Field(names) => ExprKind::Field(joined(names, fields)),
+            ExprKind::Variable { name, slots, fields: names } => {
+                ExprKind::Variable { name, slots, fields: joined(names, fields) }
             }
-            ExprKind::Bool(_)
-            | ExprKind::String(..)
-            | ExprKind::Number(..)
-            | ExprKind::Nil
-            | ExprKind::Dot => {
-                let shown = self.show_constant(&node);
-                return self.error(format_args!("unexpected . after term {shown}"));
+            kind => {
+                let node = self.expr_id(Expr { pos: node.pos, kind });
+                ExprKind::Chain { node, fields: fields.into() }
             }
-            _ => ExprKind::Chain { node: self.expr_id(node), fields: fields.into() },
         };
         Ok(Some(self.expr_id(Expr { pos: first.pos, kind })))
     }
@@ -277,6 +279,10 @@ impl<'a, H> Parser<'_, 'a, H> {
 /// The lexer only lets letters, digits and underscores into names.
 fn text_of(name: &[u8]) -> &str {
     std::str::from_utf8(name).unwrap_or_default()
+}
+
+fn joined(names: Names, fields: Vec<Box<str>>) -> Names {
+    names.into_iter().chain(fields).collect()
 }
 
 /// A field's name without its dot.

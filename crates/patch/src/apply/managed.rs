@@ -51,8 +51,8 @@ impl Manager {
 
 /// The fields of one manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owned {
-    pub(crate) fields: FieldSet,
+pub(crate) struct Owned<'a> {
+    pub(crate) fields: FieldSet<'a>,
     /// The version that the fields are named in.
     pub(crate) api_version: String,
     /// When they last changed, as RFC 3339.
@@ -61,11 +61,11 @@ pub(crate) struct Owned {
 
 /// All managers of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Managed(pub(crate) BTreeMap<Manager, Owned>);
+pub(crate) struct Managed<'a>(pub(crate) BTreeMap<Manager, Owned<'a>>);
 
-impl Managed {
+impl<'a> Managed<'a> {
     /// Reads `metadata.managedFields`; the error is Kubernetes' text.
-    pub(crate) fn decode(entries: Option<&Value>) -> Result<Self, String> {
+    pub(crate) fn decode(entries: Option<&'a Value>) -> Result<Self, String> {
         let mut managed = BTreeMap::new();
         let entries = entries.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for (i, entry) in entries.iter().enumerate() {
@@ -120,7 +120,7 @@ impl Managed {
     }
 }
 
-fn encode_entry(manager: &Manager, owned: &Owned) -> Value {
+fn encode_entry(manager: &Manager, owned: &Owned<'_>) -> Value {
     let mut entry = Map::new();
     if !manager.name.is_empty() {
         entry.insert("manager".into(), json!(manager.name));

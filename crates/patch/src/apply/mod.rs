@@ -7,8 +7,9 @@ mod types;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use managed::{Managed, Manager, Owned};
 pub use path::{FieldSet, Path, PathElement};
@@ -46,7 +47,7 @@ pub trait Resource {
     }
 
     /// What this request may not change, by version: the status on the main resource, all else on the status.
-    fn reset_fields(&self, api_version: &str) -> Option<&FieldSet>;
+    fn reset_fields(&self, api_version: &str) -> Option<&FieldSet<'static>>;
 
     /// The subresource that is written through; empty for the main resource.
     fn subresource(&self) -> &str {
@@ -109,16 +110,16 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
 /// `live` is the object without content on a create. Should the record be unreadable, it is dropped rather than the
 /// request refused.
 pub fn update(resource: &dyn Resource, live: &Value, new: &mut Value, request: Request<'_>) {
-    let managed = managed_of(resource, live, new);
-    take_managed_fields(new);
+    let given = take_managed_fields(new);
+    let managed = managed_of(resource, live, given.as_ref());
     let live = without_managed_fields(live);
-    let Ok(managed) = managed else { return };
-    let is_tracked = !managed.0.is_empty() || live.pointer("/metadata/uid").is_none_or(|uid| uid == "");
+    let is_tracked = !managed.0.is_empty() || of_metadata(&live, "uid").is_none_or(|uid| uid == "");
     if !is_tracked {
         return;
     }
-    let Ok(managed) = Writer { resource, request }.update(&live, new, managed) else { return };
-    set_managed_fields(new, &managed);
+    let Ok(managed) = (Writer { resource, request }).update(&live, new, managed) else { return };
+    let entries = managed.encode();
+    set_managed_fields(new, entries);
 }
 
 /// `live` with `config` applied to it, and the record of managers brought up to date.
@@ -139,25 +140,26 @@ pub fn apply(
              expected: {api_version}"
         )));
     }
-    if config.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
+    if of_metadata(config, "managedFields").is_some_and(|fields| !fields.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
     }
-    let mut managed = Managed::decode(live.pointer("/metadata/managedFields"))
+    let mut managed = Managed::decode(of_metadata(live, "managedFields"))
         .map_err(|e| ApplyError::Internal(format!("failed to decode managed fields: {e}")))?;
     let live = without_managed_fields(live);
-
+    let nothing;
     if managed.0.is_empty() {
         // What was there before the first apply belongs to a manager of its own.
         let before = Writer { resource, request: Request { manager: "before-first-apply", ..request } };
-        let nothing = resource.empty(&live);
+        nothing = resource.empty(&live);
         managed = before.update(&nothing, &live, managed).map_err(|e| {
             ApplyError::Internal(format!("failed to create manager for existing fields: {e}"))
         })?;
     }
 
     let writer = Writer { resource, request };
-    let (mut object, managed) = match writer.apply(&live, config, managed.clone(), force) {
-        Err(ApplyError::Conflict(conflicts)) if request.manager == "kubectl" => {
+    let again = (request.manager == "kubectl" && !force).then(|| managed.clone());
+    let (mut object, managed) = match (writer.apply(&live, config, managed, force), again) {
+        (Err(ApplyError::Conflict(conflicts)), Some(managed)) => {
             // Fields that client-side apply set and nobody changed since are the same person's.
             match writer.last_applied_fields(&live) {
                 None => return Err(ApplyError::Conflict(conflicts)),
@@ -171,12 +173,12 @@ pub fn apply(
                 }
             }
         }
-        other => other?,
+        (other, _) => other?,
     };
     if request.manager == "kubectl" {
         refresh_last_applied(&mut object, config);
     }
-    set_managed_fields(&mut object, &managed);
+    set_managed_fields(&mut object, managed.encode());
     Ok(object)
 }
 
@@ -195,38 +197,54 @@ pub fn differ_in_times_only(old: &Value, new: &Value) -> bool {
     timeless(old) == timeless(new)
 }
 
-fn managed_of(resource: &dyn Resource, live: &Value, new: &Value) -> Result<Managed, String> {
-    let of = |object: &Value| Managed::decode(object.pointer("/metadata/managedFields"));
+/// The record that a change from `live` starts from; `given` is the one that the client sent.
+fn managed_of<'v>(resource: &dyn Resource, live: &'v Value, given: Option<&'v Value>) -> Managed<'v> {
+    let of_live = || Managed::decode(of_metadata(live, "managedFields")).unwrap_or_default();
     if !resource.subresource().is_empty() {
-        return Ok(of(live).unwrap_or_default());
+        return of_live();
     }
-    match new.pointer("/metadata/managedFields").and_then(Value::as_array).map(Vec::as_slice) {
+    match given.and_then(Value::as_array).map(Vec::as_slice) {
         // A client clears the record with an empty list, or one empty entry.
-        Some([]) => return Ok(Managed::default()),
-        Some([Value::Object(entry)]) if entry.is_empty() => return Ok(Managed::default()),
+        Some([]) => return Managed::default(),
+        Some([Value::Object(entry)]) if entry.is_empty() => return Managed::default(),
         _ => {}
     }
-    match of(new) {
-        Ok(managed) if !managed.0.is_empty() => Ok(managed),
-        _ => Ok(of(live).unwrap_or_default()),
+    match Managed::decode(given) {
+        Ok(managed) if !managed.0.is_empty() => managed,
+        _ => of_live(),
     }
 }
 
-fn take_managed_fields(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
+fn of_metadata<'v>(object: &'v Value, field: &str) -> Option<&'v Value> {
+    object.get("metadata")?.get(field)
+}
+
+fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
+}
+
+/// The object without its record, which is up to half of it and is not copied first.
+fn without_managed_fields(object: &Value) -> Cow<'_, Value> {
+    let (Value::Object(root), Some(Value::Object(metadata))) = (object, object.get("metadata")) else {
+        return Cow::Borrowed(object);
+    };
+    if !metadata.contains_key("managedFields") {
+        return Cow::Borrowed(object);
     }
+    let copy = |map: &Map<String, Value>, except: &str| -> Map<String, Value> {
+        map.iter()
+            .filter(|(key, _)| *key != except)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    let mut out = copy(root, "metadata");
+    out.insert("metadata".into(), Value::Object(copy(metadata, "managedFields")));
+    Cow::Owned(Value::Object(out))
 }
 
-fn without_managed_fields(object: &Value) -> Value {
-    let mut object = object.clone();
-    take_managed_fields(&mut object);
-    object
-}
-
-fn set_managed_fields(object: &mut Value, managed: &Managed) {
+fn set_managed_fields(object: &mut Value, entries: Option<Value>) {
     take_managed_fields(object);
-    if let (Some(entries), Some(object)) = (managed.encode(), object.as_object_mut()) {
+    if let (Some(entries), Some(object)) = (entries, object.as_object_mut()) {
         let metadata = object.entry("metadata").or_insert_with(|| json!({}));
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.insert("managedFields".into(), entries);
@@ -265,7 +283,7 @@ struct Writer<'a> {
     request: Request<'a>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     fn manager(&self, applied: bool) -> Manager {
         let name = if self.request.manager.is_empty() { "unknown" } else { self.request.manager };
         Manager {
@@ -276,25 +294,34 @@ impl Writer<'_> {
         }
     }
 
-    fn typed(&self) -> Result<(&Types, TypeId), String> {
+    fn typed(&self) -> Result<(&'a Types, TypeId), String> {
         let api_version = self.resource.api_version();
         self.resource.typed(api_version).ok_or_else(|| format!("no corresponding type for {api_version}"))
     }
 
     /// The record after a change from `live` to `new` that is no apply.
-    fn update(&self, live: &Value, new: &Value, managed: Managed) -> Result<Managed, String> {
+    fn update<'v>(&self, live: &'v Value, new: &'v Value, managed: Managed<'v>) -> Result<Managed<'v>, String>
+    where
+        'a: 'v,
+    {
         let (types, ty) = self.typed()?;
-        types.check(ty, new, true).map_err(|e| e.to_string())?;
-        types.check(ty, live, true).map_err(|e| e.to_string())?;
+        let typed = |what: &str, object: &Value| {
+            types.check(ty, object, true).map_err(|e| {
+                format!("failed to convert {what} object ({}) to smd typed: {e}", describe(object))
+            })
+        };
+        typed("new", new)?;
+        typed("live", live)?;
         let api_version = self.resource.api_version();
         let managed = self.reconciled(managed);
         let (mut managed, comparison, _) = self.settle(live, new, managed, None)?;
 
-        let mut changed = comparison.modified.union(&comparison.added);
+        let mut changed = comparison.modified;
+        changed.absorb(comparison.added);
         if let Some(reset) = self.resource.reset_fields(api_version) {
-            changed = changed.recursive_difference(reset);
+            changed.subtract_below(reset);
         }
-        let changed = changed.difference(&never_managed());
+        changed.subtract(&NEVER_MANAGED);
         if !changed.is_empty() {
             let manager = self.manager(false);
             let owned = managed.0.entry(manager).or_insert_with(|| Owned {
@@ -302,7 +329,7 @@ impl Writer<'_> {
                 api_version: api_version.to_owned(),
                 time: None,
             });
-            owned.fields.extend(&changed);
+            owned.fields.absorb(changed);
             owned.time = Some(self.request.now.to_owned());
         }
         cap_update_managers(&mut managed);
@@ -310,13 +337,16 @@ impl Writer<'_> {
     }
 
     /// The object and the record after an apply.
-    fn apply(
+    fn apply<'v>(
         &self,
-        live: &Value,
-        config: &Value,
-        managed: Managed,
+        live: &'v Value,
+        config: &'v Value,
+        managed: Managed<'v>,
         force: bool,
-    ) -> Result<(Value, Managed), ApplyError> {
+    ) -> Result<(Value, Managed<'v>), ApplyError>
+    where
+        'a: 'v,
+    {
         let (types, ty) = self.typed().map_err(ApplyError::Internal)?;
         let internal = |what: &str, object: &Value, error: &dyn std::fmt::Display| {
             ApplyError::Internal(format!("{what} ({}): {error}", describe(object)))
@@ -332,15 +362,23 @@ impl Writer<'_> {
             .merge(ty, live, config)
             .map_err(|e| ApplyError::Internal(format!("failed to merge config: {e}")))?;
         let manager = self.manager(true);
-        let last = managed.0.get(&manager).cloned();
+        let last = managed.0.remove(&manager);
         let mut fields = types.field_set(ty, config);
         if let Some(reset) = self.resource.reset_fields(api_version) {
-            fields = fields.recursive_difference(reset);
+            fields.subtract_below(reset);
         }
         let time = last.as_ref().and_then(|owned| owned.time.clone());
+        let nothing_left_out = last.as_ref().is_some_and(|last| last.fields.is_within(&fields));
         managed.0.insert(manager.clone(), Owned { fields, api_version: api_version.to_owned(), time });
+        let one_version = managed.0.values().chain(&last).all(|owned| owned.api_version == api_version);
 
-        let pruned = self.prune(merged, &managed, last.as_ref());
+        // Nothing can go of an object whose applier mentions all that it did before. Most applies are like that, and
+        // finding out the long way takes longer than all the rest.
+        let pruned = if nothing_left_out && one_version {
+            merged
+        } else {
+            self.prune(merged, &managed, last.as_ref())
+        };
         let (mut managed, _, conflicts) =
             self.settle(live, &pruned, managed, Some(&manager)).map_err(ApplyError::Internal)?;
         if !force && !conflicts.is_empty() {
@@ -353,7 +391,7 @@ impl Writer<'_> {
             if changed {
                 owned.time = Some(self.request.now.to_owned());
             }
-            owned.fields = owned.fields.difference(&never_managed());
+            owned.fields.subtract(&NEVER_MANAGED);
             if owned.fields.is_empty() {
                 managed.0.remove(&manager);
             }
@@ -372,10 +410,10 @@ impl Writer<'_> {
     }
 
     /// The record with every manager's fields named as the types are now; managers of versions that are gone left out.
-    fn reconciled(&self, managed: Managed) -> Managed {
+    fn reconciled<'m>(&self, managed: Managed<'m>) -> Managed<'m> {
         let entries = managed.0.into_iter().filter_map(|(manager, mut owned)| {
             let (types, ty) = self.resource.typed(&owned.api_version)?;
-            owned.fields = types.reconcile(ty, &owned.fields);
+            types.reconcile(ty, &mut owned.fields);
             Some((manager, owned))
         });
         Managed(entries.collect())
@@ -383,14 +421,17 @@ impl Writer<'_> {
 
     /// Takes from all managers but `applier` what the change from `live` to `new` takes from them. Gives the record, the change
     /// as seen in the request's version, and what others owned of it.
-    fn settle(
+    fn settle<'v, 'm>(
         &self,
-        live: &Value,
-        new: &Value,
-        managed: Managed,
+        live: &'v Value,
+        new: &'v Value,
+        managed: Managed<'m>,
         applier: Option<&Manager>,
-    ) -> Result<(Managed, Comparison, Vec<Conflict>), String> {
-        let mut by_version: HashMap<String, Comparison> = HashMap::new();
+    ) -> Result<(Managed<'m>, Comparison<'v>, Vec<Conflict>), String>
+    where
+        'a: 'v,
+    {
+        let mut by_version: HashMap<String, Comparison<'v>> = HashMap::new();
         let own_version = self.resource.api_version().to_owned();
         let own = self.compare_in(live, new, &own_version)?.unwrap_or_default();
         by_version.insert(own_version.clone(), own);
@@ -407,11 +448,13 @@ impl Writer<'_> {
                 by_version.insert(owned.api_version.clone(), comparison);
             }
             let Some(comparison) = by_version.get(&owned.api_version) else { continue };
-            let taken = owned.fields.intersection(&comparison.modified.union(&comparison.added));
+            let mut taken = owned.fields.intersection(&comparison.modified);
+            taken.absorb(owned.fields.intersection(&comparison.added));
             for path in taken.paths() {
                 conflicts.push(Conflict { manager: manager.describe(), path, key: manager.clone() });
             }
-            owned.fields = owned.fields.difference(&taken).difference(&comparison.removed);
+            owned.fields.subtract(&taken);
+            owned.fields.subtract(&comparison.removed);
             if !owned.fields.is_empty() {
                 kept.insert(manager, owned);
             }
@@ -420,25 +463,41 @@ impl Writer<'_> {
         Ok((Managed(kept), own, conflicts))
     }
 
-    fn compare_in(&self, live: &Value, new: &Value, api_version: &str) -> Result<Option<Comparison>, String> {
+    fn compare_in<'v>(
+        &self,
+        live: &'v Value,
+        new: &'v Value,
+        api_version: &str,
+    ) -> Result<Option<Comparison<'v>>, String>
+    where
+        'a: 'v,
+    {
         let Some((types, ty)) = self.resource.typed(api_version) else { return Ok(None) };
         let (Some(live), Some(new)) =
             (self.resource.convert(live, api_version), self.resource.convert(new, api_version))
         else {
             return Ok(None);
         };
-        let comparison =
-            types.compare(ty, &live, &new).map_err(|e| format!("failed to compare objects: {e}"))?;
+        if api_version != self.resource.api_version() {
+            // What another version does not know stands in the way of its managers.
+            types.check(ty, &live, true).map_err(|e| format!("failed to convert old object: {e}"))?;
+            types.check(ty, &new, true).map_err(|e| format!("failed to convert new object: {e}"))?;
+        }
+        let comparison = match (live, new) {
+            (Cow::Borrowed(live), Cow::Borrowed(new)) => types.compare(ty, live, new),
+            (live, new) => types.compare(ty, &live, &new).map(Comparison::into_owned),
+        };
+        let comparison = comparison.map_err(|e| format!("failed to compare objects: {e}"))?;
         Ok(Some(comparison.excluding(self.resource.reset_fields(api_version))))
     }
 
     /// The merged object without what the applier applied last time, does not apply now, and nobody else owns.
-    fn prune(&self, merged: Value, managed: &Managed, last: Option<&Owned>) -> Value {
+    fn prune(&self, merged: Value, managed: &Managed<'_>, last: Option<&Owned<'_>>) -> Value {
         let Some(last) = last.filter(|owned| !owned.fields.is_empty()) else { return merged };
         let Some((types, ty)) = self.resource.typed(&last.api_version) else { return merged };
         let Some(base) = self.resource.convert(&merged, &last.api_version) else { return merged };
 
-        let last_fields = last.fields.with_declared_fields(types, Some(ty));
+        let last_fields = last.fields.clone().with_declared_fields(types, Some(ty));
         let mut pruned = types.remove(Some(ty), &base, &last_fields);
         pruned = self.add_back_owned(&base, pruned, &last.api_version, managed);
 
@@ -447,8 +506,9 @@ impl Writer<'_> {
             return base.into_owned();
         };
         let pruned_set = types.field_set(ty, &pruned_then).with_declared_fields(types, Some(ty));
-        let merged_set = types.field_set(ty, &base).with_declared_fields(types, Some(ty));
-        let gone = merged_set.difference(&pruned_set).intersection(&last_fields);
+        let mut gone = types.field_set(ty, &base).with_declared_fields(types, Some(ty));
+        gone.subtract(&pruned_set);
+        let gone = gone.intersection(&last_fields);
         let result = types.remove(Some(ty), &base, &gone);
         match self.resource.convert(&result, self.resource.api_version()) {
             Some(result) => result.into_owned(),
@@ -457,10 +517,10 @@ impl Writer<'_> {
     }
 
     /// `pruned` with those parts of `merged` put back that some manager owns.
-    fn add_back_owned(&self, merged: &Value, pruned: Value, version: &str, managed: &Managed) -> Value {
-        let mut by_version: BTreeMap<&str, FieldSet> = BTreeMap::new();
+    fn add_back_owned(&self, merged: &Value, pruned: Value, version: &str, managed: &Managed<'_>) -> Value {
+        let mut by_version: BTreeMap<&str, FieldSet<'_>> = BTreeMap::new();
         for owned in managed.0.values() {
-            by_version.entry(&owned.api_version).or_default().extend(&owned.fields);
+            by_version.entry(&owned.api_version).or_default().absorb(owned.fields.clone());
         }
         // The version that was pruned in comes first: what it needs may be needed to convert to the others.
         let mut versions: Vec<_> = by_version.into_iter().collect();
@@ -474,9 +534,10 @@ impl Writer<'_> {
             else {
                 continue;
             };
-            let declared = |set: FieldSet| set.with_declared_fields(types, Some(ty));
-            let keep = declared(types.field_set(ty, &part)).union(&declared(owned));
-            let gone = declared(types.field_set(ty, &whole)).difference(&keep);
+            let mut keep = types.field_set(ty, &part).with_declared_fields(types, Some(ty));
+            keep.absorb(owned.with_declared_fields(types, Some(ty)));
+            let mut gone = types.field_set(ty, &whole).with_declared_fields(types, Some(ty));
+            gone.subtract(&keep);
             pruned = types.remove(Some(ty), &whole, &gone);
             merged = Cow::Owned(whole.into_owned());
         }
@@ -484,7 +545,7 @@ impl Writer<'_> {
     }
 
     /// The fields that client-side apply set and that are still as it set them.
-    fn last_applied_fields(&self, live: &Value) -> Option<FieldSet> {
+    fn last_applied_fields(&self, live: &Value) -> Option<FieldSet<'static>> {
         let (types, ty) = self.typed().ok()?;
         let text =
             live.pointer("/metadata/annotations")?.get(LAST_APPLIED)?.as_str().filter(|t| !t.is_empty())?;
@@ -495,18 +556,16 @@ impl Writer<'_> {
         types.check(ty, live, false).ok()?;
         types.check(ty, &last, false).ok()?;
         let comparison = types.compare(ty, &last, live).ok()?;
-        let fields = types.field_set(ty, &last);
-        Some(
-            fields
-                .difference(&comparison.modified)
-                .difference(&comparison.added)
-                .difference(&comparison.removed),
-        )
+        let mut fields = types.field_set(ty, &last);
+        for changed in [&comparison.modified, &comparison.added, &comparison.removed] {
+            fields.subtract(changed);
+        }
+        Some(fields.into_owned())
     }
 }
 
 /// Fields that nobody manages: the object's identity, and what the server sets.
-fn never_managed() -> FieldSet {
+static NEVER_MANAGED: LazyLock<FieldSet<'static>> = LazyLock::new(|| {
     FieldSet::of_fields([
         &["apiVersion"][..],
         &["kind"],
@@ -521,10 +580,10 @@ fn never_managed() -> FieldSet {
         &["metadata", "managedFields"],
         &["metadata", "resourceVersion"],
     ])
-}
+});
 
 /// Merges the oldest entries of updates into one per version until few enough are left.
-fn cap_update_managers(managed: &mut Managed) {
+fn cap_update_managers(managed: &mut Managed<'_>) {
     let mut updaters: Vec<Manager> = managed.0.keys().filter(|m| !m.applied).cloned().collect();
     if updaters.len() <= MAX_UPDATE_MANAGERS {
         return;
@@ -557,7 +616,7 @@ fn cap_update_managers(managed: &mut Managed) {
         if let Some(owned) = managed.0.remove(&manager)
             && let Some(ancient) = managed.0.get_mut(&bucket)
         {
-            ancient.fields.extend(&owned.fields);
+            ancient.fields.absorb(owned.fields);
             ancient.time = owned.time;
         }
         left -= 1;
@@ -577,4 +636,60 @@ fn object_type(object: &Value) -> String {
     let (version, kind) = (text("apiVersion"), text("kind"));
     let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
     format!("{version}, Kind={kind}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Anything(Types, TypeId);
+
+    impl Resource for Anything {
+        fn api_version(&self) -> &str {
+            "v1"
+        }
+
+        fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
+            Some((&self.0, self.1))
+        }
+
+        fn convert<'a>(&self, object: &'a Value, _: &str) -> Option<Cow<'a, Value>> {
+            Some(Cow::Borrowed(object))
+        }
+
+        fn finish(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_an_applier_leaves_out_goes_and_nothing_else() {
+        let (types, ty) = Types::from_structural(
+            &json!({"type": "object", "properties": {
+                "spec": {"type": "object", "properties": {
+                    "a": {"type": "integer"}, "b": {"type": "integer"}, "default": {"type": "integer"},
+                }},
+                "metadata": {"type": "object"},
+            }}),
+            None,
+        );
+        let resource = Anything(types, ty);
+        let request = Request { manager: "m", now: "2026-01-02T03:04:05Z" };
+        let config = |spec: Value| json!({"apiVersion": "v1", "kind": "K", "spec": spec});
+        let apply =
+            |live: &Value, spec: Value| apply(&resource, live, &config(spec), request, false).unwrap();
+        let mut live = apply(&config(json!({})), json!({"a": 1, "b": 1}));
+        live["spec"]["default"] = json!(7);
+        // The same fields.
+        let live = apply(&live, json!({"a": 2, "b": 1}));
+        assert_eq!(live["spec"], json!({"a": 2, "b": 1, "default": 7}));
+        // One less.
+        let live = apply(&live, json!({"a": 2}));
+        assert_eq!(live["spec"], json!({"a": 2, "default": 7}));
+        assert_eq!(live["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:spec": {"f:a": {}}}));
+    }
 }

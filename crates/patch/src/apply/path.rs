@@ -1,7 +1,7 @@
 //! Paths into objects, and sets of them: what `metadata.managedFields` is made of.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
@@ -9,20 +9,41 @@ use serde_json::{Map, Value};
 use super::types::{TypeId, Types};
 use crate::value;
 
-/// One step into an object.
+/// One step into an object. Names and values are borrowed from the objects and types that they were found in: every write
+/// lists all fields of its object.
 #[derive(Clone, Debug)]
-pub enum PathElement {
+pub enum PathElement<'a> {
     /// A field of a map.
-    Field(String),
+    Field(Cow<'a, str>),
     /// The item of a list whose key fields have these values. Sorted by name.
-    Key(Vec<(String, Value)>),
+    Key(Vec<(Cow<'a, str>, Cow<'a, Value>)>),
     /// The item of a set that has this value.
-    Value(Value),
+    Value(Cow<'a, Value>),
     /// The item at this place.
     Index(i64),
 }
 
-impl PathElement {
+impl<'a> PathElement<'a> {
+    /// A field of a map.
+    pub(super) fn field(name: &'a str) -> Self {
+        Self::Field(Cow::Borrowed(name))
+    }
+
+    /// The same element, which needs nothing else to live.
+    pub fn into_owned(self) -> PathElement<'static> {
+        match self {
+            Self::Field(name) => PathElement::Field(Cow::Owned(name.into_owned())),
+            Self::Key(fields) => {
+                let own = |(name, value): (Cow<'_, str>, Cow<'_, Value>)| {
+                    (Cow::Owned(name.into_owned()), Cow::Owned(value.into_owned()))
+                };
+                PathElement::Key(fields.into_iter().map(own).collect())
+            }
+            Self::Value(value) => PathElement::Value(Cow::Owned(value.into_owned())),
+            Self::Index(index) => PathElement::Index(index),
+        }
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Self::Field(_) => 0,
@@ -35,24 +56,30 @@ impl PathElement {
     /// Its form in `fieldsV1`, such as `f:spec` or `k:{"name":"web"}`.
     pub fn encode(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            Self::Field(name) => ["f:", &**name].concat(),
             Self::Key(fields) => {
                 let mut out = String::from("k:{");
                 for (i, (name, value)) in fields.iter().enumerate() {
                     let comma = if i > 0 { "," } else { "" };
-                    let name = value::go_json(&Value::String(name.clone()));
-                    let _ = write!(out, "{comma}{name}:{}", value::go_json(value));
+                    out.push_str(comma);
+                    value::write_go_text(&mut out, name);
+                    out.push(':');
+                    value::write_go_json(&mut out, value);
                 }
                 out.push('}');
                 out
             }
-            Self::Value(value) => format!("v:{}", value::go_json(value)),
+            Self::Value(value) => {
+                let mut out = String::from("v:");
+                value::write_go_json(&mut out, value);
+                out
+            }
             Self::Index(index) => format!("i:{index}"),
         }
     }
 
     /// Reads the form in `fieldsV1`; `Ok(None)` for a kind of element that is not known.
-    fn decode(text: &str) -> Result<Option<Self>, String> {
+    fn decode(text: &'a str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_at_checked(2) else {
             return Err("key must be 2 characters long:".into());
         };
@@ -60,21 +87,22 @@ impl PathElement {
             return Err(format!("missing colon: {text}"));
         }
         Ok(Some(match kind {
-            "f:" => Self::Field(rest.to_owned()),
+            "f:" => Self::field(rest),
             "k:" => {
                 let fields: Map<String, Value> = serde_json::from_str(rest).map_err(|e| e.to_string())?;
-                let mut fields: Vec<_> = fields.into_iter().collect();
+                let mut fields: Vec<(Cow<'a, str>, Cow<'a, Value>)> =
+                    fields.into_iter().map(|(name, value)| (name.into(), Cow::Owned(value))).collect();
                 fields.sort_by(|a, b| a.0.cmp(&b.0));
                 Self::Key(fields)
             }
-            "v:" => Self::Value(serde_json::from_str(rest).map_err(|e| e.to_string())?),
+            "v:" => Self::Value(Cow::Owned(serde_json::from_str(rest).map_err(|e| e.to_string())?)),
             "i:" => Self::Index(rest.parse().map_err(|e: std::num::ParseIntError| e.to_string())?),
             _ => return Ok(None),
         }))
     }
 }
 
-impl Ord for PathElement {
+impl Ord for PathElement<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a.cmp(b),
@@ -94,21 +122,21 @@ impl Ord for PathElement {
     }
 }
 
-impl PartialOrd for PathElement {
+impl PartialOrd for PathElement<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for PathElement {
+impl PartialEq for PathElement<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for PathElement {}
+impl Eq for PathElement<'_> {}
 
-impl fmt::Display for PathElement {
+impl fmt::Display for PathElement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
@@ -128,7 +156,7 @@ impl fmt::Display for PathElement {
 
 /// A way into an object; it prints as `.spec.containers[name="web"].image`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Path(pub Vec<PathElement>);
+pub struct Path(pub Vec<PathElement<'static>>);
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,37 +165,82 @@ impl fmt::Display for Path {
 }
 
 /// A set of paths. A path's parents are not in the set unless they were added themselves.
+///
+/// **Invariant:** the nodes are sorted by their element, no two have the same, and none is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSet {
-    nodes: BTreeMap<PathElement, Node>,
+pub struct FieldSet<'a> {
+    nodes: Vec<(PathElement<'a>, Node<'a>)>,
 }
 
+/// What a set holds of one element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Node {
+pub(super) struct Node<'a> {
     /// The path to here is in the set.
-    member: bool,
-    children: FieldSet,
+    pub(super) member: bool,
+    /// What is below it.
+    pub(super) children: FieldSet<'a>,
 }
 
-impl Node {
-    fn is_empty(&self) -> bool {
+impl Node<'_> {
+    /// A path that ends here.
+    pub(super) const LEAF: Self = Self { member: true, children: FieldSet { nodes: Vec::new() } };
+
+    pub(super) fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
+    }
+
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.member |= other.member;
+        self.children.absorb(other.children);
     }
 }
 
-impl FieldSet {
+impl<'a> FieldSet<'a> {
     /// The set of these paths of field names.
-    pub fn of_fields<'a>(paths: impl IntoIterator<Item = &'a [&'a str]>) -> Self {
+    pub fn of_fields(paths: impl IntoIterator<Item = &'a [&'a str]>) -> Self {
         let mut set = Self::default();
         for path in paths {
-            let path: Vec<_> = path.iter().map(|name| PathElement::Field((*name).to_owned())).collect();
+            let path: Vec<_> = path.iter().map(|name| PathElement::field(name)).collect();
             set.insert(&path);
         }
         set
     }
 
+    /// The set with these nodes, in any order. What is said of one element twice is put together.
+    pub(super) fn of_nodes(mut nodes: Vec<(PathElement<'a>, Node<'a>)>) -> Self {
+        nodes.retain(|(_, node)| !node.is_empty());
+        if !nodes.is_sorted_by(|a, b| a.0 < b.0) {
+            nodes.sort_by(|a, b| a.0.cmp(&b.0));
+            nodes.dedup_by(|later, earlier| {
+                let same = later.0 == earlier.0;
+                if same {
+                    earlier.1.absorb(std::mem::take(&mut later.1));
+                }
+                same
+            });
+        }
+        Self { nodes }
+    }
+
+    /// The set of the items of a list, in any order. Items that repeat are one leaf.
+    pub(super) fn of_items(mut nodes: Vec<(PathElement<'a>, Node<'a>)>) -> Self {
+        nodes.sort_by(|a, b| a.0.cmp(&b.0));
+        nodes.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                earlier.1 = Node::LEAF;
+            }
+            same
+        });
+        Self { nodes }
+    }
+
     /// Adds a path. The empty one, the whole object, is nobody's.
-    pub fn insert(&mut self, path: &[PathElement]) {
+    pub fn insert(&mut self, path: &[PathElement<'a>]) {
+        self.insert_by_ref(&path.iter().collect::<Vec<_>>());
+    }
+
+    pub(super) fn insert_by_ref(&mut self, path: &[&PathElement<'a>]) {
         let Some((last, parents)) = path.split_last() else { return };
         let mut set = self;
         for element in parents {
@@ -176,137 +249,165 @@ impl FieldSet {
         set.descend(last).member = true;
     }
 
-    fn descend(&mut self, element: &PathElement) -> &mut Node {
-        self.nodes.entry(element.clone()).or_default()
+    fn descend(&mut self, element: &PathElement<'a>) -> &mut Node<'a> {
+        let at = match self.find(element) {
+            Ok(at) => at,
+            Err(at) => {
+                self.nodes.insert(at, (element.clone(), Node::default()));
+                at
+            }
+        };
+        &mut self.nodes[at].1
+    }
+
+    fn find(&self, element: &PathElement<'_>) -> Result<usize, usize> {
+        self.nodes.binary_search_by(|(e, _)| e.cmp(element))
+    }
+
+    fn get(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
+        self.find(element).ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
+    }
+
+    /// What the set holds of a field here.
+    pub(super) fn field(&self, name: &str) -> Option<&Node<'a>> {
+        let found = self.nodes.binary_search_by(|(element, _)| match element {
+            PathElement::Field(field) => (**field).cmp(name),
+            _ => Ordering::Greater,
+        });
+        found.ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
+    }
+
+    /// What the set holds of an item here.
+    pub(super) fn item(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
+        self.get(element)
     }
 
     /// Whether the set holds no path.
     pub fn is_empty(&self) -> bool {
-        self.nodes.values().all(Node::is_empty)
+        self.nodes.is_empty()
     }
 
     /// Whether the path is in the set.
-    pub fn contains(&self, path: &[PathElement]) -> bool {
+    pub fn contains(&self, path: &[PathElement<'_>]) -> bool {
         let Some((last, parents)) = path.split_last() else { return false };
         let mut set = self;
         for element in parents {
-            match set.nodes.get(element) {
+            match set.get(element) {
                 Some(node) => set = &node.children,
                 None => return false,
             }
         }
-        set.has(last)
-    }
-
-    /// Whether the path of this one element is in the set.
-    pub(crate) fn has(&self, element: &PathElement) -> bool {
-        self.nodes.get(element).is_some_and(|node| node.member)
-    }
-
-    /// The paths that begin with `element`, without it.
-    pub(crate) fn below(&self, element: &PathElement) -> Option<&Self> {
-        self.nodes.get(element).map(|node| &node.children).filter(|set| !set.is_empty())
+        set.get(last).is_some_and(|node| node.member)
     }
 
     /// Each element here, whether it is in the set, and what is below it.
-    pub(crate) fn elements(&self) -> impl Iterator<Item = (&PathElement, bool, &Self)> {
+    pub(crate) fn elements(&self) -> impl Iterator<Item = (&PathElement<'a>, bool, &Self)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.children))
     }
 
-    /// What is in either set.
-    pub fn union(&self, other: &Self) -> Self {
-        let mut out = self.clone();
-        out.extend(other);
-        out
+    /// Whether all of its paths are in the other set as well.
+    pub(super) fn is_within(&self, other: &FieldSet<'_>) -> bool {
+        let mut theirs = other.nodes.as_slice();
+        self.nodes.iter().all(|(element, mine)| {
+            advance(&mut theirs, element)
+                .is_some_and(|same| (same.member || !mine.member) && mine.children.is_within(&same.children))
+        })
     }
 
     /// Adds all paths of another set.
-    pub fn extend(&mut self, other: &Self) {
-        for (element, node) in &other.nodes {
-            match self.nodes.get_mut(element) {
-                Some(mine) => {
-                    mine.member |= node.member;
-                    mine.children.extend(&node.children);
-                }
-                None => {
-                    self.nodes.insert(element.clone(), node.clone());
-                }
-            }
+    pub fn absorb(&mut self, other: Self) {
+        if self.nodes.is_empty() {
+            *self = other;
+            return;
         }
+        if other.nodes.is_empty() {
+            return;
+        }
+        let mine = std::mem::take(&mut self.nodes);
+        let mut theirs = other.nodes.into_iter().peekable();
+        self.nodes.reserve(mine.len().max(theirs.len()));
+        for (element, mut node) in mine {
+            while let Some(before) = theirs.next_if(|(e, _)| *e < element) {
+                self.nodes.push(before);
+            }
+            if let Some((_, same)) = theirs.next_if(|(e, _)| *e == element) {
+                node.absorb(same);
+            }
+            self.nodes.push((element, node));
+        }
+        self.nodes.extend(theirs);
     }
 
     /// What is in both sets.
-    pub fn intersection(&self, other: &Self) -> Self {
-        self.combined(other, |mine, theirs| Node {
-            member: mine.member && theirs.member,
-            children: mine.children.intersection(&theirs.children),
-        })
-    }
-
-    fn combined(&self, other: &Self, combine: impl Fn(&Node, &Node) -> Node) -> Self {
-        let mut nodes = BTreeMap::new();
+    #[must_use]
+    pub fn intersection(&self, other: &FieldSet<'_>) -> Self {
+        let mut nodes = Vec::new();
+        let mut theirs = other.nodes.as_slice();
         for (element, mine) in &self.nodes {
-            let Some(theirs) = other.nodes.get(element) else { continue };
-            let node = combine(mine, theirs);
-            if !node.is_empty() {
-                nodes.insert(element.clone(), node);
-            }
-        }
-        Self { nodes }
-    }
-
-    /// What is in this set and not, as the same path, in the other.
-    pub fn difference(&self, other: &Self) -> Self {
-        self.without(other, |mine, theirs| Node {
-            member: mine.member && !theirs.member,
-            children: mine.children.difference(&theirs.children),
-        })
-    }
-
-    /// What is in this set and neither in the other nor below a path of the other.
-    pub fn recursive_difference(&self, other: &Self) -> Self {
-        self.without(other, |mine, theirs| {
-            if theirs.member {
-                return Node::default();
-            }
-            Node { member: mine.member, children: mine.children.recursive_difference(&theirs.children) }
-        })
-    }
-
-    fn without(&self, other: &Self, combine: impl Fn(&Node, &Node) -> Node) -> Self {
-        let mut nodes = BTreeMap::new();
-        for (element, mine) in &self.nodes {
-            let node = match other.nodes.get(element) {
-                Some(theirs) => combine(mine, theirs),
-                None => mine.clone(),
+            let Some(same) = advance(&mut theirs, element) else { continue };
+            let node = Node {
+                member: mine.member && same.member,
+                children: mine.children.intersection(&same.children),
             };
             if !node.is_empty() {
-                nodes.insert(element.clone(), node);
+                nodes.push((element.clone(), node));
             }
         }
         Self { nodes }
+    }
+
+    /// Takes out what is, as the same path, in the other set.
+    pub fn subtract(&mut self, other: &FieldSet<'_>) {
+        self.subtract_by(other, &|mine, theirs| {
+            mine.member &= !theirs.member;
+            mine.children.subtract(&theirs.children);
+        });
+    }
+
+    /// Takes out what is in the other set or below a path of it.
+    pub fn subtract_below(&mut self, other: &FieldSet<'_>) {
+        self.subtract_by(other, &|mine, theirs| {
+            if theirs.member {
+                *mine = Node::default();
+            } else {
+                mine.children.subtract_below(&theirs.children);
+            }
+        });
+    }
+
+    fn subtract_by(&mut self, other: &FieldSet<'_>, take: &dyn Fn(&mut Node<'a>, &Node<'_>)) {
+        if other.nodes.is_empty() {
+            return;
+        }
+        let mut theirs = other.nodes.as_slice();
+        self.nodes.retain_mut(|(element, mine)| match advance(&mut theirs, element) {
+            Some(same) => {
+                take(mine, same);
+                !mine.is_empty()
+            }
+            None => true,
+        });
     }
 
     /// The set, and each declared field on the way to a path of it.
-    pub(crate) fn with_declared_fields(&self, types: &Types, ty: Option<TypeId>) -> Self {
+    pub(crate) fn with_declared_fields(mut self, types: &Types, ty: Option<TypeId>) -> Self {
         let atom = ty.map(|ty| types.atom(ty));
         let map = atom.and_then(|atom| atom.map.as_ref());
         let list = atom.and_then(|atom| atom.list.as_ref());
-        let mut nodes = BTreeMap::new();
-        for (element, node) in &self.nodes {
+        for (element, node) in &mut self.nodes {
             let (declared, child_type) = match element {
                 PathElement::Field(name) => match map {
-                    Some(map) => (map.fields.contains_key(name), map.field_type(name)),
+                    Some(map) => (map.fields.contains_key(&**name), map.field_type(name)),
                     None => (false, None),
                 },
                 PathElement::Key(_) => (false, list.map(|list| list.elem)),
                 PathElement::Value(_) | PathElement::Index(_) => (false, None),
             };
-            let children = node.children.with_declared_fields(types, child_type);
-            let member = node.member || (declared && !node.children.nodes.is_empty());
-            nodes.insert(element.clone(), Node { member, children });
+            node.member |= declared && !node.children.is_empty();
+            let children = std::mem::take(&mut node.children);
+            node.children = children.with_declared_fields(types, child_type);
         }
-        Self { nodes }
+        self
     }
 
     /// All paths, those of one level before those below it.
@@ -316,16 +417,24 @@ impl FieldSet {
         out
     }
 
-    fn collect(&self, prefix: &mut Vec<PathElement>, out: &mut Vec<Path>) {
+    /// The same set, which needs nothing else to live.
+    pub fn into_owned(self) -> FieldSet<'static> {
+        let own = |(element, node): (PathElement<'_>, Node<'_>)| {
+            (element.into_owned(), Node { member: node.member, children: node.children.into_owned() })
+        };
+        FieldSet { nodes: self.nodes.into_iter().map(own).collect() }
+    }
+
+    fn collect(&self, prefix: &mut Vec<PathElement<'static>>, out: &mut Vec<Path>) {
         for (element, node) in &self.nodes {
             if node.member {
                 let mut path = prefix.clone();
-                path.push(element.clone());
+                path.push(element.clone().into_owned());
                 out.push(Path(path));
             }
         }
         for (element, node) in &self.nodes {
-            prefix.push(element.clone());
+            prefix.push(element.clone().into_owned());
             node.children.collect(prefix, out);
             prefix.pop();
         }
@@ -333,26 +442,25 @@ impl FieldSet {
 
     /// The `fieldsV1` form.
     pub fn to_fields_v1(&self) -> Value {
-        let mut map = Map::new();
-        for (element, node) in &self.nodes {
-            let mut inner = match node.children.to_fields_v1() {
-                Value::Object(inner) => inner,
-                _ => Map::new(),
-            };
-            if node.member && !inner.is_empty() {
-                inner.insert(".".into(), Value::Object(Map::new()));
-            }
-            map.insert(element.encode(), Value::Object(inner));
-        }
-        Value::Object(map)
+        Value::Object(self.to_map(false))
+    }
+
+    fn to_map(&self, member: bool) -> Map<String, Value> {
+        let itself = (member && !self.nodes.is_empty()).then(|| (".".to_owned(), Value::Object(Map::new())));
+        let below = self
+            .nodes
+            .iter()
+            .map(|(element, node)| (element.encode(), Value::Object(node.children.to_map(node.member))));
+        // At once, since the elements come in the order of their texts, as good as always.
+        itself.into_iter().chain(below).collect()
     }
 
     /// Reads the `fieldsV1` form. Elements of unknown kinds are left out.
-    pub fn from_fields_v1(fields: &Value) -> Result<Self, String> {
-        let mut set = Self::default();
+    pub fn from_fields_v1(fields: &'a Value) -> Result<Self, String> {
         let Some(map) = fields.as_object() else {
             return Err(format!("expect {{ or n, but found {}", value::readable(fields)));
         };
+        let mut nodes = Vec::with_capacity(map.len());
         for (key, inner) in map {
             if key == "." {
                 continue;
@@ -360,8 +468,67 @@ impl FieldSet {
             let Some(element) = PathElement::decode(key)? else { continue };
             let children = Self::from_fields_v1(inner)?;
             let member = children.nodes.is_empty() || inner.get(".").is_some();
-            set.nodes.insert(element, Node { member, children });
+            nodes.push((element, Node { member, children }));
         }
-        Ok(set)
+        Ok(Self::of_nodes(nodes))
+    }
+}
+
+/// Skips nodes up to `element` and gives the one that is of it.
+fn advance<'n, 'a>(
+    nodes: &mut &'n [(PathElement<'a>, Node<'a>)],
+    element: &PathElement<'_>,
+) -> Option<&'n Node<'a>> {
+    while let [(first, node), rest @ ..] = *nodes {
+        match first.cmp(element) {
+            Ordering::Less => *nodes = rest,
+            Ordering::Equal => {
+                *nodes = rest;
+                return Some(node);
+            }
+            Ordering::Greater => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(fields: &Value) -> FieldSet<'_> {
+        FieldSet::from_fields_v1(fields).unwrap()
+    }
+
+    #[test]
+    fn a_set_is_within_another_by_its_paths() {
+        let whole =
+            json!({"f:a": {".": {}, "f:b": {}}, "f:l": {"k:{\"name\":\"x\"}": {".": {}, "f:name": {}}}});
+        for within in [
+            json!({}),
+            json!({"f:a": {}}),
+            json!({"f:a": {"f:b": {}}, "f:l": {"k:{\"name\":\"x\"}": {}}}),
+            whole.clone(),
+        ] {
+            assert!(set(&within).is_within(&set(&whole)), "{within}");
+        }
+        for beyond in [json!({"f:b": {}}), json!({"f:l": {}}), json!({"f:a": {"f:c": {}}})] {
+            assert!(!set(&beyond).is_within(&set(&whole)), "{beyond}");
+        }
+    }
+
+    #[test]
+    fn the_form_in_objects_is_read_and_written() {
+        let fields = json!({
+            "f:list": {".": {}, "k:{\"name\":\"a<b\",\"port\":1}": {"f:name": {}}, "v:\"x\"": {}, "i:2": {}},
+            "f:map": {"f:\"quoted\"": {}},
+        });
+        assert_eq!(set(&fields).to_fields_v1()["f:map"], fields["f:map"]);
+        // Go escapes what browsers could take for markup.
+        let keys: Vec<_> =
+            set(&fields).to_fields_v1()["f:list"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(keys, [".", "i:2", "k:{\"name\":\"a\\u003cb\",\"port\":1}", "v:\"x\""]);
     }
 }

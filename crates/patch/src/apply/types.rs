@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use serde_json::{Map, Value};
 
 /// A type in a [`Types`] table.
@@ -38,7 +40,8 @@ pub(crate) enum ListMerge {
 /// A map or struct type.
 #[derive(Clone, Debug)]
 pub(crate) struct MapType {
-    pub(crate) fields: HashMap<String, Field>,
+    /// Asked for every field of every object that is written, so the hash is a fast one.
+    pub(crate) fields: HashMap<String, Field, RandomState>,
     /// The type of undeclared fields; none are allowed without it.
     pub(crate) elem: Option<TypeId>,
     /// The map is one leaf.
@@ -159,7 +162,7 @@ impl Types {
         let untyped = |elem, atomic| Atom {
             scalar: Some(Scalar::Untyped),
             list: Some(ListType { elem: ATOMIC, merge: ListMerge::Atomic }),
-            map: Some(MapType { fields: HashMap::new(), elem: Some(elem), atomic }),
+            map: Some(MapType { fields: HashMap::default(), elem: Some(elem), atomic }),
         };
         let atoms = vec![untyped(ATOMIC, true), untyped(DEDUCED, false), Atom::default()];
         Self { atoms, by_name: HashMap::new() }
@@ -222,7 +225,7 @@ impl Types {
     }
 
     fn parse_map(&mut self, schema: &Value, preserve: bool) -> MapType {
-        let mut fields = HashMap::new();
+        let mut fields = HashMap::default();
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let ty = self.reference(property, preserve);
             fields.insert(name.clone(), Field { ty, default: property.get("default").cloned() });

@@ -1,5 +1,6 @@
 //! The caches of an operator: one per kind and selection, shared by its controllers.
 
+mod pace;
 mod snapshot;
 pub(crate) mod store;
 pub(crate) mod watch;

@@ -8,7 +8,8 @@ use kube::{
     runtime::watcher::{self, Event, InitialListStrategy},
 };
 
-use super::{snapshot::Incoming, store::Store};
+use super::{pace::paced, snapshot::Incoming, store::Store};
+use crate::door;
 
 /// How often a kind that the API server does not know is asked for at most.
 const ABSENT: Duration = Duration::from_secs(2);
@@ -20,6 +21,8 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 pub(crate) struct Selection {
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
+    /// Whether the metadata are enough.
+    pub(crate) metadata: bool,
 }
 
 /// Runs until it is dropped.
@@ -30,6 +33,7 @@ pub(crate) async fn run(
     selection: Selection,
     streaming: bool,
 ) {
+    let client = paced(if selection.metadata { door::metadata_only(client) } else { client });
     let api: Api<Incoming> = match &namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, store.kind.resource()),
         None => Api::all_with(client, store.kind.resource()),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
-use kube::Client;
+use kube::{Client, core::PartialObjectMeta};
 
 use self::events::{Message, Recorder, Subject};
 pub use self::{
@@ -25,18 +25,21 @@ use crate::{
     error::{Error, Result},
     kind::{Key, Kind, Object},
     metrics::Metrics,
+    shard::Shards,
 };
 
 /// What the controllers of an operator share.
 pub(crate) struct Shared {
     /// The operator's name, which is also its field manager.
     pub(crate) name: Arc<str>,
-    /// Writes pass only while the operator may write.
+    /// Writes pass only while the operator may write. On behalf of an object, [`Primary::client`] writes.
     pub(crate) client: Client,
     pub(crate) caches: Caches,
     pub(crate) events: Recorder,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) metrics: Metrics,
+    /// There when replicas share the objects.
+    pub(crate) shards: Option<Arc<Shards>>,
 }
 
 /// The object that a reconcile is about.
@@ -45,6 +48,8 @@ pub(crate) struct Primary {
     pub(crate) key: Key,
     pub(crate) uid: String,
     pub(crate) generation: i64,
+    /// Writes pass only while this replica may write on behalf of the object.
+    pub(crate) client: Client,
 }
 
 /// What a reconciler has at hand: reads from the caches, writes, events and the clock, all on behalf of one object. Cheap
@@ -82,7 +87,7 @@ impl Context {
     /// with it are not known to the caches until a watch brings them: see [`Context::observe`].
     #[must_use]
     pub fn client(&self) -> Client {
-        self.shared.client.clone()
+        self.primary.client.clone()
     }
 
     /// The current time.
@@ -161,6 +166,11 @@ impl Context {
         Objects::new(self.clone(), kind.clone(), Snapshot::dynamic)
     }
 
+    /// The metadata of objects of a kind, as [`Context::objects`]: see [`Watch::metadata_only`].
+    pub fn metadata<K: Object>(&self) -> Objects<PartialObjectMeta<K>> {
+        Objects::new(self.clone(), Kind::of::<K>(), |snapshot, _| snapshot.parse()).metadata()
+    }
+
     /// An object in the object's namespace (or the cluster, if its kind has none), from the cache.
     ///
     /// # Errors
@@ -194,14 +204,14 @@ impl Context {
         Author { controller: Arc::clone(&self.engine.name), object: self.primary.key.clone() }
     }
 
-    fn selection(&self, kind: &Kind) -> Option<Selection> {
-        self.engine.selection(kind)
+    fn selection(&self, kind: &Kind, metadata: bool) -> Selection {
+        let declared = self.engine.selection(kind, metadata);
+        declared.unwrap_or_else(|| Selection { metadata, ..Selection::default() })
     }
 
-    /// The cache of a kind, if there is one.
+    /// The cache of a kind's whole objects, if there is one.
     fn known(&self, kind: &Kind) -> Option<Arc<Store>> {
-        let selection = self.selection(kind).unwrap_or_default();
-        self.shared.caches.find(kind, &selection)
+        self.shared.caches.find(kind, &self.selection(kind, false))
     }
 
     /// An object as the cache has it, if there is a cache.
@@ -210,9 +220,8 @@ impl Context {
     }
 
     /// The cache of a kind, filled.
-    async fn filled(&self, kind: &Kind) -> Result<Arc<Store>> {
-        let selection = self.selection(kind).unwrap_or_default();
-        let store = self.shared.caches.start(kind, &selection);
+    async fn filled(&self, kind: &Kind, metadata: bool) -> Result<Arc<Store>> {
+        let store = self.shared.caches.start(kind, &self.selection(kind, metadata));
         let progress = store.progress.borrow().clone();
         if progress.absent {
             let error = progress.error.unwrap_or_else(|| format!("{kind} does not exist"));

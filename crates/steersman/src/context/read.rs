@@ -10,7 +10,7 @@ use kube::{
 
 use super::Context;
 use crate::{
-    cache::{Incoming, IndexFn, Snapshot},
+    cache::{Incoming, IndexFn, Snapshot, Store},
     error::{Error, Result},
     kind::{Key, Kind},
 };
@@ -24,12 +24,23 @@ pub struct Objects<K> {
     namespace: Option<String>,
     labels: Option<Selector>,
     live: bool,
+    metadata: bool,
 }
 
 impl<K> Objects<K> {
     pub(super) fn new(context: Context, kind: Kind, read: fn(&Snapshot, &Kind) -> Result<K>) -> Self {
         let namespace = context.primary.key.namespace().map(str::to_owned);
-        Self { context, kind, read, namespace, labels: None, live: false }
+        Self { context, kind, read, namespace, labels: None, live: false, metadata: false }
+    }
+
+    /// From the cache of their metadata alone.
+    pub(super) fn metadata(mut self) -> Self {
+        self.metadata = true;
+        self
+    }
+
+    async fn store(&self) -> Result<Arc<Store>> {
+        self.context.filled(&self.kind, self.metadata).await
     }
 
     /// In another namespace.
@@ -81,7 +92,7 @@ impl<K> Objects<K> {
         } else {
             let key = self.key(name);
             self.context.engine.note_read(&self.kind, &key, &self.context.primary.key);
-            self.context.filled(&self.kind).await?.get(&key)
+            self.store().await?.get(&key)
         };
         snapshot.map(|snapshot| (self.read)(&snapshot, &self.kind)).transpose()
     }
@@ -90,7 +101,7 @@ impl<K> Objects<K> {
         let request = Request::new(self.kind.url(self.namespace.as_deref()))
             .get(name, &GetParams::default())
             .map_err(kube::Error::BuildRequest)?;
-        match self.context.shared.client.request::<Incoming>(request).await {
+        match self.context.primary.client.request::<Incoming>(request).await {
             Ok(found) => Ok(Some(found.snapshot(&self.context.shared.name, Arc::from))),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),
@@ -102,7 +113,7 @@ impl<K> Objects<K> {
     /// # Errors
     /// Fails if an object does not fit the type, or the cache can't be asked.
     pub async fn list(self) -> Result<Vec<K>> {
-        let store = self.context.filled(&self.kind).await?;
+        let store = self.store().await?;
         let namespace = self.namespace.as_deref().filter(|_| self.kind.namespaced());
         let found = store.list(|key| namespace.is_none() || key.namespace() == namespace);
         self.finish(found)
@@ -118,7 +129,7 @@ impl<K> Objects<K> {
             let Ok(meta) = snapshot.meta() else { return Vec::new() };
             meta.controller().map(|owner| owner.uid.to_string()).into_iter().collect()
         });
-        let found = self.context.filled(&self.kind).await?.by_index("\0controller", &uid, &owners);
+        let found = self.store().await?.by_index("\0controller", &uid, &owners);
         self.finish(found)
     }
 
@@ -140,7 +151,7 @@ impl<K> Objects<K> {
         let values: IndexFn = Arc::new(move |snapshot| {
             read(snapshot, &kind).map_or_else(|_| Vec::new(), |object| index(&object))
         });
-        let mut found = self.context.filled(&self.kind).await?.by_index(name, value, &values);
+        let mut found = self.store().await?.by_index(name, value, &values);
         if self.kind.namespaced()
             && let Some(namespace) = &self.namespace
         {

@@ -233,7 +233,7 @@ impl Context {
         let request = Request::new(kind.url(self.primary.key.namespace()))
             .patch(self.primary.key.name(), &params, &Patch::Merge(&patch))
             .map_err(kube::Error::BuildRequest)?;
-        let answer: Incoming = self.shared.client.request(request).await?;
+        let answer: Incoming = self.primary.client.request(request).await?;
         self.engine.store()?.written(answer, Some(self.author()));
         Ok(())
     }

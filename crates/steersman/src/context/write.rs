@@ -19,7 +19,8 @@ use crate::{
 impl Context {
     /// Brings an object about: creates it or changes it so that it has everything given here, with the object that is
     /// reconciled as its controller. What an earlier apply set and this one leaves out is removed; what others set is
-    /// left alone. Nothing is sent if nothing would change. Without a namespace it goes into the object's own.
+    /// left alone. Nothing is sent if nothing would change, which the cache tells: of a kind that the controller neither
+    /// owns nor watches the server has to find out. Without a namespace it goes into the object's own.
     ///
     /// Returns the object as it is now.
     ///
@@ -82,7 +83,7 @@ impl Context {
         let request = Request::new(kind.url(key.namespace()))
             .patch(key.name(), &self.apply_params(), &Patch::Apply(&desired))
             .map_err(kube::Error::BuildRequest)?;
-        let answer: Incoming = self.shared.client.request(request).await?;
+        let answer: Incoming = self.primary.client.request(request).await?;
         Ok(match store {
             Some(store) => {
                 let version = answer.version();
@@ -112,7 +113,7 @@ impl Context {
             return Err(Error::Nameless(kind.to_string()));
         }
         let key = if kind.namespaced() {
-            let own = self.primary.key.namespace().unwrap_or_else(|| self.shared.client.default_namespace());
+            let own = self.primary.key.namespace().unwrap_or_else(|| self.primary.client.default_namespace());
             let namespace = meta.entry("namespace").or_insert_with(|| own.into());
             Key::namespaced(namespace.as_str().unwrap_or(own), &name)
         } else {
@@ -179,7 +180,7 @@ impl Context {
         let request = Request::new(kind.url(key.namespace()))
             .patch_subresource("status", key.name(), &self.apply_params(), &Patch::Apply(&body))
             .map_err(kube::Error::BuildRequest)?;
-        match self.shared.client.request::<Incoming>(request).await {
+        match self.primary.client.request::<Incoming>(request).await {
             Ok(answer) => {
                 store.written(answer, Some(self.author()));
                 Ok(())
@@ -222,7 +223,7 @@ impl Context {
         let request = Request::new(kind.url(key.namespace()))
             .delete(key.name(), &params)
             .map_err(kube::Error::BuildRequest)?;
-        let answer = match self.shared.client.request::<Value>(request).await {
+        let answer = match self.primary.client.request::<Value>(request).await {
             Ok(answer) => answer,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -269,7 +270,7 @@ impl Context {
                 &Patch::Merge(&patch),
             )
             .map_err(kube::Error::BuildRequest)?;
-        let answer: Incoming = self.shared.client.request(request).await?;
+        let answer: Incoming = self.primary.client.request(request).await?;
         let author = Some(self.author());
         let Some(store) = self.known(kind) else {
             return Ok(answer.snapshot(&self.shared.name, std::sync::Arc::from));

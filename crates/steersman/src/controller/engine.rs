@@ -108,6 +108,16 @@ impl Engine {
         while workers.join_next().await.is_some() {}
     }
 
+    /// Has objects looked at, and those that are gone but have something left to clean up.
+    pub(crate) fn look_at(&self, which: impl Fn(&Key) -> bool) {
+        let dying: Vec<Key> =
+            self.dying.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let keys = self.store().map(|store| store.keys()).unwrap_or_default();
+        for key in keys.iter().chain(&dying).filter(|key| which(key)) {
+            self.queue.add(key, queue::LISTED);
+        }
+    }
+
     /// Adds a watch while running.
     pub(crate) async fn watch(self: &Arc<Self>, watch: Watch, shared: &Shared) -> Result<()> {
         let new = {
@@ -145,10 +155,11 @@ impl Engine {
         store.ok_or_else(|| Error::other("the controller has not been started"))
     }
 
-    /// How a kind was declared.
-    pub(crate) fn selection(&self, kind: &Kind) -> Option<Selection> {
+    /// How a kind was declared: whole, or its metadata alone.
+    pub(crate) fn selection(&self, kind: &Kind, metadata: bool) -> Option<Selection> {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
-        watches.iter().find(|watch| watch.kind == *kind).map(|watch| watch.selection.clone())
+        let mut declared = watches.iter().filter(|watch| watch.kind == *kind).map(|watch| &watch.selection);
+        declared.find(|selection| selection.metadata == metadata).cloned()
     }
 
     pub(crate) fn note_read(&self, kind: &Kind, key: &Key, reader: &Key) {
@@ -182,9 +193,7 @@ impl Engine {
             Notice::Changed(change) => self.changed(watch, change),
             Notice::Synced if watch.optional => {
                 // The kind has appeared: those who waited for it go on.
-                for key in self.store().map(|store| store.keys()).unwrap_or_default() {
-                    self.queue.add(&key, queue::LISTED);
-                }
+                self.look_at(|_| true);
             }
             Notice::Synced => {}
         }

@@ -1,6 +1,10 @@
 //! What a controller watches, and which of its objects a change concerns.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use crate::{
     cache::{Change, Selection, Snapshot},
@@ -112,6 +116,13 @@ impl Watch {
         self
     }
 
+    /// Only their metadata: the cache takes a fraction of the memory, and [`crate::Context::metadata`] reads it. For kinds that
+    /// are many or large, and of which labels, owners or mere existence count.
+    pub fn metadata_only(mut self) -> Self {
+        self.selection.metadata = true;
+        self
+    }
+
     /// Only changes that a predicate lets through. It is asked about changes of what was there before and still is:
     /// appearance, the request to be deleted and deletion are never lost. See [`crate::predicate`].
     pub fn when(mut self, predicate: impl Fn(&Snapshot, &Snapshot) -> bool + Send + Sync + 'static) -> Self {
@@ -138,6 +149,8 @@ impl Watch {
         let (Some(predicate), Some(old), Some(new)) = (&self.predicate, change.old, change.new) else {
             return true;
         };
+        // A change must not be lost, whatever becomes of the author's function.
+        let predicate = |old, new| guarded(&self.kind, || predicate(old, new)).unwrap_or(true);
         let deleting = |snapshot: &Snapshot| snapshot.meta().is_ok_and(|meta| meta.deleting());
         let uid = |snapshot: &Snapshot| snapshot.meta().map(|meta| meta.uid.to_string()).unwrap_or_default();
         predicate(old, new) || deleting(old) != deleting(new) || uid(old) != uid(new)
@@ -148,10 +161,19 @@ impl Watch {
         match &self.relation {
             Relation::Primary => state.meta().map(|meta| vec![meta.key()]).unwrap_or_default(),
             Relation::Owned => controller_key(owner, state).into_iter().collect(),
-            Relation::Mapped(_, map) => map(state),
+            Relation::Mapped(_, map) => guarded(&self.kind, || map(state)).unwrap_or_default(),
             Relation::Read => Vec::new(),
         }
     }
+}
+
+/// Runs a function of the author: its panic must not end the watch.
+fn guarded<T>(kind: &Kind, work: impl FnOnce() -> T) -> Option<T> {
+    let result = catch_unwind(AssertUnwindSafe(work));
+    if result.is_err() {
+        tracing::error!(%kind, "a function that looks at changes panicked");
+    }
+    result.ok()
 }
 
 /// The object of a kind that controls another one.

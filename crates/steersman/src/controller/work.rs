@@ -23,7 +23,17 @@ impl Engine {
         while let Some(job) = self.queue.next().await {
             let (namespace, name) = (job.key.namespace().unwrap_or_default(), job.key.name());
             let span = tracing::info_span!("reconcile", controller = %self.name, namespace, name);
-            let done = self.attempt(&job, &shared).instrument(span).await;
+            let done = match &shared.shards {
+                None => self.attempt(&job, &shared).instrument(span).await,
+                Some(shards) => match shards.enter(&job.key) {
+                    // Whoever gets the object next looks at it anyway.
+                    None => Done::Rest,
+                    Some(seat) => tokio::select! {
+                        done = self.attempt(&job, &shared).instrument(span) => done,
+                        () = seat.lost() => Done::Rest,
+                    },
+                },
+            };
             self.queue.done(&job.key, done);
         }
     }
@@ -76,14 +86,21 @@ impl Engine {
     }
 
     fn context_of(self: &Arc<Self>, meta: &Meta<'_>, shared: &Arc<Shared>) -> Context {
+        self.context_for(meta.key(), meta, shared)
+    }
+
+    /// The context of an object that may be gone.
+    fn context_for(self: &Arc<Self>, key: Key, meta: &Meta<'_>, shared: &Arc<Shared>) -> Context {
+        let client = shared.shards.as_ref().and_then(|shards| shards.client(&key));
         Context {
             shared: Arc::clone(shared),
             engine: Arc::clone(self),
             primary: Arc::new(Primary {
                 kind: self.kind.clone(),
-                key: meta.key(),
+                key,
                 uid: meta.uid.to_string(),
                 generation: meta.generation,
+                client: client.unwrap_or_else(|| shared.client.clone()),
             }),
         }
     }
@@ -159,14 +176,9 @@ impl Engine {
         let mut failure = None;
         for (index, key) in self.take_dying(owner) {
             let Some((kind, finalizer)) = self.secondary.get(index) else { continue };
-            let context = self.context(owner, shared).unwrap_or_else(|| {
-                let meta = Meta::default();
-                let mut context = self.context_of(&meta, shared);
-                if let Some(primary) = Arc::get_mut(&mut context.primary) {
-                    primary.key = owner.clone();
-                }
-                context
-            });
+            let context = self
+                .context(owner, shared)
+                .unwrap_or_else(|| self.context_for(owner.clone(), &Meta::default(), shared));
             let Some(snapshot) = context.cached(kind, &key) else { continue };
             if !snapshot.meta()?.deleting() {
                 continue;

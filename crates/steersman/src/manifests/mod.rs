@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        coordination::v1::Lease,
         core::v1::Secret,
+        events::v1::Event,
         rbac::v1::PolicyRule,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -18,7 +20,7 @@ use crate::{
     controller::{Blueprint, Relation},
     error::{Error, Result},
     kind::Kind,
-    webhook::Webhooks,
+    webhook::{Webhook, Webhooks},
 };
 
 /// What an operator declares.
@@ -29,6 +31,37 @@ pub(crate) struct Declarations<'a> {
     pub(crate) rules: &'a [PolicyRule],
     pub(crate) namespaces: &'a [String],
     pub(crate) webhooks: &'a Webhooks,
+    /// Where the webhooks are, if not behind the operator's service.
+    pub(crate) webhook_url: Option<&'a str>,
+    /// Whether its replicas share the objects.
+    pub(crate) sharded: bool,
+}
+
+/// What may be done with which resources.
+#[derive(Default)]
+struct Verbs(BTreeMap<(String, String), BTreeSet<&'static str>>);
+
+impl Verbs {
+    fn allow(&mut self, kind: &Kind, subresource: &str, more: &[&'static str]) {
+        let resource = kind.resource();
+        let name = format!("{}{subresource}", resource.plural);
+        self.0.entry((resource.group.clone(), name)).or_default().extend(more);
+    }
+
+    /// As rules: resources of one group with the same verbs share one.
+    fn rules(self) -> Vec<PolicyRule> {
+        let mut merged: BTreeMap<(String, Vec<&str>), Vec<String>> = BTreeMap::new();
+        for ((group, resource), verbs) in self.0 {
+            merged.entry((group, verbs.into_iter().collect())).or_default().push(resource);
+        }
+        let rule = |((group, verbs), resources): ((String, Vec<&str>), Vec<String>)| PolicyRule {
+            api_groups: Some(vec![group]),
+            resources: Some(resources),
+            verbs: verbs.into_iter().map(str::to_owned).collect(),
+            ..PolicyRule::default()
+        };
+        merged.into_iter().map(rule).collect()
+    }
 }
 
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -49,11 +82,17 @@ impl Declarations<'_> {
 
     /// The permissions, as few rules as possible.
     pub(crate) fn rules(&self) -> Vec<PolicyRule> {
-        let mut verbs: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
+        let (mut rules, outside) = self.scoped_rules();
+        rules.extend(outside);
+        rules
+    }
+
+    /// The permissions for what lives in namespaces, and for what does not.
+    fn scoped_rules(&self) -> (Vec<PolicyRule>, Vec<PolicyRule>) {
+        let (mut inside, mut outside) = (Verbs::default(), Verbs::default());
         let mut allow = |kind: &Kind, subresource: &str, more: &[&'static str]| {
-            let resource = kind.resource();
-            let name = format!("{}{subresource}", resource.plural);
-            verbs.entry((resource.group.clone(), name)).or_default().extend(more);
+            let verbs = if kind.namespaced() { &mut inside } else { &mut outside };
+            verbs.allow(kind, subresource, more);
         };
         for controller in self.controllers {
             let kind = &controller.primary.kind;
@@ -79,21 +118,30 @@ impl Declarations<'_> {
             allow(&Kind::of::<MutatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
             allow(&Kind::of::<ValidatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
         }
-        verbs.entry(("events.k8s.io".into(), "events".into())).or_default().extend(["create", "patch"]);
-        let mut merged: BTreeMap<(String, Vec<&str>), Vec<String>> = BTreeMap::new();
-        for ((group, resource), verbs) in verbs {
-            merged.entry((group, verbs.into_iter().collect())).or_default().push(resource);
+        if !self.webhooks.conversions.is_empty() {
+            // The way to a converting webhook stands in the definition.
+            allow(&Kind::of::<CustomResourceDefinition>(), "", &["get", "patch"]);
         }
-        let mut rules: Vec<PolicyRule> = merged
-            .into_iter()
-            .map(|((group, verbs), resources)| PolicyRule {
-                api_groups: Some(vec![group]),
-                resources: Some(resources),
-                verbs: verbs.into_iter().map(str::to_owned).collect(),
-                ..PolicyRule::default()
-            })
-            .collect();
-        rules.extend(self.rules.iter().cloned());
+        allow(&Kind::of::<Event>(), "", &["create", "patch"]);
+        let mut inside = inside.rules();
+        inside.extend(self.rules.iter().cloned());
+        (inside, outside.rules())
+    }
+
+    /// What leading, or sharing the objects, takes in the operator's own namespace.
+    fn lease_rules(&self) -> Vec<PolicyRule> {
+        let mut verbs = Verbs::default();
+        verbs.allow(&Kind::of::<Lease>(), "", &["create", "get", "update"]);
+        if self.sharded {
+            verbs.allow(&Kind::of::<Lease>(), "", &["delete", "list", "patch"]);
+        }
+        verbs.rules()
+    }
+
+    /// The permissions, with those for leases.
+    pub(crate) fn all_rules(&self) -> Vec<PolicyRule> {
+        let mut rules = self.rules();
+        rules.extend(self.lease_rules());
         rules
     }
 
@@ -132,14 +180,18 @@ impl Declarations<'_> {
         })
     }
 
-    /// The configurations that send reviews to the operator. It applies them itself when the certificate is its own.
-    pub(crate) fn webhook_configurations(
-        &self,
-        namespace: &str,
-        authority: Option<&[u8]>,
-    ) -> Vec<(Kind, Value)> {
-        use base64::Engine as _;
-        let bundle = authority.map(|pem| base64::engine::general_purpose::STANDARD.encode(pem));
+    /// Where the API server finds a webhook.
+    fn client_config(&self, namespace: &str, path: &str) -> Value {
+        match self.webhook_url {
+            Some(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
+            None => {
+                json!({"service": {"name": self.webhook_service(), "namespace": namespace, "path": path}})
+            }
+        }
+    }
+
+    /// The configurations that send reviews to the operator, but for the authority that signs its certificate.
+    pub(crate) fn webhook_configurations(&self, namespace: &str) -> Vec<(Kind, Value)> {
         let mut all = Vec::new();
         for (mutating, kind) in [
             (true, Kind::of::<MutatingWebhookConfiguration>()),
@@ -150,21 +202,7 @@ impl Declarations<'_> {
                 .admission
                 .iter()
                 .filter(|webhook| webhook.mutating == mutating)
-                .map(|webhook| {
-                    let resource = webhook.kind.resource();
-                    let mut config = json!({
-                        "service": {"name": self.webhook_service(), "namespace": namespace, "path": webhook.path()},
-                    });
-                    if let Some(bundle) = &bundle {
-                        config["caBundle"] = bundle.as_str().into();
-                    }
-                    json!({
-                        "name": webhook.name(), "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                        "failurePolicy": "Fail", "clientConfig": config,
-                        "rules": [{"apiGroups": [resource.group], "apiVersions": [resource.version],
-                            "resources": [resource.plural], "operations": webhook.operations}],
-                    })
-                })
+                .map(|webhook| self.webhook_configuration(webhook, namespace))
                 .collect();
             if !webhooks.is_empty() {
                 let object = json!({
@@ -174,14 +212,29 @@ impl Declarations<'_> {
                 all.push((kind, object));
             }
         }
-        if let Some(bundle) = &bundle {
-            all.extend(self.conversions(namespace, bundle));
-        }
+        all.extend(self.conversions(namespace));
         all
     }
 
+    fn webhook_configuration(&self, webhook: &Webhook, namespace: &str) -> Value {
+        let resource = webhook.kind.resource();
+        let mut configuration = json!({
+            "name": webhook.name(), "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Fail", "clientConfig": self.client_config(namespace, &webhook.path()),
+            "rules": [{"apiGroups": [resource.group], "apiVersions": [resource.version],
+                "resources": [resource.plural], "operations": webhook.operations}],
+        });
+        if webhook.kind.namespaced() && !self.namespaces.is_empty() {
+            // What the operator does not watch is none of its business.
+            configuration["namespaceSelector"] = json!({"matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": self.namespaces},
+            ]});
+        }
+        configuration
+    }
+
     /// The definitions whose versions the operator converts, with the way to it.
-    fn conversions(&self, namespace: &str, bundle: &str) -> Vec<(Kind, Value)> {
+    fn conversions(&self, namespace: &str) -> Vec<(Kind, Value)> {
         let converted = |crd: &CustomResourceDefinition| {
             self.webhooks.conversions.iter().any(|conversion| {
                 let resource = conversion.hub.resource();
@@ -197,10 +250,7 @@ impl Declarations<'_> {
                     "strategy": "Webhook",
                     "webhook": {
                         "conversionReviewVersions": ["v1"],
-                        "clientConfig": {
-                            "service": {"name": self.webhook_service(), "namespace": namespace, "path": "/convert"},
-                            "caBundle": bundle,
-                        },
+                        "clientConfig": self.client_config(namespace, "/convert"),
                     },
                 });
                 Some((Kind::of::<CustomResourceDefinition>(), object))
@@ -208,7 +258,8 @@ impl Declarations<'_> {
             .collect()
     }
 
-    fn rbac(&self, namespace: &str) -> Vec<Value> {
+    /// The account of the operator, and what it may do.
+    pub(crate) fn rbac(&self, namespace: &str) -> Vec<Value> {
         let name = self.name;
         let labels = self.labels();
         let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
@@ -219,10 +270,14 @@ impl Declarations<'_> {
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": name, "namespace": namespace, "labels": labels},
         })];
+        let (inside, mut outside) = self.scoped_rules();
         if self.namespaces.is_empty() {
+            outside.splice(0..0, inside.iter().cloned());
+        }
+        if !outside.is_empty() {
             all.push(json!({
                 "apiVersion": api_version, "kind": "ClusterRole",
-                "metadata": {"name": name, "labels": labels}, "rules": self.rules(),
+                "metadata": {"name": name, "labels": labels}, "rules": outside,
             }));
             all.push(json!({
                 "apiVersion": api_version, "kind": "ClusterRoleBinding",
@@ -233,7 +288,7 @@ impl Declarations<'_> {
         for watched in self.namespaces {
             all.push(json!({
                 "apiVersion": api_version, "kind": "Role",
-                "metadata": {"name": name, "namespace": watched, "labels": labels}, "rules": self.rules(),
+                "metadata": {"name": name, "namespace": watched, "labels": labels}, "rules": inside,
             }));
             all.push(json!({
                 "apiVersion": api_version, "kind": "RoleBinding",
@@ -244,8 +299,7 @@ impl Declarations<'_> {
         all.push(json!({
             "apiVersion": api_version, "kind": "Role",
             "metadata": {"name": election, "namespace": namespace, "labels": labels},
-            "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
-                "verbs": ["get", "create", "update"]}],
+            "rules": self.lease_rules(),
         }));
         all.push(json!({
             "apiVersion": api_version, "kind": "RoleBinding",
@@ -261,6 +315,9 @@ impl Declarations<'_> {
 
     fn deployment(&self, namespace: &str, image: &str) -> Value {
         let name = self.name;
+        // Replicas that share the objects all work at once.
+        let (arguments, replicas) =
+            if self.sharded { (vec!["run"], 2) } else { (vec!["run", "--leader-elect"], 1) };
         let selector = json!({"app.kubernetes.io/name": name, "control-plane": "controller-manager"});
         let mut env =
             vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
@@ -271,7 +328,7 @@ impl Declarations<'_> {
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": name, "namespace": namespace, "labels": self.labels()},
             "spec": {
-                "replicas": 1,
+                "replicas": replicas,
                 "selector": {"matchLabels": selector},
                 "template": {
                     "metadata": {"labels": selector},
@@ -282,7 +339,7 @@ impl Declarations<'_> {
                         "containers": [{
                             "name": "manager",
                             "image": image,
-                            "args": ["run", "--leader-elect"],
+                            "args": arguments,
                             "env": env,
                             "ports": [
                                 {"name": "metrics", "containerPort": 8080},

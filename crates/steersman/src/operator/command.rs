@@ -1,6 +1,11 @@
-//! The program that an operator is: `run | manifests | crds | rbac | version`.
+//! The program that an operator is: `run | manifests | crds | rbac | dashboard | version`.
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use kube::{
@@ -8,10 +13,15 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
+#[cfg(feature = "otlp")]
+use tracing_subscriber::Layer as _;
+
 use super::{Operator, logs};
 use crate::{
     error::{Error, Result},
     leader::LeaderElection,
+    privilege::Requests,
+    shard::Sharding,
 };
 
 #[derive(Debug, Parser)]
@@ -26,7 +36,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the operator (this is the default)
-    Run(Run),
+    Run(Box<Run>),
     /// Print everything that the operator needs in a cluster
     Manifests(Manifests),
     /// Print the definitions of the operator's kinds
@@ -36,7 +46,12 @@ enum Command {
         /// The namespace that the operator runs in
         #[arg(long, default_value = "default", value_name = "NAME")]
         namespace: String,
+        /// Instead, hold them against the requests of a run with --record-requests; fails if one was not declared
+        #[arg(long, value_name = "FILE")]
+        least_privilege: Option<PathBuf>,
     },
+    /// Print a dashboard for Grafana's import
+    Dashboard,
     /// Print the version
     Version,
 }
@@ -65,9 +80,15 @@ struct Run {
     /// A folder with the webhooks' tls.crt and tls.key [default: the operator's own authority]
     #[arg(long, value_name = "FOLDER")]
     webhook_cert_path: Option<PathBuf>,
+    /// Where the API server finds the webhooks, such as https://localhost:9443 [default: the operator's service]
+    #[arg(long, value_name = "URL")]
+    webhook_url: Option<String>,
     /// Work only while leading, so that several replicas can run
     #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false)]
     leader_elect: bool,
+    /// Share the objects with the other replicas, instead of leading
+    #[arg(long, conflicts_with = "leader_elect")]
+    shard: bool,
     /// The lease to lead by [default: the operator's name]
     #[arg(long, value_name = "NAME")]
     leader_election_id: Option<String>,
@@ -86,9 +107,16 @@ struct Run {
     /// The form of the logs
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = logs::Format::Auto)]
     log_format: logs::Format,
+    /// Where spans go: OpenTelemetry's collector, such as http://collector:4318
+    #[cfg(feature = "otlp")]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    otlp_endpoint: Option<String>,
     /// Serve /debug/queue and /debug/cache beside the probes
     #[arg(long)]
     debug_endpoints: bool,
+    /// Note down which requests were made, for `rbac --least-privilege`
+    #[arg(long, value_name = "FILE")]
+    record_requests: Option<PathBuf>,
     /// How long reconciles under way may take when stopping, in seconds
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     graceful_shutdown_timeout: u64,
@@ -98,7 +126,7 @@ struct Run {
 }
 
 impl Operator {
-    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac` and `version`, with kubebuilder's
+    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac`, `dashboard` and `version`, with kubebuilder's
     /// flags and environment, logs, metrics, probes, and a graceful stop on SIGTERM and SIGINT. A wrong command line
     /// ends the process.
     ///
@@ -121,18 +149,20 @@ impl Operator {
         let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         match cli.command {
             None => self.run_command(cli.run).await,
-            Some(Command::Run(run)) => self.run_command(run).await,
+            Some(Command::Run(run)) => self.run_command(*run).await,
             Some(Command::Manifests(Manifests { image, namespace })) => {
                 print(&self.declarations().manifests(&namespace, &image)?)
             }
             Some(Command::Crds) => print(&self.declarations().crd_manifests()?),
-            Some(Command::Rbac { namespace }) => print(&self.declarations().rbac_manifests(&namespace)?),
+            Some(Command::Rbac { least_privilege: Some(recording), .. }) => self.judge(&recording),
+            Some(Command::Rbac { namespace, .. }) => print(&self.declarations().rbac_manifests(&namespace)?),
+            Some(Command::Dashboard) => print(&format!("{:#}\n", self.dashboard())),
             Some(Command::Version) => print(&format!("{} {}\n", self.name, self.version)),
         }
     }
 
     async fn run_command(mut self, run: Run) -> Result<()> {
-        logs::start(&run.log_level, run.log_format);
+        logs::start(&run.log_level, run.log_format, self.spans(&run)?);
         let client = connect(run.kubeconfig).await?;
         if let Some(names) = &run.watch_namespace {
             self.namespaces =
@@ -142,8 +172,12 @@ impl Operator {
         self.probes = address(&run.health_probe_bind_address)?;
         self.webhook_address = Some(SocketAddr::from(([0, 0, 0, 0], run.webhook_port)));
         self.webhook_certificates = run.webhook_cert_path.or(self.webhook_certificates);
+        self.webhook_url = run.webhook_url.or(self.webhook_url);
         self.debug |= run.debug_endpoints;
         self.grace = Duration::from_secs(run.graceful_shutdown_timeout);
+        if run.shard && self.sharding.is_none() {
+            self.sharding = Some(Sharding::new());
+        }
         if run.leader_elect && self.election.is_none() {
             let mut election =
                 LeaderElection::new(run.leader_election_id.unwrap_or_else(|| self.name.clone()));
@@ -160,7 +194,40 @@ impl Operator {
             tracing::warn!(mend = finding.mend, "{}", finding.problem);
         }
         let stop = stop_signal()?;
-        self.run_until(client, stop).await
+        let Some(recording) = run.record_requests else { return self.run_until(client, stop).await };
+        let requests = Requests::new();
+        let result = self.run_until(requests.of(client), stop).await;
+        std::fs::write(&recording, requests.to_lines()).map_err(Error::other)?;
+        result
+    }
+
+    /// Where spans go beside the logs.
+    #[cfg(feature = "otlp")]
+    fn spans(&self, run: &Run) -> Result<Option<logs::More>> {
+        let Some(endpoint) = &run.otlp_endpoint else { return Ok(None) };
+        let (layer, sending) = super::otlp::Collector::read(endpoint)?.layer(&self.name);
+        tokio::spawn(sending);
+        let filter = tracing_subscriber::filter::Targets::new().with_default(tracing::Level::INFO);
+        Ok(Some(layer.with_filter(filter).boxed()))
+    }
+
+    #[cfg(not(feature = "otlp"))]
+    fn spans(&self, _: &Run) -> Result<Option<logs::More>> {
+        Ok(None)
+    }
+
+    /// Says which permissions a recorded run lacked, and which it did not need.
+    fn judge(&self, recording: &Path) -> Result<()> {
+        let text = std::fs::read_to_string(recording)
+            .map_err(|error| Error::Config(format!("{}: {error}", recording.display())))?;
+        let requests = Requests::from_lines(&text)
+            .map_err(|error| Error::Config(format!("{} is no recording: {error}", recording.display())))?;
+        let findings = self.least_privilege(&requests);
+        for finding in &findings {
+            print(&format!("{}\n", finding.problem))?;
+        }
+        let undeclared = findings.iter().filter(|finding| finding.problem.starts_with("used")).count();
+        if undeclared == 0 { Ok(()) } else { Err(Error::Undeclared(undeclared)) }
     }
 }
 

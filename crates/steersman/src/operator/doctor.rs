@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use base64::Engine as _;
 use k8s_openapi::{
     api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps},
@@ -11,8 +12,9 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     core::DynamicObject,
 };
+use serde_json::Value;
 
-use crate::{error::Result, manifests::Declarations};
+use crate::{error::Result, kind::Kind, manifests::Declarations};
 
 /// Something that is wrong with the cluster, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,20 +41,30 @@ pub(super) async fn install(declarations: &Declarations<'_>, client: &Client) ->
     Ok(())
 }
 
-/// Applies the webhooks' configurations, with the authority that signed their certificate.
-pub(super) async fn announce(
-    declarations: &Declarations<'_>,
-    client: &Client,
-    namespace: &str,
-    authority: &[u8],
-) -> Result<()> {
-    let params = PatchParams::apply(declarations.name).force();
-    for (kind, object) in declarations.webhook_configurations(namespace, Some(authority)) {
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), kind.resource());
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        api.patch(name, &params, &Patch::Apply(&object)).await?;
+/// Tells a cluster where an operator's webhooks are.
+pub(super) struct Announcement {
+    pub(super) operator: String,
+    pub(super) client: Client,
+}
+
+impl Announcement {
+    /// Applies the webhooks' configurations, with the authorities that sign their certificate.
+    pub(super) async fn make(&self, configurations: Vec<(Kind, Value)>, authority: &[u8]) -> Result<()> {
+        let params = PatchParams::apply(&self.operator).force();
+        let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
+        for (kind, mut object) in configurations {
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), kind.resource());
+            for webhook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+                webhook["clientConfig"]["caBundle"] = bundle.as_str().into();
+            }
+            if let Some(config) = object.pointer_mut("/spec/conversion/webhook/clientConfig") {
+                config["caBundle"] = bundle.as_str().into();
+            }
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            api.patch(name, &params, &Patch::Apply(&object)).await?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) async fn examine(declarations: &Declarations<'_>, client: &Client) -> Result<Vec<Finding>> {

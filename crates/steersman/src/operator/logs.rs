@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::{
-    Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 /// The form of the logs.
@@ -17,8 +17,11 @@ pub(super) enum Format {
     Json,
 }
 
+/// A layer that takes events and spans to somewhere else.
+pub(super) type More = Box<dyn Layer<Registry> + Send + Sync>;
+
 /// Starts logging, unless the program has done so itself.
-pub(super) fn start(level: &str, format: Format) {
+pub(super) fn start(level: &str, format: Format, more: Option<More>) {
     let filter: Targets = level.parse().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
     let terminal = std::io::stderr().is_terminal();
     let json = match format {
@@ -33,5 +36,5 @@ pub(super) fn start(level: &str, format: Format) {
         layer.with_ansi(terminal).with_target(false).boxed()
     };
     // Fails if there is a subscriber already, whose choice counts.
-    let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    let _ = tracing_subscriber::registry().with(more).with(layer.with_filter(filter)).try_init();
 }

@@ -35,6 +35,7 @@ pub struct Review<K> {
 pub struct Denied {
     message: String,
     causes: Vec<(String, String)>,
+    panicked: bool,
 }
 
 impl Denied {
@@ -73,6 +74,9 @@ impl Denied {
             texts.insert(0, self.message.clone());
         }
         let message = texts.join("; ");
+        if self.panicked {
+            return json!({"code": 500, "reason": "InternalError", "message": message});
+        }
         if causes.is_empty() {
             return json!({"code": 403, "reason": "Forbidden", "message": message});
         }
@@ -82,7 +86,7 @@ impl Denied {
 
 impl<T: Into<String>> From<T> for Denied {
     fn from(message: T) -> Self {
-        Self { message: message.into(), causes: Vec::new() }
+        Self { message: message.into(), ..Self::default() }
     }
 }
 
@@ -116,7 +120,8 @@ fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>),
 
 /// Runs the author's function. A panic denies: nothing is known about the object then.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Denied>) -> Result<T, Denied> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the webhook panicked".into()))
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Denied { panicked: true, ..Denied::from("the webhook panicked") }))
 }
 
 pub(super) fn validate<K: DeserializeOwned>(request: &Value, check: &Check<K>) -> Value {
@@ -239,5 +244,6 @@ mod tests {
     fn a_panic_denies() {
         let response = validate::<ConfigMap>(&request(&json!({})), &|_, _| panic!("oops"));
         assert_eq!(response["status"]["message"], "the webhook panicked");
+        assert_eq!(response["status"]["code"], 500);
     }
 }

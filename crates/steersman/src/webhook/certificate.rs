@@ -1,11 +1,15 @@
 //! The certificate of the webhook server: read from files, or made and renewed by the operator itself.
 
 use std::{
+    collections::BTreeMap,
+    fmt,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, SystemTime},
 };
 
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, api::PostParams};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
@@ -16,13 +20,19 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-use crate::error::{Error, Result};
+use crate::{
+    environment::Environment,
+    error::{Error, Result},
+    metrics::Metrics,
+};
 
 /// How often files are looked at, and the own certificate is.
 const LOOK: Duration = Duration::from_secs(10);
 /// How long an own certificate is good for, and how long before its end it is renewed.
-const LIFE: jiff::SignedDuration = jiff::SignedDuration::from_hours(24 * 90);
-const RENEW: jiff::SignedDuration = jiff::SignedDuration::from_hours(24 * 30);
+const LIFE: SignedDuration = SignedDuration::from_hours(24 * 90);
+const RENEW: SignedDuration = SignedDuration::from_hours(24 * 30);
+/// How far clocks may be apart.
+const SKEW: SignedDuration = SignedDuration::from_hours(24);
 
 /// Where the certificate comes from.
 #[derive(Debug, Clone)]
@@ -44,12 +54,31 @@ struct Pem {
     authority: Option<Vec<u8>>,
 }
 
+/// Tells the cluster which authorities it should trust.
+pub(crate) type Announce = Box<dyn Fn(Vec<u8>) -> BoxFuture<'static, Result<()>> + Send + Sync>;
+
 /// The current certificate.
-#[derive(Debug)]
 pub(crate) struct Certificates {
     source: Source,
+    client: Client,
+    environment: Arc<dyn Environment>,
+    metrics: Metrics,
+    announce: Announce,
     current: RwLock<Option<Arc<CertifiedKey>>>,
-    changed: RwLock<Option<SystemTime>>,
+    /// What the current certificate was read from: the files' time, or the authorities that were announced.
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    modified: Option<SystemTime>,
+    authority: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").field("source", &self.source).finish_non_exhaustive()
+    }
 }
 
 impl ResolvesServerCert for Certificates {
@@ -59,45 +88,83 @@ impl ResolvesServerCert for Certificates {
 }
 
 impl Certificates {
-    /// Loads or makes the certificate. Returns the authority that clients should trust, if it is the operator's own.
-    pub(crate) async fn load(source: Source, client: &Client) -> Result<(Arc<Self>, Option<Vec<u8>>)> {
-        let certificates = Arc::new(Self { source, current: RwLock::default(), changed: RwLock::default() });
-        let authority = certificates.refresh(client).await?;
-        Ok((certificates, authority))
+    /// Loads or makes the certificate, and announces the authority that signed it if that is the operator's own.
+    pub(crate) async fn load(
+        source: Source,
+        client: Client,
+        environment: Arc<dyn Environment>,
+        metrics: Metrics,
+        announce: Announce,
+    ) -> Result<Arc<Self>> {
+        let certificates = Arc::new(Self {
+            source,
+            client,
+            environment,
+            metrics,
+            announce,
+            current: RwLock::default(),
+            known: Mutex::default(),
+        });
+        certificates.refresh().await?;
+        Ok(certificates)
     }
 
     /// Keeps the certificate fresh, for ever.
-    pub(crate) async fn watch(self: Arc<Self>, client: Client) {
+    pub(crate) async fn watch(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK).await;
-            if let Err(error) = self.refresh(&client).await {
+            if let Err(error) = self.refresh().await {
                 tracing::warn!(%error, "the webhooks' certificate could not be renewed");
             }
         }
     }
 
-    async fn refresh(&self, client: &Client) -> Result<Option<Vec<u8>>> {
+    async fn refresh(&self) -> Result<()> {
+        let result = self.try_refresh().await;
+        if !matches!(result, Ok(false)) {
+            self.metrics.certificate(result.is_ok());
+        }
+        result.map(drop)
+    }
+
+    /// Says whether there was anything new.
+    async fn try_refresh(&self) -> Result<bool> {
         let pem = match &self.source {
             Source::Files(folder) => {
                 let modified =
                     std::fs::metadata(folder.join("tls.crt")).and_then(|meta| meta.modified()).ok();
-                let known = *self.changed.read().unwrap_or_else(PoisonError::into_inner);
-                if known.is_some() && modified == known {
-                    return Ok(None);
+                if modified.is_some() && self.known().modified == modified {
+                    return Ok(false);
                 }
                 let pem = read_files(folder)?;
-                *self.changed.write().unwrap_or_else(PoisonError::into_inner) = modified;
+                certified(&pem)?;
+                self.known().modified = modified;
                 pem
             }
-            Source::Own { name, namespace } => shared(client, name, namespace).await?,
+            Source::Own { name, namespace } => {
+                let pem = shared(&self.client, name, namespace, self.environment.now()).await?;
+                if pem.authority.is_some() && self.known().authority == pem.authority {
+                    return Ok(false);
+                }
+                pem
+            }
         };
         let key = certified(&pem)?;
+        if let Some(authority) = pem.authority {
+            // Before the first client sees a certificate, the cluster trusts who signed it.
+            (self.announce)(authority.clone()).await?;
+            self.known().authority = Some(authority);
+        }
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
-        Ok(pem.authority)
+        Ok(true)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn bad(error: impl std::fmt::Display) -> Error {
+fn bad(error: impl fmt::Display) -> Error {
     Error::Certificate(error.to_string())
 }
 
@@ -116,49 +183,60 @@ fn certified(pem: &Pem) -> Result<CertifiedKey> {
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(bad)
 }
 
-/// The certificate in the secret that all replicas share: whoever comes first makes it.
-async fn shared(client: &Client, name: &str, namespace: &str) -> Result<Pem> {
+/// The certificate in the secret that all replicas share: whoever comes first makes it, or renews it in time.
+async fn shared(client: &Client, name: &str, namespace: &str, now: Timestamp) -> Result<Pem> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = api.get_opt(name).await?;
     if let Some(secret) = &found
-        && let Some(pem) = usable(secret)
+        && let Some(pem) = usable(secret, now)
     {
         return Ok(pem);
     }
     let mut secret = found.clone().unwrap_or_default();
+    let before = secret.data.as_ref().and_then(|data| data.get("ca.crt")).map(|bytes| bytes.0.clone());
     secret.metadata.name = Some(name.to_owned());
     secret.type_ = Some("kubernetes.io/tls".into());
-    secret.data = Some(make(name, namespace)?);
+    secret.data = Some(make(name, namespace, before.as_deref(), now)?);
     let written = match found {
         Some(_) => api.replace(name, &PostParams::default(), &secret).await,
         None => api.create(&PostParams::default(), &secret).await,
     };
     match written {
-        Ok(secret) => usable(&secret).ok_or_else(|| bad("the own certificate is not usable")),
+        Ok(secret) => usable(&secret, now).ok_or_else(|| bad("the own certificate is not usable")),
         // Another replica was faster: its certificate counts.
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
-            usable(&api.get(name).await?).ok_or_else(|| bad("another replica's certificate is not usable"))
+            let secret = api.get(name).await?;
+            usable(&secret, now).ok_or_else(|| bad("another replica's certificate is not usable"))
         }
         Err(error) => Err(error.into()),
     }
 }
 
 /// Reads a secret whose certificate has some time left.
-fn usable(secret: &Secret) -> Option<Pem> {
+fn usable(secret: &Secret, now: Timestamp) -> Option<Pem> {
     let data = secret.data.as_ref()?;
-    let until: jiff::Timestamp = std::str::from_utf8(&data.get("until")?.0).ok()?.parse().ok()?;
-    if jiff::Timestamp::now() > until.checked_sub(RENEW).ok()? {
+    let until: Timestamp = std::str::from_utf8(&data.get("until")?.0).ok()?.parse().ok()?;
+    if now > until.checked_sub(RENEW).ok()? {
         return None;
     }
     let get = |name: &str| data.get(name).map(|bytes| bytes.0.clone());
     Some(Pem { certificate: get("tls.crt")?, key: get("tls.key")?, authority: Some(get("ca.crt")?) })
 }
 
-fn make(name: &str, namespace: &str) -> Result<std::collections::BTreeMap<String, ByteString>> {
+/// Makes an authority and a certificate that it signs. The authority before is trusted on, since another replica may still
+/// serve the certificate before.
+fn make(
+    name: &str,
+    namespace: &str,
+    before: Option<&[u8]>,
+    now: Timestamp,
+) -> Result<BTreeMap<String, ByteString>> {
+    let until = now.checked_add(LIFE).map_err(bad)?;
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     authority.distinguished_name.push(DnType::CommonName, format!("{name} authority"));
+    limit(&mut authority, now, until)?;
     let authority_key = KeyPair::generate().map_err(bad)?;
     let authority_certificate = authority.self_signed(&authority_key).map_err(bad)?;
     let issuer = Issuer::new(authority, authority_key);
@@ -168,16 +246,141 @@ fn make(name: &str, namespace: &str) -> Result<std::collections::BTreeMap<String
         format!("{name}.{namespace}"),
         "localhost".to_owned(),
     ];
-    let serving = CertificateParams::new(names).map_err(bad)?;
+    let mut serving = CertificateParams::new(names).map_err(bad)?;
+    limit(&mut serving, now, until)?;
     let key = KeyPair::generate().map_err(bad)?;
     let certificate = serving.signed_by(&key, &issuer).map_err(bad)?;
-    let until = jiff::Timestamp::now().checked_add(LIFE).map_err(bad)?;
+    let mut authorities = authority_certificate.pem();
+    if let Some(before) = before.and_then(first_certificate) {
+        authorities.push_str(before);
+    }
     let text = |text: String| ByteString(text.into_bytes());
     Ok([
         ("tls.crt".to_owned(), text(certificate.pem())),
         ("tls.key".to_owned(), text(key.serialize_pem())),
-        ("ca.crt".to_owned(), text(authority_certificate.pem())),
+        ("ca.crt".to_owned(), text(authorities)),
         ("until".to_owned(), text(until.to_string())),
     ]
     .into())
+}
+
+/// The newest of the authorities in a bundle.
+fn first_certificate(bundle: &[u8]) -> Option<&str> {
+    const END: &str = "-----END CERTIFICATE-----";
+    let text = std::str::from_utf8(bundle).ok()?;
+    let end = text.find(END)? + END.len();
+    let rest = text.get(end..)?;
+    let line_break = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
+    text.get(..end + line_break)
+}
+
+/// Says from when to when a certificate is good, in whole days.
+fn limit(certificate: &mut CertificateParams, from: Timestamp, until: Timestamp) -> Result<()> {
+    let day = |moment: Timestamp| {
+        let date = moment.to_zoned(TimeZone::UTC).date();
+        let part = |number: i8| u8::try_from(number).unwrap_or(1);
+        rcgen::date_time_ymd(date.year().into(), part(date.month()), part(date.day()))
+    };
+    certificate.not_before = day(from.checked_sub(SKEW).map_err(bad)?);
+    certificate.not_after = day(until.checked_add(SKEW).map_err(bad)?);
+    Ok(())
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+
+    use steersman_cluster::Cluster;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Clock(AtomicI64);
+
+    impl Environment for Clock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_second(1_800_000_000 + self.0.load(SeqCst) * 86_400).unwrap()
+        }
+
+        fn random(&self) -> u64 {
+            4
+        }
+    }
+
+    fn count(bundle: &[u8]) -> usize {
+        CertificateDer::pem_slice_iter(bundle).collect::<Result<Vec<_>, _>>().unwrap().len()
+    }
+
+    #[tokio::test]
+    async fn an_own_certificate_is_shared_and_renewed_in_time() {
+        let cluster = Cluster::builder().workloads(false).start().await.unwrap();
+        let clock = Arc::new(Clock::default());
+        let announced = Arc::new(Mutex::new(Vec::new()));
+        let replica = async || {
+            let announced = Arc::clone(&announced);
+            let announce: Announce = Box::new(move |authority| {
+                announced.lock().unwrap().push(authority);
+                Box::pin(std::future::ready(Ok(())))
+            });
+            let source = Source::Own { name: "hook".into(), namespace: "default".into() };
+            let clock: Arc<dyn Environment> = Arc::clone(&clock) as _;
+            Certificates::load(source, cluster.client(), clock, Metrics::new(), announce).await.unwrap()
+        };
+        let served =
+            |replica: &Certificates| replica.current.read().unwrap().clone().unwrap().cert[0].clone();
+        let (one, two) = (replica().await, replica().await);
+        assert_eq!(served(&one), served(&two));
+        assert_eq!(count(&announced.lock().unwrap()[1]), 1);
+
+        clock.0.store(59, SeqCst);
+        one.refresh().await.unwrap();
+        assert_eq!(announced.lock().unwrap().len(), 2, "nothing new");
+
+        clock.0.store(61, SeqCst);
+        let before = served(&one);
+        one.refresh().await.unwrap();
+        assert_ne!(served(&one), before);
+        let bundle = announced.lock().unwrap()[2].clone();
+        assert_eq!(count(&bundle), 2, "the authority before is trusted until all replicas have followed");
+        assert_eq!(served(&two), before);
+        two.refresh().await.unwrap();
+        assert_eq!(served(&two), served(&one));
+
+        clock.0.store(130, SeqCst);
+        two.refresh().await.unwrap();
+        assert_eq!(count(announced.lock().unwrap().last().unwrap()), 2, "no more than one is kept");
+    }
+
+    #[tokio::test]
+    async fn files_are_read_again_when_they_change() {
+        let cluster = Cluster::builder().workloads(false).start().await.unwrap();
+        let folder = std::env::temp_dir().join(format!("steersman-certificates-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, age: u64| {
+            let made = make(name, "default", None, Timestamp::now()).unwrap();
+            for file in ["tls.crt", "tls.key"] {
+                std::fs::write(folder.join(file), &made[file].0).unwrap();
+                let time = SystemTime::now() - Duration::from_secs(age);
+                std::fs::File::open(folder.join(file)).unwrap().set_modified(time).unwrap();
+            }
+        };
+        write("old", 60);
+        let announce: Announce = Box::new(|_| Box::pin(std::future::ready(Err(bad("nothing to announce")))));
+        let source = Source::Files(folder.clone());
+        let clock: Arc<dyn Environment> = Arc::new(Clock::default());
+        let files =
+            Certificates::load(source, cluster.client(), clock, Metrics::new(), announce).await.unwrap();
+        let served = || files.current.read().unwrap().clone().unwrap().cert[0].clone();
+        let before = served();
+        files.refresh().await.unwrap();
+        assert_eq!(served(), before);
+        // Half-written files are not taken.
+        std::fs::write(folder.join("tls.crt"), "nonsense").unwrap();
+        assert!(files.refresh().await.is_err());
+        assert_eq!(served(), before);
+        write("new", 30);
+        files.refresh().await.unwrap();
+        assert_ne!(served(), before);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

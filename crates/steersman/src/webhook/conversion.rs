@@ -1,6 +1,10 @@
 //! Conversion between the versions of a kind, by way of one of them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 
@@ -96,7 +100,10 @@ pub(super) fn answer(conversions: &[Conversion], request: &Value) -> Value {
             let found = conversions.iter().find(|conversion| {
                 conversion.hub.matches(version.unwrap_or_default(), kind.unwrap_or_default())
             });
-            found.ok_or_else(|| format!("{} is not converted here", object["kind"]))?.convert(object, desired)
+            let found = found.ok_or_else(|| format!("{} is not converted here", object["kind"]))?;
+            // The author's functions are asked for whatever is stored: a panic must not cost the connection.
+            catch_unwind(AssertUnwindSafe(|| found.convert(object, desired)))
+                .unwrap_or_else(|_| Err("the conversion panicked".into()))
         })
         .collect();
     match converted {

@@ -86,6 +86,14 @@ impl Webhooks {
         self.admission.is_empty() && self.conversions.is_empty()
     }
 
+    /// Whether there is something at a path.
+    pub(crate) fn serves(&self, path: &str) -> bool {
+        if path == "/convert" {
+            return !self.conversions.is_empty();
+        }
+        self.admission.iter().any(|webhook| webhook.path() == path)
+    }
+
     /// Answers the review that was posted to a path. `None`: there is nothing at this path, or it is no review.
     pub(crate) fn answer(&self, path: &str, review: &Value) -> Option<Value> {
         let request = review.get("request")?;

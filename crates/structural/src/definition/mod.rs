@@ -477,11 +477,9 @@ fn check_conversion(
     }
     match &conversion.client {
         None => errors.push(FieldError::required(client_path, "required when strategy is set to Webhook")),
-        Some(client) => match (&client.url, &client.service) {
-            (Some(url), None) => check_webhook_url(url, &child(&client_path, "url"), errors),
-            (None, Some(service)) => check_webhook_service(service, &child(&client_path, "service"), errors),
-            _ => errors.push(FieldError::required(client_path, "exactly one of url or service is required")),
-        },
+        Some(client) => {
+            check_webhook_client(client.url.as_deref(), client.service.as_ref(), &client_path, errors);
+        }
     }
     let versions = &conversion.review_versions;
     if versions.is_empty() {
@@ -503,6 +501,20 @@ fn check_conversion(
     if must_be && !is_accepted(versions) {
         let detail = format!("must include at least one of {}", ACCEPTED.join(", "));
         errors.push(FieldError::invalid_shown(versions_path, shown_texts(versions), detail));
+    }
+}
+
+/// Judges where a webhook is: `path` is the place of its client's configuration.
+pub fn check_webhook_client(
+    url: Option<&str>,
+    service: Option<&Value>,
+    path: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    match (url, service) {
+        (Some(url), None) => check_webhook_url(url, &child(path, "url"), errors),
+        (None, Some(service)) => check_webhook_service(service, &child(path, "service"), errors),
+        _ => errors.push(FieldError::required(path, "exactly one of url or service is required")),
     }
 }
 

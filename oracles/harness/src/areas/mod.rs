@@ -65,11 +65,6 @@ pub const KNOWN: &[Known] = &[
             request["files"]["templates/t"].as_str().is_some_and(|text| text.contains("toYamlPretty"))
         },
     },
-    Known {
-        area: "schema",
-        reason: "the words for a text that does not have a schema's `format`, beyond uri and email",
-        applies: |_, theirs, _| theirs.to_string().contains(" is not valid "),
-    },
 ];
 
 /// The paths of a request's chart.

@@ -58,8 +58,81 @@ fn any(g: &mut Gen, depth: usize) -> Json {
         0 | 1 if depth > 0 => Json::Object(map(g, depth - 1)),
         2 | 3 if depth > 0 => (0..g.below(4)).map(|_| any(g, depth - 1)).collect(),
         4 => json!(g.pick(&["a", "abc", "", "a@b.c", "http://x", "2020-01-01", "1.2.3.4", "ABC", "é"])),
+        5 => json!(formatted(g)),
         _ => value::scalar(g),
     }
+}
+
+const FORMATS: &[&str] = &[
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "idn-email",
+    "ipv4",
+    "ipv6",
+    "iri",
+    "iri-reference",
+    "json-pointer",
+    "period",
+    "regex",
+    "relative-json-pointer",
+    "semver",
+    "time",
+    "unheard-of",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "uuid",
+];
+
+/// Texts of all formats.
+const FORMATTED: &[&str] = &[
+    "2024-02-29",
+    "2024-02-29T23:59:60Z",
+    "2024-02-29t10:00:00.5+01:30",
+    "P1Y2M3DT4H5M6S",
+    "P3W",
+    "a.b@c.d",
+    "\"a b\"@[IPv6:::1]",
+    "x@[1.2.3.4]",
+    "a-b.example.com.",
+    "192.168.0.1",
+    "::1",
+    "1:2:3:4:5:6:7:8",
+    "::ffff:1.2.3.4",
+    "fe80::1%eth0",
+    "http://[::1]:80/a?b#c",
+    "/a/b~0c~1",
+    "1/a",
+    "0#",
+    "P1D/2024-02-29T10:00:00Z",
+    "2024-02-29T10:00:00Z/P1D",
+    "^a(b|c)+$",
+    "1.2.3-rc.1+b.2",
+    "23:59:60Z",
+    "00:29:60+00:30",
+    "/a/{b}/c",
+    "http://x/{y}{z}",
+    "123e4567-e89b-12d3-a456-426614174000",
+];
+
+/// A text of some format, at times with a character changed, lost or added.
+fn formatted(g: &mut Gen) -> String {
+    let mut text: Vec<char> = g.pick(FORMATTED).chars().collect();
+    let at = g.below(text.len());
+    let other =
+        g.pick(&["0", "9", ":", ".", "-", "/", "T", "Z", "P", "{", "}", "~", "%", "@", "é", " ", "(", "["]);
+    match g.below(6) {
+        0 => {
+            text.remove(at);
+        }
+        1 => text.splice(at..at, other.chars()).for_each(drop),
+        2 => text.splice(at..=at, other.chars()).for_each(drop),
+        _ => {}
+    }
+    text.into_iter().collect()
 }
 
 fn object(g: &mut Gen, depth: usize) -> Json {
@@ -107,7 +180,7 @@ fn rule(g: &mut Gen, depth: usize) -> Json {
         8 => json!({ "exclusiveMinimum": 1, "exclusiveMaximum": 9 }),
         9 => json!({ "multipleOf": g.one(&[2.0, 0.5, 3.0]) }),
         10 => json!({ "type": g.pick(&["null", "array", "object", "boolean"]) }),
-        11 => json!({ "format": g.pick(&["email", "uri", "date", "ipv4", "hostname", "regex"]) }),
+        11 => json!({ "format": g.pick(FORMATS) }),
         12 => json!(g.chance(50)),
         13 => json!({ "not": { "type": "string" } }),
         14 => json!({ "type": ["string", "number"], "title": "t", "default": "x" }),

@@ -17,6 +17,19 @@ const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Seconds that a token is good for: an hour, and some for renewal.
 const EXPIRATION: i64 = 3607;
 
+/// What a pod takes over from its account.
+#[derive(Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Account {
+    automount_service_account_token: Option<bool>,
+    image_pull_secrets: Option<Vec<Secret>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Secret {
+    name: Option<String>,
+}
+
 /// Gives a new pod its account.
 pub(super) fn admit(call: &Call, pod: &mut Value) -> ApiResult<()> {
     let given = object::text(pod, &["spec", "serviceAccountName"]).unwrap_or_default().to_owned();
@@ -29,10 +42,10 @@ pub(super) fn admit(call: &Call, pod: &mut Value) -> ApiResult<()> {
     }
     let name = if given.is_empty() { DEFAULT.to_owned() } else { given };
     let key = object::key(call.scope(), &name);
-    let account = match call.core.store.get("serviceaccounts", &key) {
-        Some(entry) => entry.value(),
+    let account: Account = match call.core.store.get("serviceaccounts", &key) {
+        Some(entry) => entry.part(),
         // A controller makes this one for every namespace. There may be none here, or it may be on its way.
-        None if name == DEFAULT => json!({}),
+        None if name == DEFAULT => Account::default(),
         None => {
             let why =
                 format!("error looking up service account {key}: serviceaccount {} not found", quote(&name));
@@ -42,16 +55,14 @@ pub(super) fn admit(call: &Call, pod: &mut Value) -> ApiResult<()> {
     let spec = object::child(pod, "spec");
     spec.insert("serviceAccountName".into(), name.as_str().into());
     spec.insert("serviceAccount".into(), name.into());
-    let flag = |value: Option<&Value>| value.and_then(Value::as_bool);
-    let mounts = flag(spec.get("automountServiceAccountToken"))
-        .or_else(|| flag(account.get("automountServiceAccountToken")))
-        .unwrap_or(true);
+    let asked = spec.get("automountServiceAccountToken").and_then(Value::as_bool);
+    let mounts = asked.or(account.automount_service_account_token).unwrap_or(true);
     if mounts {
         mount_token(call, spec);
     }
     let own = spec.get("imagePullSecrets").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    if let Some(secrets) = account.get("imagePullSecrets").and_then(Value::as_array).filter(|_| !own) {
-        let names = secrets.iter().map(|secret| json!({"name": object::text(secret, &["name"])}));
+    if let Some(secrets) = account.image_pull_secrets.filter(|_| !own) {
+        let names = secrets.into_iter().map(|secret| json!({"name": secret.name}));
         spec.insert("imagePullSecrets".into(), names.collect());
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! What the classes of a pod add to it: priority, overhead and where it may run.
 
+use memchr::memmem;
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,8 +16,7 @@ pub(in crate::admission) fn default_priority(call: &Call) -> Option<Value> {
     let snapshot = call.core.store.snapshot(PRIORITIES, "", None);
     // Hardly ever is there one, and every new pod asks: only those are read that say so.
     let mark = b"\"globalDefault\":true";
-    let likely =
-        snapshot.entries.iter().filter(|entry| entry.bytes().windows(mark.len()).any(|part| part == mark));
+    let likely = snapshot.entries.iter().filter(|entry| memmem::find(entry.outline(), mark).is_some());
     likely
         .map(|entry| entry.value())
         .filter(|class| class.get("globalDefault").and_then(Value::as_bool) == Some(true))

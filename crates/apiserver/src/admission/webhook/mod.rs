@@ -1,40 +1,44 @@
 //! Webhooks that change or refuse writes.
 
 mod client;
-mod condition;
 mod hook;
 mod review;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use serde_json::Value;
+use steersman_cel::Value as Cel;
 use steersman_patch::json_patch;
 
 pub use client::{WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use hook::Client;
+pub(in crate::admission) use review::request;
 
-use super::Operation;
+use super::{
+    Operation,
+    expression::{CONDITIONS_LIMIT, Scope},
+    passage::Passage,
+    repeats::Repeats,
+    values::cel,
+};
 use crate::{
     call::Call,
     catalog::Resource,
-    handlers::subresource::{scale_of, take_scale},
     object,
+    schema::Decoder,
     server::Core,
     status::{ApiError, ApiResult},
     store::Store,
 };
-use hook::{Hook, Subject};
+use hook::Hook;
 use review::Answer;
 
 const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
 const VALIDATING: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
 /// What configures admission is not subject to it, or nobody could repair it.
-const EXEMPT: &str = "admissionregistration.k8s.io";
+pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
 
 type Hooks = RwLock<Arc<[Hook]>>;
 
@@ -126,15 +130,6 @@ pub(crate) async fn ask(
     }
 }
 
-/// A write on its way past the webhooks.
-struct Passage<'a> {
-    call: &'a Call,
-    operation: Operation,
-    old: Option<&'a Value>,
-    /// Whether it is on its way past those who may change it.
-    changes: bool,
-}
-
 /// Why a hook's answer does not let a write pass.
 enum Failure {
     /// There is no answer, which the hook's policy may ignore.
@@ -149,47 +144,45 @@ impl From<ApiError> for Failure {
     }
 }
 
-/// Lets hooks change an object, twice where they ask for it. Gives their warnings.
-///
-/// `again` is called when a hook changed something, so that everybody else can look at it again.
-pub(crate) async fn mutate(
-    call: &Call,
-    operation: Operation,
-    object: &mut Value,
-    old: Option<&Value>,
-    warnings: &mut Vec<String>,
-    again: impl FnOnce(&mut Value) -> ApiResult<()>,
-) -> ApiResult<()> {
-    let hooks = current(&call.core.webhooks.mutating);
-    if hooks.is_empty() || call.resource.group == EXEMPT {
-        return Ok(());
+/// The hooks that may change a write.
+pub(crate) struct Mutators<'a> {
+    passage: Passage<'a>,
+    hooks: Arc<[Hook]>,
+    repeats: Repeats<usize>,
+}
+
+impl<'a> Mutators<'a> {
+    pub(crate) fn new(call: &'a Call, operation: Operation, old: Option<&'a Value>) -> Self {
+        let hooks =
+            if call.resource.group == EXEMPT { Arc::from([]) } else { current(&call.core.webhooks.mutating) };
+        let passage = Passage { call, operation, old, changes: true };
+        Self { passage, hooks, repeats: Repeats::default() }
     }
-    let passage = Passage { call, operation, old, changes: true };
-    let (mut asked, mut repeated, mut changed_any) = (Vec::new(), BTreeSet::new(), false);
-    for (index, hook) in hooks.iter().enumerate() {
-        let Some(changed) = passage.mutate(hook, object, warnings).await? else { continue };
-        if changed {
-            repeated.extend(asked.drain(..));
-            changed_any = true;
+
+    /// Lets hooks change an object; in a second round, those that asked for it. Gives their warnings, and whether anything
+    /// changed, so that everybody else should look at it again.
+    pub(crate) async fn run(&mut self, object: &mut Value, warnings: &mut Vec<String>) -> ApiResult<bool> {
+        if self.hooks.is_empty() {
+            return Ok(false);
         }
-        if hook.reinvocable {
-            asked.push(index);
+        self.repeats.begin(object);
+        let mut changed_any = false;
+        for (index, hook) in self.hooks.iter().enumerate() {
+            if self.repeats.skips(&index) {
+                continue;
+            }
+            let Some(changed) = self.passage.mutate(hook, object, warnings).await? else { continue };
+            if changed {
+                self.repeats.changed();
+                changed_any = true;
+            }
+            if hook.reinvocable {
+                self.repeats.saw(index);
+            }
         }
+        self.repeats.end(object);
+        Ok(changed_any)
     }
-    if !changed_any {
-        return Ok(());
-    }
-    let before = object.clone();
-    again(object)?;
-    if *object != before {
-        repeated.extend(asked);
-    }
-    for index in repeated {
-        if let Some(hook) = hooks.get(index) {
-            passage.mutate(hook, object, warnings).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Lets hooks refuse an object, which is in the version of the request and null for a deletion. Gives their warnings.
@@ -207,7 +200,7 @@ pub(crate) async fn validate(
     let passage = Passage { call, operation, old, changes: false };
     let mut wanted = Vec::new();
     for hook in hooks.iter() {
-        if let Some(resource) = passage.wants(hook, object)? {
+        if let Some(resource) = passage.wants(hook, object).await? {
             wanted.push((hook, resource));
         }
     }
@@ -221,105 +214,29 @@ pub(crate) async fn validate(
 }
 
 impl Passage<'_> {
-    /// Whether hooks see a `Scale` in place of the object.
-    fn is_scale(&self) -> bool {
-        self.call.subresource_name() == "scale"
-    }
-
-    /// The name that hooks see, if any.
-    fn name(&self) -> &str {
-        let unknown = self.call.of_many || (self.call.named_here && self.changes);
-        if unknown { "" } else { &self.call.name }
-    }
-
-    /// The namespace that hooks see; a namespace is in itself.
-    fn namespace(&self) -> &str {
-        let call = self.call;
-        if *call.resource.storage == *"namespaces" { &call.name } else { call.scope() }
-    }
-
     /// As which resource a hook wants to hear of this write, if at all.
-    fn wants(&self, hook: &Hook, object: &Value) -> ApiResult<Option<Arc<Resource>>> {
-        let call = self.call;
-        let subject = Subject {
-            operation: self.operation,
-            resource: &call.resource,
-            subresource: call.subresource_name(),
-            namespace: self.namespace(),
-            object: (!object.is_null()).then_some(object),
-            old: self.old,
-        };
-        let catalog = call.core.catalog();
-        let in_namespace = self.in_namespace(hook, &subject);
-        if matches!(in_namespace, Ok(false)) {
-            return Ok(None);
-        }
-        let selected = hook.selects_object(&subject).map_err(ApiError::internal);
-        if matches!(selected, Ok(false)) {
-            return Ok(None);
-        }
-        let Some(resource) = hook.wants(&subject, &catalog) else { return Ok(None) };
-        in_namespace?;
-        selected?;
+    async fn wants(&self, hook: &Hook, object: &Value) -> ApiResult<Option<Arc<Resource>>> {
+        let Some(resource) = self.matches(&hook.constraints, object)? else { return Ok(None) };
         if !hook.conditions.is_empty() {
-            let (new, old) = (self.converted(&resource, Some(object))?, self.converted(&resource, self.old)?);
-            let request = review::request(self, &resource, "", &new, &old);
-            let mut about = request.clone();
-            for field in ["object", "oldObject"] {
-                object::ensure(&mut about).remove(field);
-            }
-            match condition::hold(&hook.conditions, &new, &old, &about) {
+            let new = self.converted(&resource, Some(object)).await?;
+            let old = self.converted(&resource, self.old).await?;
+            let mut scope = Scope {
+                object: cel(&new),
+                old: cel(&old),
+                request: cel(&self.about(&resource)),
+                parameter: Cel::Null,
+                namespace: Cel::Null,
+                variables: &[],
+                budget: CONDITIONS_LIMIT,
+            };
+            match scope.holds(&hook.conditions) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
                 Err(_) if hook.ignores_failure => return Ok(None),
-                Err(why) => {
-                    return Err(ApiError::forbidden(
-                        &call.resource.group,
-                        &call.resource.plural,
-                        &call.name,
-                        &why,
-                    ));
-                }
+                Err(why) => return Err(self.forbid(object, &why)),
             }
         }
         Ok(Some(resource))
-    }
-
-    /// Whether the hook's namespace selector takes the write.
-    fn in_namespace(&self, hook: &Hook, subject: &Subject<'_>) -> ApiResult<bool> {
-        let is_namespace = subject.resource.plural == "namespaces";
-        if subject.namespace.is_empty() && !is_namespace {
-            return Ok(true);
-        }
-        let Some(selector) = hook.namespace_selector().map_err(ApiError::internal)? else { return Ok(true) };
-        let writes = matches!(self.operation, Operation::Create | Operation::Update);
-        if let Some(object) =
-            subject.object.filter(|_| is_namespace && subject.subresource.is_empty() && writes)
-        {
-            return Ok(selector.matches(&hook::labels(object)));
-        }
-        match self.call.core.store.get("namespaces", subject.namespace) {
-            Some(entry) => Ok(selector.matches(entry.labels())),
-            None => {
-                let name = crate::status::quote(subject.namespace);
-                let message = format!("namespaces {name} not found");
-                Err(ApiError::new(http::StatusCode::NOT_FOUND, "NotFound", message).about(
-                    "",
-                    "namespaces",
-                    subject.namespace,
-                ))
-            }
-        }
-    }
-
-    /// An object in the version in which a hook wants it.
-    fn converted(&self, resource: &Resource, object: Option<&Value>) -> ApiResult<Value> {
-        let Some(object) = object.filter(|object| !object.is_null()) else { return Ok(Value::Null) };
-        if self.is_scale() {
-            return Ok(scale_of(self.call, object));
-        }
-        let (from, to) = (self.call.resource.api_version(), resource.api_version());
-        if from == to { Ok(object.clone()) } else { resource.strategy.convert(object.clone(), &from, &to) }
     }
 
     /// Asks a hook, and gives its answer once it is sound.
@@ -340,7 +257,7 @@ impl Passage<'_> {
             let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
             return Err(Failure::Call(why.into()));
         };
-        let old = self.converted(resource, self.old)?;
+        let old = self.converted(resource, self.old).await?;
         let uid = crate::environment::EnvironmentExt::uid(&*call.core.environment);
         let body = review::question(self, resource, version, &uid, object, &old);
         let answer = ask(&call.core, &hook.client, &body, hook.timeout)
@@ -361,17 +278,6 @@ impl Passage<'_> {
         }
     }
 
-    /// Takes out of a new object what the real server fills in only after it has been changed.
-    fn hide_system_fields(&self, object: &mut Value) -> Vec<(String, Value)> {
-        if self.operation != Operation::Create || !object.is_object() {
-            return Vec::new();
-        }
-        let metadata = object::metadata(object);
-        let name = self.call.named_here.then_some("name");
-        let fields = ["uid", "creationTimestamp"].into_iter().chain(name);
-        fields.filter_map(|field| Some((field.to_owned(), metadata.remove(field)?))).collect()
-    }
-
     /// Lets a hook change the object. Says whether it did, nothing if it was not asked.
     async fn mutate(
         &self,
@@ -379,10 +285,9 @@ impl Passage<'_> {
         object: &mut Value,
         warnings: &mut Vec<String>,
     ) -> ApiResult<Option<bool>> {
-        let Some(resource) = self.wants(hook, object)? else { return Ok(None) };
-        let mut seen = self.converted(&resource, Some(object))?;
-        let system = self.hide_system_fields(&mut seen);
-        let answer = match self.ask(hook, &resource, &seen, true).await {
+        let Some(resource) = self.wants(hook, object).await? else { return Ok(None) };
+        let mut view = self.view(resource, object).await?;
+        let answer = match self.ask(hook, &view.resource, &view.object, true).await {
             Ok(answer) => answer,
             Err(failure) => return Self::judge(hook, failure).map(|()| Some(false)),
         };
@@ -394,12 +299,12 @@ impl Passage<'_> {
             return Ok(Some(false));
         }
         let name = crate::status::quote(&hook.name);
-        if seen.is_null() {
+        if view.object.is_null() {
             return Err(ApiError::internal(format!(
                 "admission webhook {name} attempted to modify the object, which is not supported for this operation"
             )));
         }
-        let mut patched = match json_patch(&seen, &answer.patch) {
+        let mut patched = match json_patch(&view.object, &answer.patch) {
             Ok(patched) => patched,
             Err(steersman_patch::JsonPatchError::Malformed(why)) => {
                 let why = format!("received undecodable patch in webhook response: {why}");
@@ -407,34 +312,10 @@ impl Passage<'_> {
             }
             Err(error) => return Err(ApiError::internal(error)),
         };
-        object::normalise_numbers(&mut patched);
-        if self.is_scale() {
-            let changed = patched != seen;
-            take_scale(self.call, object, &patched);
-            return Ok(Some(changed));
-        }
-        let strategy = &resource.strategy;
-        if strategy.typed()
-            && let Some(schema) = strategy.schema(&resource.version)
-        {
-            schema
-                .decode(&mut patched, crate::schema::Decoder::Json, &mut Vec::new())
-                .map_err(ApiError::internal)?;
-            schema.prune(&mut patched);
-        }
-        strategy.default(&resource.version, &mut patched);
-        if strategy.typed()
-            && let Some(schema) = strategy.schema(&resource.version)
-        {
-            schema.encode(&mut patched);
-        }
-        let changed = patched != seen;
-        for (field, value) in system {
-            // A hook may have named the object itself.
-            object::metadata(&mut patched).entry(field).or_insert(value);
-        }
-        let (from, to) = (resource.api_version(), self.call.resource.api_version());
-        *object = if from == to { patched } else { resource.strategy.convert(patched, &from, &to)? };
+        self.shape(&view.resource, &mut patched, Decoder::Json).map_err(ApiError::internal)?;
+        let changed = patched != view.object;
+        view.object = patched;
+        self.adopt(view, object).await?;
         Ok(Some(changed))
     }
 
@@ -445,7 +326,7 @@ impl Passage<'_> {
         resource: &Resource,
         object: &Value,
     ) -> (ApiResult<()>, Vec<String>) {
-        let seen = match self.converted(resource, Some(object)) {
+        let seen = match self.converted(resource, Some(object)).await {
             Ok(seen) => seen,
             Err(error) => return (Err(error), Vec::new()),
         };

@@ -4,9 +4,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::Passage;
 use crate::{
-    admission::Operation,
+    admission::{Operation, passage::Passage},
     auth::review::user_info,
     catalog::Resource,
     status::{ApiError, quote},
@@ -27,7 +26,7 @@ pub(super) fn question(
 }
 
 /// What is asked, with the objects in the version of `resource`.
-pub(super) fn request(
+pub(in crate::admission) fn request(
     passage: &Passage<'_>,
     resource: &Resource,
     uid: &str,

@@ -85,11 +85,11 @@ fn take(index: &mut Index, storage: &str, key: &str, entry: Option<&Entry>) {
     let bindings = matches!(storage, ROLE_BINDINGS | CLUSTER_ROLE_BINDINGS);
     // Stored objects have been judged, so they can be read; one that can't would give no rights.
     match (entry, bindings) {
-        (Some(entry), true) => match serde_json::from_slice(entry.bytes()) {
+        (Some(entry), true) => match serde_json::from_slice(entry.outline()) {
             Ok(binding) => index.put_binding(key, binding),
             Err(_) => index.remove_binding(key),
         },
-        (Some(entry), false) => match serde_json::from_slice(entry.bytes()) {
+        (Some(entry), false) => match serde_json::from_slice(entry.outline()) {
             Ok(role) => index.put_role(key, role),
             Err(_) => index.remove_role(key),
         },

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Bound, Claims, ISSUER, Reference};
 use crate::{
-    apply,
+    apply::Detached,
     auth::account_user,
     call::Call,
     catalog::split_api_version,
@@ -15,8 +15,7 @@ use crate::{
     environment::{EnvironmentExt as _, seconds},
     fields::FieldError,
     http::{Body, json_response},
-    object,
-    schema::{self, Decoder},
+    object, schema,
     status::{ApiError, ApiResult},
 };
 
@@ -35,11 +34,7 @@ pub(crate) fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Re
     let mut request = decode::object(call, media, body)?;
     let schema = schema::definition(TYPE);
     if let Some(schema) = &schema {
-        schema.decode(&mut request, Decoder::Json, &mut Vec::new()).map_err(|why| {
-            ApiError::bad_request(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}"))
-        })?;
-        let unknown = schema.prune(&mut request);
-        decode::complain(call, unknown)?;
+        decode::typed(call, &mut request, schema, KIND, "v1")?;
     }
     let spec = object::child(&mut request, "spec");
     if spec.get("expirationSeconds").is_none_or(Value::is_null) {
@@ -48,7 +43,7 @@ pub(crate) fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Re
     if let Some(schema) = &schema {
         schema.encode(&mut request);
     }
-    apply::track_detached(call, "authentication.k8s.io/v1", TYPE, &mut request);
+    let mut request = Detached::new(call, "authentication.k8s.io/v1", TYPE).track_new(call, request);
     let invalid = |name: &str, error| Err(ApiError::invalid_kind(GROUP, KIND, name, vec![error]));
     for (field, expected) in [("name", &call.name), ("namespace", &call.namespace)] {
         let given = object::meta_text(&request, field);

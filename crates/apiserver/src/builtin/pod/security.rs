@@ -32,7 +32,7 @@ pub(super) fn validate_pod(at: At<'_>, context: &Value, spec: &Value, errors: &m
     windows(at.field("windowsOptions"), context.at("windowsOptions"), errors);
     app_armor(at.field("appArmorProfile"), context.at("appArmorProfile"), errors);
     supported(at, "supplementalGroupsPolicy", context, &["Merge", "Strict"], errors);
-    supported(at, "seLinuxChangePolicy", context, &["MountOption", "Recursive"], errors);
+    supported(at, "seLinuxChangePolicy", context, &["Recursive"], errors);
 }
 
 /// Complains about a field that is set to something unknown.

@@ -37,8 +37,9 @@ pub(super) fn validate<'a>(
         let name = volume.str("name");
         let before = errors.len();
         source(at, volume, pod, errors);
-        // Templates may leave the image to somebody else.
-        if is_pod && volume.opt("image").is_some_and(|image| image.str("reference").is_empty()) {
+        // Templates may leave the image to somebody else, and beside another source it is not looked at.
+        let alone = SOURCES.iter().filter(|(field, ..)| volume.opt(field).is_some()).count() == 1;
+        if is_pod && alone && volume.opt("image").is_some_and(|image| image.str("reference").is_empty()) {
             let at = at.field("image");
             errors.required(at.field("reference"), "");
         }

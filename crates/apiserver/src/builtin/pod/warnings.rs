@@ -1,6 +1,9 @@
 //! What is odd about a pod or a template though it is not wrong.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use serde_json::Value;
 
@@ -34,6 +37,23 @@ pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// A place in an item of a list of the spec. It is spelled out only when there is something to say about it.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// Where the pod or the template is; empty for a pod.
+    pod: &'a str,
+    list: &'a str,
+    index: usize,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pod, list, index } = self;
+        let dot = if pod.is_empty() { "" } else { "." };
+        write!(f, "{pod}{dot}spec.{list}[{index}]")
+    }
 }
 
 /// The warnings about a pod, or a template at a place.
@@ -72,7 +92,7 @@ pub(crate) fn of(place: &str, object: &Value) -> Vec<String> {
         }
     }
     annotations(&join, object, &mut warnings);
-    volumes(&join, spec, &mut warnings);
+    volumes(place, spec, &mut warnings);
     repeated(&join, spec, "hostAliases", "ip", &mut warnings);
     repeated(&join, spec, "imagePullSecrets", "name", &mut warnings);
     for (index, secret) in spec.list("imagePullSecrets").iter().enumerate() {
@@ -81,9 +101,9 @@ pub(crate) fn of(place: &str, object: &Value) -> Vec<String> {
             warnings.push(format!("{at}: invalid empty name \"\""));
         }
     }
-    fractions(&join("spec.overhead"), spec.at("overhead"), &mut warnings);
-    containers(&join, object, !place.is_empty(), &mut warnings);
-    ports(&join, spec, &mut warnings);
+    fractions(&|| join("spec.overhead"), spec.at("overhead"), &mut warnings);
+    containers(place, &join, object, &mut warnings);
+    ports(place, spec, &mut warnings);
     if spec.int("terminationGracePeriodSeconds") < 0 {
         let at = join("spec.terminationGracePeriodSeconds");
         warnings.push(format!("{at}: must be >= 0; negative values are invalid and will be treated as 1"));
@@ -152,9 +172,9 @@ fn annotations(join: &dyn Fn(&str) -> String, object: &Value, warnings: &mut Vec
     }
 }
 
-fn volumes(join: &dyn Fn(&str) -> String, spec: &Value, warnings: &mut Vec<String>) {
+fn volumes(pod: &str, spec: &Value, warnings: &mut Vec<String>) {
     for (index, volume) in spec.list("volumes").iter().enumerate() {
-        let at = join(&format!("spec.volumes[{index}]"));
+        let at = Place { pod, list: "volumes", index };
         for (field, shown, why) in VOLUMES {
             if volume.opt(field).is_some() {
                 warnings.push(format!("{at}.{shown}: {why}"));
@@ -175,69 +195,88 @@ fn volumes(join: &dyn Fn(&str) -> String, spec: &Value, warnings: &mut Vec<Strin
     }
 }
 
-/// Files in one volume that hide each other.
-fn overlaps(volume: &Value, warnings: &mut Vec<String>) {
-    let name = quote(volume.str("name"));
-    let mut warn = |what: String, items: &Value| {
-        let paths: Vec<(String, String)> =
-            items.list("items").iter().map(|item| (item.str("path").to_owned(), String::new())).collect();
-        for body in overlapping(paths) {
-            warnings.push(format!("volume {name} ({what}): overlapping paths: {body}"));
+/// Where a file of a volume comes from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    ConfigMap(&'a str),
+    Secret(&'a str),
+    DownwardApi,
+    Token,
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConfigMap(name) => write!(f, "ConfigMap {}", quote(name)),
+            Self::Secret(name) => write!(f, "Secret {}", quote(name)),
+            Self::DownwardApi => f.write_str("DownwardAPI"),
+            Self::Token => f.write_str("ServiceAccountToken"),
         }
-    };
-    if let Some(source) = volume.opt("configMap") {
-        warn(format!("ConfigMap {}", quote(source.str("name"))), source);
-    }
-    if let Some(source) = volume.opt("secret") {
-        warn(format!("Secret {}", quote(source.str("secretName"))), source);
-    }
-    if let Some(source) = volume.opt("downwardAPI") {
-        warn("DownwardAPI".to_owned(), source);
-    }
-    let Some(projected) = volume.opt("projected") else { return };
-    let mut all: Vec<(String, String)> = Vec::new();
-    for source in projected.list("sources") {
-        if source.as_object().is_none_or(serde_json::Map::is_empty) {
-            warnings.push(format!("volume {name} (Projected) has no sources provided"));
-            continue;
-        }
-        let items = |items: &Value, what: String| -> Vec<(String, String)> {
-            items.list("items").iter().map(|item| (item.str("path").to_owned(), what.clone())).collect()
-        };
-        let paths = if let Some(map) = source.opt("configMap").filter(|m| m.opt("items").is_some()) {
-            items(map, format!("ConfigMap {}", quote(map.str("name"))))
-        } else if let Some(secret) = source.opt("secret").filter(|m| m.opt("items").is_some()) {
-            items(secret, format!("Secret {}", quote(secret.str("name"))))
-        } else if let Some(fields) = source.opt("downwardAPI").filter(|m| m.opt("items").is_some()) {
-            items(fields, "DownwardAPI".to_owned())
-        } else if let Some(token) = source.opt("serviceAccountToken") {
-            vec![(token.str("path").to_owned(), "ServiceAccountToken".to_owned())]
-        } else {
-            Vec::new()
-        };
-        if paths.is_empty() {
-            continue;
-        }
-        for body in overlapping(all.iter().cloned().chain(paths.iter().cloned()).collect()) {
-            warnings.push(format!("volume {name} (Projected): overlapping paths: {body}"));
-        }
-        all.extend(paths);
     }
 }
 
-fn overlapping(mut paths: Vec<(String, String)>) -> Vec<String> {
-    for (path, _) in &mut paths {
-        let trimmed = path.trim_end_matches('/');
-        *path = trimmed.to_owned();
+/// A file of a volume, and where it comes from if there are several sources.
+type File<'a> = (&'a str, Option<Source<'a>>);
+
+fn files<'a>(items: &'a Value, source: Option<Source<'a>>) -> impl Iterator<Item = File<'a>> {
+    items.list("items").iter().map(move |item| (item.str("path"), source))
+}
+
+/// Files in one volume that hide each other.
+fn overlaps(volume: &Value, warnings: &mut Vec<String>) {
+    let name = || quote(volume.str("name"));
+    let mut warn = |source: Source<'_>, items: &Value| {
+        for body in overlapping(files(items, None)) {
+            warnings.push(format!("volume {} ({source}): overlapping paths: {body}", name()));
+        }
+    };
+    if let Some(items) = volume.opt("configMap") {
+        warn(Source::ConfigMap(items.str("name")), items);
     }
-    paths.sort_by(|a, b| a.0.cmp(&b.0));
-    let shown = |(path, source): &(String, String)| {
-        if source.is_empty() { quote(path) } else { format!("{} ({source})", quote(path)) }
+    if let Some(items) = volume.opt("secret") {
+        warn(Source::Secret(items.str("secretName")), items);
+    }
+    if let Some(items) = volume.opt("downwardAPI") {
+        warn(Source::DownwardApi, items);
+    }
+    let Some(projected) = volume.opt("projected") else { return };
+    let mut all: Vec<File<'_>> = Vec::new();
+    for source in projected.list("sources") {
+        if source.as_object().is_none_or(serde_json::Map::is_empty) {
+            warnings.push(format!("volume {} (Projected) has no sources provided", name()));
+            continue;
+        }
+        let with_items = |field: &str| source.opt(field).filter(|items| items.opt("items").is_some());
+        let before = all.len();
+        if let Some(items) = with_items("configMap") {
+            all.extend(files(items, Some(Source::ConfigMap(items.str("name")))));
+        } else if let Some(items) = with_items("secret") {
+            all.extend(files(items, Some(Source::Secret(items.str("name")))));
+        } else if let Some(items) = with_items("downwardAPI") {
+            all.extend(files(items, Some(Source::DownwardApi)));
+        } else if let Some(token) = source.opt("serviceAccountToken") {
+            all.push((token.str("path"), Some(Source::Token)));
+        }
+        if all.len() > before {
+            for body in overlapping(all.iter().copied()) {
+                warnings.push(format!("volume {} (Projected): overlapping paths: {body}", name()));
+            }
+        }
+    }
+}
+
+fn overlapping<'a>(files: impl Iterator<Item = File<'a>>) -> Vec<String> {
+    let mut files: Vec<File<'_>> = files.map(|(path, source)| (path.trim_end_matches('/'), source)).collect();
+    files.sort_by(|a, b| a.0.cmp(b.0));
+    let shown = |(path, source): &File<'_>| match source {
+        None => quote(path),
+        Some(source) => format!("{} ({source})", quote(path)),
     };
     let mut found = Vec::new();
-    for (index, first) in paths.iter().enumerate() {
-        for second in paths.iter().skip(index + 1) {
-            if second.0 == first.0 || second.0.starts_with(&format!("{}/", first.0)) {
+    for (index, first) in files.iter().enumerate() {
+        for second in files.iter().skip(index + 1) {
+            let inside = second.0.strip_prefix(first.0);
+            if inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
                 found.push(format!("{} with {}", shown(second), shown(first)));
             }
         }
@@ -262,10 +301,10 @@ fn repeated(
     }
 }
 
-fn fractions(at: &str, amounts: &Value, warnings: &mut Vec<String>) {
+fn fractions(at: &dyn Fn() -> String, amounts: &Value, warnings: &mut Vec<String>) {
     for name in ["memory", "ephemeral-storage"] {
         if let Some(text) = amounts.opt_str(name).filter(|text| !quantity::is_whole(text)) {
-            let text = quote(text);
+            let (at, text) = (at(), quote(text));
             warnings
                 .push(format!("{at}[{name}]: fractional byte value {text} is invalid, must be an integer"));
         }
@@ -273,17 +312,14 @@ fn fractions(at: &str, amounts: &Value, warnings: &mut Vec<String>) {
 }
 
 /// Each container with its place.
-fn each<'a>(join: &dyn Fn(&str) -> String, spec: &'a Value) -> Vec<(String, &'a Value)> {
-    let mut found = Vec::new();
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for (index, container) in spec.list(list).iter().enumerate() {
-            found.push((join(&format!("spec.{list}[{index}]")), container));
-        }
-    }
-    found
+fn each<'a>(pod: &'a str, spec: &'a Value) -> impl Iterator<Item = (Place<'a>, &'a Value)> {
+    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| {
+        let containers = spec.list(list).iter().enumerate();
+        containers.map(move |(index, container)| (Place { pod, list, index }, container))
+    })
 }
 
-fn containers(join: &dyn Fn(&str) -> String, object: &Value, is_template: bool, warnings: &mut Vec<String>) {
+fn containers(pod: &str, join: &dyn Fn(&str) -> String, object: &Value, warnings: &mut Vec<String>) {
     let spec = object.at("spec");
     let annotations = object.path(&["metadata", "annotations"]);
     let seccomp = "seccomp.security.alpha.kubernetes.io/pod";
@@ -291,16 +327,25 @@ fn containers(join: &dyn Fn(&str) -> String, object: &Value, is_template: bool, 
     if spec.at("securityContext").opt("seccompProfile").is_none() && annotations.opt(seccomp).is_some() {
         warnings.push(format!("{}: {instead}", join(&format!("metadata.annotations[{seccomp}]"))));
     }
-    for (at, container) in each(join, spec) {
+    for (at, container) in each(pod, spec) {
         let context = container.at("securityContext");
         let name = container.str("name");
-        let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
-        if context.opt("seccompProfile").is_none() && annotations.opt(&key).is_some() {
-            warnings.push(format!("{}: {instead}", join(&format!("metadata.annotations[{key}]"))));
+        // The annotation that is about this container.
+        let about = |prefix: &str| {
+            let mut all = annotations.as_object().into_iter().flatten();
+            let found = all.find(|(key, value)| key.strip_prefix(prefix) == Some(name) && !value.is_null());
+            found.map(|(key, _)| join(&format!("metadata.annotations[{key}]")))
+        };
+        if context.opt("seccompProfile").is_none()
+            && let Some(at) = about("container.seccomp.security.alpha.kubernetes.io/")
+        {
+            warnings.push(format!("{at}: {instead}"));
         }
-        let key = format!("container.apparmor.security.beta.kubernetes.io/{name}");
-        if is_template && context.opt("appArmorProfile").is_none() && annotations.opt(&key).is_some() {
-            let at = join(&format!("metadata.annotations[{key}]"));
+        let is_template = !pod.is_empty();
+        if is_template
+            && context.opt("appArmorProfile").is_none()
+            && let Some(at) = about("container.apparmor.security.beta.kubernetes.io/")
+        {
             warnings.push(format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead"));
         }
         let resources = container.at("resources");
@@ -333,49 +378,63 @@ fn containers(join: &dyn Fn(&str) -> String, object: &Value, is_template: bool, 
     }
 }
 
-fn ports(join: &dyn Fn(&str) -> String, spec: &Value, warnings: &mut Vec<String>) {
-    let mut blocks: HashMap<(i64, &str), Vec<(String, &Value)>> = HashMap::new();
-    for (at, container) in each(join, spec) {
-        for (index, port) in container.list("ports").iter().enumerate() {
-            let here = format!("{at}.ports[{index}]");
-            let (address, host) = (port.str("hostIP"), port.int("hostPort"));
-            if !address.is_empty() && host == 0 {
-                warnings.push(format!(
-                    "{here}: hostIP set without hostPort: {{Name:{} HostPort:{host} ContainerPort:{} Protocol:{} HostIP:{address}}}",
-                    port.str("name"),
-                    port.int("containerPort"),
-                    port.str("protocol")
-                ));
-            }
-            let others = blocks.entry((port.int("containerPort"), port.str("protocol"))).or_default();
-            for (place, other) in others.iter() {
-                let (other_address, other_host) = (other.str("hostIP"), other.int("hostPort"));
-                if address == other_address && host == other_host {
-                    warnings.push(format!("{here}: duplicate port definition with {place}"));
-                } else if host == 0 || other_host == 0 {
-                    warnings.push(format!("{here}: overlapping port definition with {place}"));
-                } else if host == other_host && address.is_empty() != other_address.is_empty() {
-                    warnings.push(format!("{here}: dangerously ambiguous port definition with {place}"));
-                }
-            }
-            others.push((here, port));
-        }
+/// The place of a port.
+#[derive(Clone, Copy)]
+struct PortPlace<'a> {
+    container: Place<'a>,
+    index: usize,
+}
+
+impl fmt::Display for PortPlace<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.ports[{}]", self.container, self.index)
     }
-    let mut named: HashMap<&str, String> = HashMap::new();
-    for (at, container) in each(join, spec) {
-        for (index, port) in container.list("ports").iter().enumerate() {
-            let (name, here) = (port.str("name"), format!("{at}.ports[{index}]"));
-            if name.is_empty() {
-                continue;
+}
+
+fn ports(pod: &str, spec: &Value, warnings: &mut Vec<String>) {
+    let all = || {
+        each(pod, spec).flat_map(|(container, value)| {
+            let ports = value.list("ports").iter().enumerate();
+            ports.map(move |(index, port)| (PortPlace { container, index }, port))
+        })
+    };
+    let mut blocks: HashMap<(i64, &str), Vec<(PortPlace<'_>, &Value)>> = HashMap::new();
+    for (here, port) in all() {
+        let (address, host) = (port.str("hostIP"), port.int("hostPort"));
+        if !address.is_empty() && host == 0 {
+            warnings.push(format!(
+                "{here}: hostIP set without hostPort: {{Name:{} HostPort:{host} ContainerPort:{} Protocol:{} HostIP:{address}}}",
+                port.str("name"),
+                port.int("containerPort"),
+                port.str("protocol")
+            ));
+        }
+        let others = blocks.entry((port.int("containerPort"), port.str("protocol"))).or_default();
+        for (place, other) in others.iter() {
+            let (other_address, other_host) = (other.str("hostIP"), other.int("hostPort"));
+            if address == other_address && host == other_host {
+                warnings.push(format!("{here}: duplicate port definition with {place}"));
+            } else if host == 0 || other_host == 0 {
+                warnings.push(format!("{here}: overlapping port definition with {place}"));
+            } else if host == other_host && address.is_empty() != other_address.is_empty() {
+                warnings.push(format!("{here}: dangerously ambiguous port definition with {place}"));
             }
-            match named.get(name) {
-                Some(other) => warnings.push(format!(
-                    "{here}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
-                    quote(name)
-                )),
-                None => {
-                    named.insert(name, here);
-                }
+        }
+        others.push((here, port));
+    }
+    let mut named: HashMap<&str, PortPlace<'_>> = HashMap::new();
+    for (here, port) in all() {
+        let name = port.str("name");
+        if name.is_empty() {
+            continue;
+        }
+        match named.get(name) {
+            Some(other) => warnings.push(format!(
+                "{here}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
+                quote(name)
+            )),
+            None => {
+                named.insert(name, here);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use steersman_chart::semver::{Constraint, Version};
 use steersman_chart::{Chart, Dependency as Wanted};
-use steersman_registry::{Fetcher, Manager};
+use steersman_registry::{Fetcher, Manager, clean_path};
 
 use crate::args::{AccessArgs, GlobalArgs};
 use crate::charts;
@@ -96,7 +96,7 @@ impl Fill {
 impl List {
     fn run(self, output: &mut Output) -> Result {
         let chart = Chart::load(&self.chart)?;
-        let charts = self.chart.join("charts");
+        let charts = clean_path(&self.chart.join("charts"));
         let Some(wanted) = &chart.metadata().dependencies else {
             output.line(format_args!("WARNING: no dependencies at {}", charts.display()));
             return Ok(());

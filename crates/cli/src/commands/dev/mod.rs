@@ -1,6 +1,8 @@
 //! `steer dev`.
 
 mod project;
+mod screen;
+mod told;
 mod view;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -14,7 +16,8 @@ use steersman_cluster::{Cluster, KUBERNETES_VERSION};
 use steersman_helm_operator::{Defaults, add_watches};
 
 use self::project::Project;
-use self::view::{Screen, View};
+use self::screen::Screen;
+use self::view::View;
 use crate::args::GlobalArgs;
 use crate::commands::cluster::{DEFAULT_KUBECONFIG, Kubeconfig, interrupted};
 use crate::failure::{Failure, Result};
@@ -99,7 +102,7 @@ impl Dev {
 
         let begun = Instant::now();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
-        let mut builder = Cluster::builder().listen(address);
+        let mut builder = Cluster::builder().listen(address).record_access(true);
         if self.keep {
             builder = builder.data_directory(".steer/cluster");
         }
@@ -145,7 +148,8 @@ impl Dev {
             }
         }
 
-        let view = View::new(client, project.watches.clone()).await?;
+        let user = account.as_ref().map(|account| account.user().name);
+        let view = View::new(client, project.watches.clone(), cluster.clone(), user).await?;
         let mut screen = Screen::new(format);
         let watched = self.watch(&view, &mut screen, begun, samples.len());
         let ended = tokio::select! {
@@ -161,12 +165,16 @@ impl Dev {
     /// Shows what there is until everything is ready, if that is the end, or for ever.
     async fn watch(&self, view: &View, screen: &mut Screen, begun: Instant, samples: usize) -> Result {
         loop {
-            let objects = view.look().await?;
-            screen.show(&objects);
+            let scene = view.look().await?;
+            screen.show(&scene);
+            let objects = &scene.objects;
             let ready = objects.len() >= samples && objects.iter().all(|object| object.ready);
             if self.until_ready && ready {
-                screen.finish(&objects, begun.elapsed());
+                screen.finish(&scene, begun.elapsed());
                 return Ok(());
+            }
+            if ready {
+                screen.hint(&scene);
             }
             if self.until_ready && begun.elapsed() >= self.timeout {
                 let waiting: Vec<String> = objects

@@ -1,23 +1,15 @@
 //! What there is in the cluster, for people.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::time::Duration;
-
-use anstyle::{AnsiColor, Style};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
+use steersman_cluster::Cluster;
 use steersman_helm_operator::WatchConfig;
 use steersman_release::{Kind, Kinds, Readiness, pod_trouble, readiness};
 
-use super::Format;
+use super::told::{self, Told};
 use crate::failure::{Failure, Result};
-
-const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Yellow.on_default();
-const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// A watched object, or one that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +21,20 @@ pub(super) struct Seen {
     /// More about that.
     pub(super) detail: String,
     pub(super) ready: bool,
+    /// How many replicas a watched object asks for, if it says so.
+    pub(super) replicas: Option<i64>,
     /// What belongs to it.
     pub(super) children: Vec<Seen>,
+}
+
+/// All that there is to see.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Scene {
+    pub(super) objects: Vec<Seen>,
+    /// Oldest first.
+    pub(super) events: Vec<Told>,
+    /// What the operator's role does not allow it, though it tried.
+    pub(super) denied: Vec<String>,
 }
 
 /// Looks at the watched kinds.
@@ -38,20 +42,35 @@ pub(super) struct View {
     client: Client,
     kinds: Kinds,
     watched: Vec<(Kind, WatchConfig)>,
+    cluster: Cluster,
+    /// Whom the operator runs as, if not as administrator.
+    user: Option<String>,
 }
 
 impl View {
-    pub(super) async fn new(client: Client, watches: Vec<WatchConfig>) -> Result<Self> {
+    pub(super) async fn new(
+        client: Client,
+        watches: Vec<WatchConfig>,
+        cluster: Cluster,
+        user: Option<String>,
+    ) -> Result<Self> {
         let kinds = Kinds::new(client.clone());
         let mut watched = Vec::new();
         for watch in watches {
             watched.push((kinds.find(&watch.api_version(), &watch.kind).await?, watch));
         }
-        Ok(Self { client, kinds, watched })
+        Ok(Self { client, kinds, watched, cluster, user })
     }
 
-    /// Everything that is watched, with what belongs to it.
-    pub(super) async fn look(&self) -> Result<Vec<Seen>> {
+    /// Everything that is watched, with what belongs to it and what happened to it.
+    pub(super) async fn look(&self) -> Result<Scene> {
+        let objects = self.objects().await?;
+        let events = told::events(&self.client, &objects).await?;
+        let denied = self.user.as_ref().map(|user| told::denied(&self.cluster, user)).unwrap_or_default();
+        Ok(Scene { objects, events, denied })
+    }
+
+    async fn objects(&self) -> Result<Vec<Seen>> {
         let mut seen = Vec::new();
         for (kind, watch) in &self.watched {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource);
@@ -110,7 +129,8 @@ impl View {
         let namespace =
             status.pointer("/deployedRelease/namespace").and_then(Value::as_str).unwrap_or(&namespace);
         let children = self.children(manifest, namespace).await?;
-        Ok(Seen { title, state: state.into(), detail, ready: is_true(&ready), children })
+        let replicas = object.data.pointer("/spec/replicaCount").and_then(Value::as_i64);
+        Ok(Seen { title, state: state.into(), detail, ready: is_true(&ready), replicas, children })
     }
 
     async fn children(&self, manifest: &str, namespace: &str) -> Result<Vec<Seen>> {
@@ -121,7 +141,14 @@ impl View {
             let live = live.map_err(|error| Failure::new(error.to_string()))?;
             let Some(live) = live else {
                 let state = "gone".to_owned();
-                seen.push(Seen { title, state, detail: String::new(), ready: false, children: Vec::new() });
+                seen.push(Seen {
+                    title,
+                    state,
+                    detail: String::new(),
+                    ready: false,
+                    replicas: None,
+                    children: Vec::new(),
+                });
                 continue;
             };
             let mut live = json!(live);
@@ -130,7 +157,8 @@ impl View {
             let standing = readiness(&live, true);
             let (state, detail) = describe(&live, &standing);
             let children = self.pods(&live, &object.id.namespace).await?;
-            seen.push(Seen { title, state, detail, ready: standing.is_ready(), children });
+            let ready = standing.is_ready();
+            seen.push(Seen { title, state, detail, ready, replicas: None, children });
         }
         Ok(seen)
     }
@@ -158,6 +186,7 @@ impl View {
                 ready: state == "Running" || state == "Succeeded",
                 state,
                 detail: pod_trouble(&content).unwrap_or(place),
+                replicas: None,
                 children: Vec::new(),
             }
         });
@@ -191,131 +220,4 @@ fn describe(live: &Value, standing: &Readiness) -> (String, String) {
         }
         _ => (String::new(), detail),
     }
-}
-
-/// Where the view is shown.
-pub(super) struct Screen {
-    format: Format,
-    /// How many lines the last picture had.
-    lines: usize,
-    /// What was said last of each object.
-    said: BTreeMap<String, (String, String)>,
-}
-
-impl Screen {
-    pub(super) fn new(format: Format) -> Self {
-        Self { format, lines: 0, said: BTreeMap::new() }
-    }
-
-    /// Shows what there is; nothing if it is as before.
-    pub(super) fn show(&mut self, objects: &[Seen]) {
-        match self.format {
-            Format::Live => self.draw(objects),
-            Format::Plain | Format::Json => {
-                let mut current = BTreeMap::new();
-                for object in objects {
-                    self.tell(object, &mut current);
-                }
-                let gone: Vec<String> =
-                    self.said.keys().filter(|title| !current.contains_key(*title)).cloned().collect();
-                for title in gone {
-                    self.line(&title, "gone", "");
-                }
-                self.said = current;
-            }
-        }
-    }
-
-    /// The last picture, and what to try.
-    pub(super) fn finish(&self, objects: &[Seen], spent: Duration) {
-        match self.format {
-            Format::Live => {}
-            Format::Plain => {
-                let _ = write!(anstream::stdout(), "\n{}", picture(objects));
-            }
-            Format::Json => return,
-        }
-        let seconds = spent.as_secs_f64();
-        let _ = writeln!(anstream::stdout(), "\n ready after {seconds:.1} s, from nothing");
-    }
-
-    fn tell(&self, object: &Seen, current: &mut BTreeMap<String, (String, String)>) {
-        let now = (object.state.clone(), object.detail.clone());
-        if self.said.get(&object.title) != Some(&now) {
-            self.line(&object.title, &now.0, &now.1);
-        }
-        current.insert(object.title.clone(), now);
-        for child in &object.children {
-            self.tell(child, current);
-        }
-    }
-
-    fn line(&self, title: &str, state: &str, detail: &str) {
-        let mut out = anstream::stdout();
-        let _ = if self.format == Format::Json {
-            writeln!(out, "{}", json!({ "object": title, "state": state, "detail": detail }))
-        } else {
-            writeln!(out, "{}", format!("{title:<44} {state:<12} {detail}").trim_end())
-        };
-    }
-
-    fn draw(&mut self, objects: &[Seen]) {
-        let mut picture = format!("\n{}", picture(objects));
-        picture.push_str(&tries(objects));
-        let mut out = anstream::stdout();
-        if self.lines > 0 {
-            let _ = write!(out, "\x1b[{}A\x1b[J", self.lines);
-        }
-        self.lines = picture.lines().count();
-        let _ = writeln!(out, "{}", picture.trim_end_matches('\n'));
-    }
-}
-
-fn tries(objects: &[Seen]) -> String {
-    let Some(first) = objects.first() else { return String::new() };
-    let Some((kind, name)) = first.title.split_once('/') else { return String::new() };
-    let kind = kind.to_lowercase();
-    let mut text = format!("\n Try   kubectl get {kind} {name} -o yaml\n");
-    if let Some(child) = first.children.iter().find(|child| child.title.starts_with("Deployment/")) {
-        let deployment = child.title.trim_start_matches("Deployment/");
-        text.push_str(&format!(
-            "       kubectl patch {kind} {name} --type merge -p '{{\"spec\":{{\"replicaCount\":3}}}}'\n       kubectl \
-             delete deployment {deployment}        (watch it come back)\n"
-        ));
-    }
-    text.push_str("       Ctrl-C ends it.\n");
-    text
-}
-
-fn picture(objects: &[Seen]) -> String {
-    let mut text = String::new();
-    for object in objects {
-        row(&mut text, " ", &object.title, object);
-        branches(&mut text, " ", &object.children);
-    }
-    text
-}
-
-fn branches(text: &mut String, margin: &str, children: &[Seen]) {
-    for (index, child) in children.iter().enumerate() {
-        let last = index + 1 == children.len();
-        let joint = if last { "└─ " } else { "├─ " };
-        row(text, margin, &format!("{joint}{}", child.title), child);
-        let deeper = format!("{margin}{}", if last { "   " } else { "│  " });
-        branches(text, &deeper, &child.children);
-    }
-}
-
-fn row(text: &mut String, margin: &str, title: &str, object: &Seen) {
-    let style = if object.ready { GOOD } else { BAD };
-    let width = 44usize.saturating_sub(margin.chars().count());
-    let line = match (object.state.as_str(), object.detail.as_str()) {
-        ("", "") => format!("{margin}{title}"),
-        (state, "") => format!("{margin}{title:<width$} {style}{state}{style:#}"),
-        (state, detail) => {
-            format!("{margin}{title:<width$} {style}{state:<10}{style:#} {QUIET}{detail}{QUIET:#}")
-        }
-    };
-    text.push_str(&line);
-    text.push('\n');
 }

@@ -8,6 +8,7 @@ pub(super) mod list;
 pub(super) mod rollback;
 mod show;
 pub(super) mod status;
+pub(super) mod test;
 pub(super) mod uninstall;
 pub(super) mod upgrade;
 mod waiting;

@@ -1,5 +1,7 @@
 //! Metrics under controller-runtime's names, so that its dashboards and alerts carry over, and some about the caches.
 
+mod dashboard;
+
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicU64},
     time::Duration,
@@ -11,6 +13,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use tokio::time::Instant;
+
+pub(crate) use self::dashboard::dashboard;
 use crate::{context::Shared, controller::Engine};
 
 /// The upper bounds of controller-runtime's reconcile times.
@@ -20,6 +25,9 @@ const RECONCILE_TIME: [f64; 32] = [
 ];
 /// The upper bounds of its queue times.
 const QUEUE_TIME: [f64; 11] = [1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+
+/// The upper bounds of its webhooks' times.
+const REVIEW_TIME: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
@@ -62,6 +70,17 @@ struct LeaseOf {
     name: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookOf {
+    webhook: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reviewed {
+    webhook: String,
+    code: u16,
+}
+
 type Float = Gauge<f64, AtomicU64>;
 
 /// All metrics of an operator.
@@ -89,6 +108,13 @@ pub(crate) struct Metrics {
     cache_bytes: Family<CacheOf, Gauge>,
     cache_synced: Family<CacheOf, Gauge>,
     cache_silence: Family<CacheOf, Float>,
+    slots: Gauge,
+    reviews: Family<Reviewed, Counter>,
+    review_time: Family<WebhookOf, Histogram>,
+    reviews_in_flight: Family<WebhookOf, Gauge>,
+    review_panics: Counter,
+    certificates: Counter,
+    certificate_errors: Counter,
     sources: Arc<Mutex<Sources>>,
 }
 
@@ -118,6 +144,7 @@ impl Metrics {
         let r = &mut registry;
         let reconcile_time = || Histogram::new(RECONCILE_TIME);
         let queue_time = || Histogram::new(QUEUE_TIME);
+        let review_time = || Histogram::new(REVIEW_TIME);
         let mut metrics = Self {
             registry: Arc::default(),
             reconciles: family(r, "controller_runtime_reconcile", "Reconciles by result"),
@@ -153,8 +180,32 @@ impl Metrics {
                 "steersman_cache_silence_seconds",
                 "Time since the watch brought anything",
             ),
+            slots: family(r, "steersman_shard_slots", "Slots that this replica holds"),
+            reviews: family(r, "controller_runtime_webhook_requests", "Reviews by webhook and answer"),
+            review_time: Family::new_with_constructor(review_time),
+            reviews_in_flight: family(
+                r,
+                "controller_runtime_webhook_requests_in_flight",
+                "Reviews under way",
+            ),
+            review_panics: family(r, "controller_runtime_webhook_panics", "Webhooks that panicked"),
+            certificates: family(
+                r,
+                "certwatcher_read_certificate",
+                "How often the webhooks' certificate was read",
+            ),
+            certificate_errors: family(
+                r,
+                "certwatcher_read_certificate_errors",
+                "How often the webhooks' certificate could not be read",
+            ),
             sources: Arc::default(),
         };
+        r.register(
+            "controller_runtime_webhook_latency_seconds",
+            "Length of reviews",
+            metrics.review_time.clone(),
+        );
         r.register("controller_runtime_reconcile_time_seconds", "Length of reconciles", metrics.time.clone());
         r.register("workqueue_queue_duration_seconds", "Time that objects wait", metrics.queue_time.clone());
         r.register(
@@ -216,6 +267,21 @@ impl Metrics {
         self.requests.get_or_create(&asked).inc();
     }
 
+    /// Counts a review that begins, and the rest of it with what this returns.
+    pub(crate) fn review(&self, webhook: &str) -> Reviewing {
+        let webhook = WebhookOf { webhook: webhook.to_owned() };
+        self.reviews_in_flight.get_or_create(&webhook).inc();
+        Reviewing { metrics: self.clone(), webhook, start: Instant::now() }
+    }
+
+    /// Counts an attempt to read the webhooks' certificate.
+    pub(crate) fn certificate(&self, read: bool) {
+        self.certificates.inc();
+        if !read {
+            self.certificate_errors.inc();
+        }
+    }
+
     pub(crate) fn leads(&self, lease: &str, leads: bool) {
         self.leader.get_or_create(&LeaseOf { name: lease.to_owned() }).set(leads.into());
     }
@@ -245,6 +311,8 @@ impl Metrics {
             self.longest.get_or_create(&queue_of(&engine)).set(depth.longest.as_secs_f64());
         }
         let Some(shared) = sources.shared.as_ref().and_then(Weak::upgrade) else { return };
+        let slots = shared.shards.as_ref().map_or(0, |shards| shards.held());
+        self.slots.set(int(slots));
         for (_, store) in shared.caches.all() {
             let cache = CacheOf { kind: store.kind.to_string() };
             let (objects, bytes) = store.size();
@@ -254,6 +322,30 @@ impl Metrics {
             self.cache_synced.get_or_create(&cache).set((progress.synced && progress.error.is_none()).into());
             self.cache_silence.get_or_create(&cache).set(store.silence().as_secs_f64());
         }
+    }
+}
+
+/// A review under way.
+pub(crate) struct Reviewing {
+    metrics: Metrics,
+    webhook: WebhookOf,
+    start: Instant,
+}
+
+impl Reviewing {
+    pub(crate) fn ended(self, code: u16, panicked: bool) {
+        let reviewed = Reviewed { webhook: self.webhook.webhook.clone(), code };
+        self.metrics.reviews.get_or_create(&reviewed).inc();
+        self.metrics.review_time.get_or_create(&self.webhook).observe(self.start.elapsed().as_secs_f64());
+        if panicked {
+            self.metrics.review_panics.inc();
+        }
+    }
+}
+
+impl Drop for Reviewing {
+    fn drop(&mut self) {
+        self.metrics.reviews_in_flight.get_or_create(&self.webhook).dec();
     }
 }
 

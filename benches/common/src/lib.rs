@@ -1,0 +1,72 @@
+//! What the side-by-side measurements have in common: the line that a figure is, and what a process takes.
+
+use std::path::PathBuf;
+
+/// What a second of processor time is in the kernel's accounts: it always tells in hundredths.
+const TICKS: f64 = 100.0;
+
+/// Prints a figure and gives its ratio, which is above 1 when ours is better: more is if the unit says per second, less otherwise.
+pub fn line(name: &str, ours: f64, peer: f64, unit: &str) -> f64 {
+    let ratio = if unit.ends_with("/s") { ours / peer } else { peer / ours };
+    figure(name, ours, peer, ratio, unit);
+    ratio
+}
+
+/// Prints a figure whose ratio is not that of its two numbers, such as the median of several ratios.
+pub fn figure(name: &str, ours: f64, peer: f64, ratio: f64, unit: &str) {
+    println!("bench {name} ours={ours:.3} peer={peer:.3} ratio={ratio:.2} unit={unit}");
+}
+
+/// The middle one; of an even number the mean of both, and of none no number.
+pub fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    match of.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => of[n / 2],
+        n => f64::midpoint(of[n / 2 - 1], of[n / 2]),
+    }
+}
+
+/// A program that was built beside this one.
+pub fn beside_me(name: &str) -> Result<PathBuf, String> {
+    let path = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name(name);
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(format!("{} is not there: build it, or say --{name}", path.display()))
+    }
+}
+
+/// The seconds of processor time that a running process has taken.
+pub fn processor_time(process: u32) -> Result<f64, String> {
+    let account = account(process, "stat")?;
+    // What stands before the last bracket is the program's name, which may hold anything.
+    let fields: Vec<&str> = account.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
+    match (ticks(11), ticks(12)) {
+        (Some(user), Some(system)) => Ok((user + system) / TICKS),
+        _ => Err(format!("cannot read {account:?}")),
+    }
+}
+
+/// The most memory that a running process ever held, in MiB.
+pub fn peak_memory(process: u32) -> Result<f64, String> {
+    memory(process, "VmHWM:")
+}
+
+/// The memory that a running process holds, in MiB.
+pub fn held_memory(process: u32) -> Result<f64, String> {
+    memory(process, "VmRSS:")
+}
+
+fn memory(process: u32, name: &str) -> Result<f64, String> {
+    let account = account(process, "status")?;
+    let line = account.lines().find_map(|line| line.strip_prefix(name));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kibibytes.map(|number| number / 1024.0).ok_or_else(|| format!("no {name} in its status"))
+}
+
+fn account(process: u32, name: &str) -> Result<String, String> {
+    let path = format!("/proc/{process}/{name}");
+    std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}: the process ended"))
+}

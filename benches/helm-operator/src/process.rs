@@ -1,0 +1,46 @@
+//! Processes, and what they take.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A process that ends with its owner.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
+        let file = std::fs::File::create(log).map_err(|error| error.to_string())?;
+        let copy = file.try_clone().map_err(|error| error.to_string())?;
+        let child = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
+        child.map(Self).map_err(|error| format!("{command:?}: {error}"))
+    }
+
+    /// The processor time that it has taken, in seconds.
+    pub(crate) fn cpu(&self) -> Result<f64, String> {
+        steersman_bench::processor_time(self.0.id())
+    }
+
+    /// The most memory that it ever held, in MiB.
+    pub(crate) fn peak(&self) -> Result<f64, String> {
+        steersman_bench::peak_memory(self.0.id())
+    }
+
+    /// The memory that it holds, in MiB.
+    pub(crate) fn held(&self) -> Result<f64, String> {
+        steersman_bench::held_memory(self.0.id())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        for _ in 0..100 {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,185 @@
+//! Which writes somebody wants to hear of: rules and selectors.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Operation;
+use crate::{
+    catalog::{Catalog, Resource},
+    object,
+    selector::LabelSelector,
+    store::Pairs,
+};
+
+/// Which writes somebody wants to hear of.
+#[derive(Debug)]
+pub(super) struct Constraints {
+    namespaces: Result<LabelSelector, String>,
+    objects: Result<LabelSelector, String>,
+    equivalent: bool,
+    rules: Vec<Rule>,
+    /// These are left out nevertheless.
+    excluded: Vec<Rule>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    operations: Vec<String>,
+    groups: Vec<String>,
+    versions: Vec<String>,
+    resources: Vec<String>,
+    scope: String,
+    /// The names of objects; none for all.
+    names: Vec<String>,
+}
+
+impl Rule {
+    fn list(rules: &Value) -> Vec<Self> {
+        rules
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|rule| Self {
+                operations: texts(&rule["operations"]),
+                groups: texts(&rule["apiGroups"]),
+                versions: texts(&rule["apiVersions"]),
+                resources: texts(&rule["resources"]),
+                scope: rule["scope"].as_str().unwrap_or("*").to_owned(),
+                names: texts(&rule["resourceNames"]),
+            })
+            .collect()
+    }
+}
+
+/// A write as far as hooks choose by it.
+pub(super) struct Subject<'a> {
+    pub(super) operation: Operation,
+    pub(super) resource: &'a Arc<Resource>,
+    pub(super) subresource: &'a str,
+    /// The object's namespace; a namespace is in itself.
+    pub(super) namespace: &'a str,
+    pub(super) object: Option<&'a Value>,
+    pub(super) old: Option<&'a Value>,
+    pub(super) name: &'a str,
+}
+
+pub(super) fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
+}
+
+impl Constraints {
+    /// Reads selectors and the rest beside `rules`.
+    pub(super) fn new(value: &Value, rules: &Value) -> Self {
+        Self {
+            namespaces: LabelSelector::from_object(&value["namespaceSelector"]),
+            objects: LabelSelector::from_object(&value["objectSelector"]),
+            equivalent: value["matchPolicy"] != "Exact",
+            rules: Rule::list(rules),
+            excluded: Rule::list(&value["excludeResourceRules"]),
+        }
+    }
+
+    /// The same for the objects of somebody who need not have any rules.
+    pub(super) fn any(value: &Value) -> Self {
+        let everything = serde_json::json!([
+            {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*", "*"]},
+        ]);
+        let rules = &value["resourceRules"];
+        let none = rules.as_array().is_none_or(Vec::is_empty);
+        Self::new(value, if none { &everything } else { rules })
+    }
+
+    /// The resource as which the hook wants to hear of a write: its own, or the same in another version.
+    pub(super) fn wants(&self, subject: &Subject<'_>, catalog: &Catalog) -> Option<Arc<Resource>> {
+        if self.first(&self.excluded, subject, catalog).is_some() {
+            return None;
+        }
+        self.first(&self.rules, subject, catalog)
+    }
+
+    /// The resource as which one of the rules takes a write.
+    fn first(&self, rules: &[Rule], subject: &Subject<'_>, catalog: &Catalog) -> Option<Arc<Resource>> {
+        let own = subject.resource;
+        if rules.iter().any(|rule| rule.fits(subject, own)) {
+            return Some(Arc::clone(own));
+        }
+        if !self.equivalent || rules.is_empty() {
+            return None;
+        }
+        let same = |other: &&Arc<Resource>| {
+            other.storage == own.storage && (&other.group, &other.version) != (&own.group, &own.version)
+        };
+        let others: Vec<&Arc<Resource>> = catalog.resources().filter(same).collect();
+        let found = rules.iter().find_map(|rule| others.iter().find(|other| rule.fits(subject, other)));
+        found.map(|other| Arc::clone(other))
+    }
+
+    /// Whether the labels of the object, as it was or as it will be, are of interest.
+    pub(super) fn selects_object(&self, subject: &Subject<'_>) -> Result<bool, String> {
+        let selector = self.objects.as_ref().map_err(Clone::clone)?;
+        if selector.is_empty() {
+            return Ok(true);
+        }
+        let selected = |object: Option<&Value>| object.is_some_and(|object| selector.selects(object));
+        Ok(selected(subject.object) || selected(subject.old))
+    }
+
+    /// The selector of namespaces, if it leaves any out.
+    pub(super) fn namespace_selector(&self) -> Result<Option<&LabelSelector>, String> {
+        let selector = self.namespaces.as_ref().map_err(Clone::clone)?;
+        Ok(Some(selector).filter(|selector| !selector.is_empty()))
+    }
+}
+
+impl Rule {
+    fn fits(&self, subject: &Subject<'_>, resource: &Resource) -> bool {
+        let one = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
+        let in_namespace = !is_namespace && !subject.namespace.is_empty();
+        let scope = match self.scope.as_str() {
+            "Namespaced" => in_namespace,
+            "Cluster" => !in_namespace,
+            _ => true,
+        };
+        let named = self.names.is_empty() || self.names.iter().any(|name| name == subject.name);
+        scope
+            && named
+            && one(&self.operations, subject.operation.name())
+            && one(&self.groups, &resource.group)
+            && one(&self.versions, &resource.version)
+            && self.resources.iter().any(|pattern| {
+                let (plural, part) = pattern.split_once('/').unwrap_or((pattern, ""));
+                (plural == "*" || plural == resource.plural) && (part == "*" || part == subject.subresource)
+            })
+    }
+}
+
+impl Operation {
+    /// The word that configurations and questions use.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// The object's labels decide.
+impl LabelSelector {
+    fn selects(&self, value: &Value) -> bool {
+        self.matches(&labels(value))
+    }
+}
+
+/// An object's labels.
+pub(super) fn labels(value: &Value) -> Pairs {
+    object::get(value, &["metadata", "labels"])
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key, value.as_str()?)))
+        .collect()
+}

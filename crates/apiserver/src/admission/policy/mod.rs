@@ -1,0 +1,362 @@
+//! Policies of admission: expressions that refuse or change writes, put into force by bindings.
+
+mod mutating;
+mod validating;
+
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use serde_json::Value;
+use steersman_cel::Value as Cel;
+
+pub(crate) use mutating::Mutators;
+pub(crate) use validating::validate;
+
+use super::{
+    constraints::Constraints,
+    expression::{CONDITIONS_LIMIT, Compiler, Expression, Scope},
+    passage::Passage,
+    values::cel,
+    webhook::EXEMPT,
+};
+use crate::{
+    call::Call,
+    catalog::{Resource, split_api_version},
+    convert, object,
+    selector::LabelSelector,
+    status::ApiResult,
+    store::Store,
+};
+use mutating::Mutating;
+use validating::Validating;
+
+/// The policies of a server that are in force.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    validating: Shelf<Validating>,
+    mutating: Shelf<Mutating>,
+}
+
+/// Policies of one kind, by their names.
+#[derive(Debug)]
+struct Shelf<A>(RwLock<Arc<[Hook<A>]>>);
+
+/// A policy, and by the names of them its bindings, of which there is at least one.
+#[derive(Debug)]
+struct Hook<A> {
+    policy: Policy<A>,
+    bindings: Vec<Binding>,
+}
+
+/// What policies of a kind do.
+trait Action: fmt::Debug + Sized {
+    /// The store's table of policies.
+    const POLICIES: &str;
+    /// The store's table of their bindings.
+    const BINDINGS: &str;
+    /// Whether expressions can always name `variables`.
+    const COMPOSES: bool;
+
+    /// Reads what is particular to the kind out of a policy's `spec`.
+    fn new(spec: &Value, compiler: &Compiler) -> Self;
+}
+
+#[derive(Debug)]
+struct Policy<A> {
+    name: String,
+    constraints: Constraints,
+    ignores_failure: bool,
+    /// The kind of its parameters, by apiVersion and kind.
+    parameter: Option<(String, String)>,
+    conditions: Vec<Expression>,
+    /// By name, each of which may use those before it.
+    variables: Vec<(String, Expression)>,
+    action: A,
+}
+
+#[derive(Debug)]
+struct Binding {
+    name: String,
+    constraints: Option<Constraints>,
+    denies: bool,
+    warns: bool,
+    parameter: Option<Reference>,
+}
+
+/// Which parameters a binding takes.
+#[derive(Debug)]
+struct Reference {
+    name: String,
+    namespace: String,
+    selector: Option<Result<LabelSelector, String>>,
+    needed: bool,
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl<A: Action> Policy<A> {
+    fn new(policy: &Value) -> Self {
+        let spec = &policy["spec"];
+        let constraints = &spec["matchConstraints"];
+        let kind = &spec["paramKind"];
+        let mut compiler = Compiler::new(spec, A::COMPOSES);
+        let conditions = items(&spec["matchConditions"])
+            .map(|condition| Expression::new(&condition["expression"], |text| compiler.condition(text)))
+            .collect();
+        let variables = items(&spec["variables"])
+            .map(|variable| {
+                let name = text(&variable["name"]);
+                let compile = |text: &str| compiler.variable(&name, text);
+                let expression = Expression::new(&variable["expression"], compile);
+                (name, expression)
+            })
+            .collect();
+        Self {
+            name: object::name(policy).to_owned(),
+            constraints: Constraints::new(constraints, &constraints["resourceRules"]),
+            ignores_failure: spec["failurePolicy"] == "Ignore",
+            parameter: kind.is_object().then(|| (text(&kind["apiVersion"]), text(&kind["kind"]))),
+            conditions,
+            variables,
+            action: A::new(spec, &compiler),
+        }
+    }
+}
+
+impl Binding {
+    fn new(binding: &Value) -> Self {
+        let spec = &binding["spec"];
+        let acts = |action: &str| items(&spec["validationActions"]).any(|given| given == action);
+        let reference = &spec["paramRef"];
+        Self {
+            name: object::name(binding).to_owned(),
+            constraints: spec["matchResources"]
+                .is_object()
+                .then(|| Constraints::any(&spec["matchResources"])),
+            denies: acts("Deny"),
+            warns: acts("Warn"),
+            parameter: reference.is_object().then(|| Reference {
+                name: text(&reference["name"]),
+                namespace: text(&reference["namespace"]),
+                selector: reference["selector"]
+                    .is_object()
+                    .then(|| LabelSelector::from_object(&reference["selector"])),
+                needed: reference["parameterNotFoundAction"] == "Deny",
+            }),
+        }
+    }
+}
+
+impl<A> Default for Shelf<A> {
+    fn default() -> Self {
+        Self(RwLock::new(Arc::from([])))
+    }
+}
+
+impl<A: Action> Shelf<A> {
+    /// Takes over what is stored.
+    fn learn(&self, store: &Store) {
+        // Read under the lock: of two writers, the later one here sees the later state.
+        let mut hooks = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let bindings: Vec<Value> =
+            store.snapshot(A::BINDINGS, "", None).entries.iter().map(|entry| entry.value()).collect();
+        let mut all = Vec::new();
+        for entry in &store.snapshot(A::POLICIES, "", None).entries {
+            let policy = entry.value();
+            let of_policy = |binding: &&Value| binding["spec"]["policyName"] == object::name(&policy);
+            let bindings: Vec<Binding> = bindings.iter().filter(of_policy).map(Binding::new).collect();
+            if !bindings.is_empty() {
+                all.push(Hook { policy: Policy::new(&policy), bindings });
+            }
+        }
+        *hooks = all.into();
+    }
+
+    /// The policies that may concern a call.
+    fn current(&self, call: &Call) -> Arc<[Hook<A>]> {
+        if call.resource.group == EXEMPT {
+            return Arc::from([]);
+        }
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Policies {
+    /// Takes over what is stored, if it is of a kind that matters here.
+    pub(crate) fn learn(&self, store: &Store, storage: &str) {
+        match storage {
+            Validating::POLICIES | Validating::BINDINGS => self.validating.learn(store),
+            Mutating::POLICIES | Mutating::BINDINGS => self.mutating.learn(store),
+            _ => {}
+        }
+    }
+
+    /// Takes over everything that is stored.
+    pub(crate) fn learn_all(&self, store: &Store) {
+        self.validating.learn(store);
+        self.mutating.learn(store);
+    }
+
+    /// Whether any policy may refuse anything.
+    pub(crate) fn validates(&self) -> bool {
+        !self.validating.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// A policy that is to be carried out, once for each parameter of a binding.
+struct Invocation<'a, A> {
+    policy: &'a Policy<A>,
+    binding: &'a Binding,
+    /// The resource as which the policy wants to see the write.
+    resource: Arc<Resource>,
+    parameter: Value,
+}
+
+/// Why a write is not let pass.
+struct Denial<'a> {
+    policy: &'a str,
+    binding: Option<&'a Binding>,
+    message: String,
+    /// The reason that is given to the client; empty for the usual one.
+    reason: String,
+}
+
+/// What is to be carried out about a write, or what keeps it from being so where that is not ignored.
+async fn invocations<'a, A: Action>(
+    passage: &Passage<'_>,
+    hooks: &'a [Hook<A>],
+    object: &Value,
+) -> ApiResult<Vec<Result<Invocation<'a, A>, Denial<'a>>>> {
+    let mut all = Vec::new();
+    for Hook { policy, bindings } in hooks {
+        let Some(resource) = passage.matches(&policy.constraints, object)? else { continue };
+        let obstacle = |binding: Option<&'a Binding>, why: String| {
+            let what = if binding.is_some() { "binding" } else { "policy" };
+            let message = format!("failed to configure {what}: {why}");
+            let denial = Denial { policy: &policy.name, binding, message, reason: String::new() };
+            (!policy.ignores_failure).then_some(Err(denial))
+        };
+        let kind = match parameter_resource(passage, policy) {
+            Ok(kind) => kind,
+            Err(why) => {
+                all.extend(obstacle(None, why));
+                continue;
+            }
+        };
+        for binding in bindings {
+            if let Some(constraints) = &binding.constraints
+                && passage.matches(constraints, object)?.is_none()
+            {
+                continue;
+            }
+            match parameters(passage, kind.as_deref(), binding.parameter.as_ref()).await {
+                Err(why) => all.extend(obstacle(Some(binding), why)),
+                Ok(found) => all.extend(found.into_iter().map(|parameter| {
+                    Ok(Invocation { policy, binding, resource: Arc::clone(&resource), parameter })
+                })),
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The resource of a policy's parameters, where it takes any.
+fn parameter_resource<A>(passage: &Passage<'_>, policy: &Policy<A>) -> Result<Option<Arc<Resource>>, String> {
+    let Some((api_version, kind)) = &policy.parameter else { return Ok(None) };
+    let (group, version) = split_api_version(api_version);
+    let catalog = passage.call.core.catalog();
+    match catalog.find_kind(group, version, kind) {
+        Some(resource) => Ok(Some(Arc::clone(resource))),
+        None => {
+            let kind = format!("{group}/{version}, Kind={kind}");
+            Err(format!("failed to find resource referenced by paramKind: '{kind}'"))
+        }
+    }
+}
+
+/// The parameters of a binding: one null where the policy takes none.
+async fn parameters(
+    passage: &Passage<'_>,
+    resource: Option<&Resource>,
+    reference: Option<&Reference>,
+) -> Result<Vec<Value>, String> {
+    let (Some(resource), Some(reference)) = (resource, reference) else { return Ok(vec![Value::Null]) };
+    let namespace = match (resource.namespaced, reference.namespace.as_str()) {
+        (false, "") => "",
+        (false, _) => {
+            return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into());
+        }
+        (true, "") if passage.namespace().is_empty() => {
+            return Err(
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                    .into(),
+            );
+        }
+        (true, "") => passage.namespace(),
+        (true, given) => given,
+    };
+    let store = &passage.call.core.store;
+    let stored: Vec<Value> = match &reference.selector {
+        Some(selector) => {
+            let selector = selector.as_ref().map_err(Clone::clone)?;
+            let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+            let entries = store.snapshot(&resource.storage, &prefix, None).entries;
+            entries.iter().filter(|e| selector.matches(e.labels())).map(|e| resource.read(e)).collect()
+        }
+        None => store
+            .get(&resource.storage, &object::key(namespace, &reference.name))
+            .map(|entry| resource.read(&entry))
+            .into_iter()
+            .collect(),
+    };
+    if stored.is_empty() && reference.needed {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+    }
+    let core = &passage.call.core;
+    convert::all(core, resource, stored, &resource.api_version()).await.map_err(|error| error.message.clone())
+}
+
+impl<'a, A> Invocation<'a, A> {
+    /// What the policy's expressions can name, with an object in the version in which the policy wants it.
+    async fn scope(&self, passage: &Passage<'_>, object: &Value) -> ApiResult<Scope<'a>> {
+        Ok(Scope {
+            object: cel(object),
+            old: cel(&passage.converted(&self.resource, passage.old).await?),
+            request: cel(&passage.about(&self.resource)),
+            parameter: cel(&self.parameter),
+            // Conditions do not get to know it.
+            namespace: Cel::Null,
+            variables: &self.policy.variables,
+            budget: CONDITIONS_LIMIT,
+        })
+    }
+
+    /// Whether the policy's conditions hold. Where that can't be told, the policy decides what it means.
+    fn holds(&self, scope: &mut Scope<'_>) -> Result<bool, Denial<'a>> {
+        match scope.holds(&self.policy.conditions) {
+            Err(_) if self.policy.ignores_failure => Ok(false),
+            Err(why) => Err(self.denial(why, String::new())),
+            Ok(holds) => Ok(holds),
+        }
+    }
+
+    fn denial(&self, message: String, reason: String) -> Denial<'a> {
+        Denial { policy: &self.policy.name, binding: Some(self.binding), message, reason }
+    }
+}
+
+/// The namespace of a write, as expressions see it.
+fn namespace(passage: &Passage<'_>) -> Cel {
+    match passage.call.scope() {
+        "" => Cel::Null,
+        name => cel(&passage.call.core.store.get("namespaces", name).map(|n| n.value()).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,337 @@
+//! MutatingAdmissionPolicies: expressions that change writes.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use steersman_cel::{Object, Value as Cel};
+use steersman_patch::{JsonPatchError, json_patch};
+
+use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
+use crate::{
+    admission::{
+        Operation,
+        expression::{Compiler, Expression, Gives, LIMIT, Scope},
+        passage::{Passage, View},
+        repeats::Repeats,
+        values::{cel, json as to_json},
+    },
+    call::Call,
+    object,
+    schema::Decoder,
+    status::{ApiError, ApiResult, Cause},
+};
+
+/// What a policy does to writes.
+#[derive(Debug)]
+pub(super) struct Mutating {
+    mutations: Vec<Mutation>,
+    /// Whether it wants to see what others change after it.
+    reinvocable: bool,
+}
+
+/// One change.
+#[derive(Debug)]
+enum Mutation {
+    /// A configuration, which is merged as an apply does it.
+    Apply(Expression),
+    /// The steps of a JSON patch.
+    Patch(Expression),
+}
+
+impl Action for Mutating {
+    const POLICIES: &str = "mutatingadmissionpolicies.admissionregistration.k8s.io";
+    const BINDINGS: &str = "mutatingadmissionpolicybindings.admissionregistration.k8s.io";
+    const COMPOSES: bool = true;
+
+    fn new(spec: &Value, compiler: &Compiler) -> Self {
+        let compile = |value: &Value, gives: Gives| {
+            Expression::new(&value["expression"], |text| compiler.expression(text, gives))
+        };
+        let mutation = |mutation: &Value| match mutation["patchType"].as_str() {
+            Some("JSONPatch") => Mutation::Patch(compile(&mutation["jsonPatch"], Gives::Patch)),
+            _ => Mutation::Apply(compile(&mutation["applyConfiguration"], Gives::Object)),
+        };
+        Self {
+            mutations: items(&spec["mutations"]).map(mutation).collect(),
+            reinvocable: spec["reinvocationPolicy"] == "IfNeeded",
+        }
+    }
+}
+
+/// The names of a policy, its binding and its parameter, with the parameter's namespace.
+type Key = [String; 4];
+
+/// The policies that may change a write.
+pub(crate) struct Mutators<'a> {
+    passage: Passage<'a>,
+    hooks: Arc<[Hook<Mutating>]>,
+    repeats: Repeats<Key>,
+}
+
+impl<'a> Mutators<'a> {
+    pub(crate) fn new(call: &'a Call, operation: Operation, old: Option<&'a Value>) -> Self {
+        let passage = Passage { call, operation, old, changes: true };
+        Self { passage, hooks: call.core.policies.mutating.current(call), repeats: Repeats::default() }
+    }
+
+    /// Lets policies change an object; in a second round, those that asked for it. Says whether everybody else should look at
+    /// it again.
+    pub(crate) async fn run(&mut self, object: &mut Value) -> ApiResult<bool> {
+        // There is nothing to change about a deletion.
+        if self.hooks.is_empty() || object.is_null() {
+            return Ok(false);
+        }
+        self.repeats.begin(object);
+        let passage = &self.passage;
+        let (mut denials, mut due) = (Vec::new(), Vec::new());
+        for invocation in invocations(passage, &self.hooks, object).await? {
+            match invocation {
+                Ok(invocation) => due.push(invocation),
+                Err(denial) => denials.push(denial),
+            }
+        }
+        let mut touched = false;
+        for invocation in due {
+            let view = passage.view(Arc::clone(&invocation.resource), object).await?;
+            let mut scope = invocation.scope(passage, &view.object).await?;
+            match invocation.holds(&mut scope) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(denial) => {
+                    denials.push(Denial { reason: "Invalid".into(), ..denial });
+                    continue;
+                }
+            }
+            let key = invocation.key();
+            if self.repeats.skips(&key) {
+                continue;
+            }
+            scope.namespace = namespace(passage);
+            let before = view.object.clone();
+            let (view, done) = invocation.change(passage, view, &mut scope, &mut denials)?;
+            touched |= done;
+            if view.object != before {
+                self.repeats.changed();
+            }
+            if invocation.policy.action.reinvocable {
+                self.repeats.saw(key);
+            }
+            passage.adopt(view, object).await?;
+        }
+        if touched {
+            // Even those who changed something last are asked again: the real server does not tell a change from none.
+            self.repeats.changed();
+        }
+        self.repeats.end(object);
+        if denials.is_empty() { Ok(touched) } else { Err(refuse(passage, object, denials)) }
+    }
+}
+
+/// The refusal for all denials together.
+fn refuse(passage: &Passage<'_>, object: &Value, denials: Vec<Denial<'_>>) -> ApiError {
+    let mut error = passage.forbid(object, "");
+    error.message.clear();
+    for denial in denials {
+        let (policy, why) = (denial.policy, &denial.message);
+        let message = match denial.binding {
+            Some(binding) => {
+                format!("policy '{policy}' with binding '{}' denied request: {why}", binding.name)
+            }
+            None => format!("policy {} denied request: {why}", crate::status::quote(policy)),
+        };
+        if error.message.is_empty() {
+            error.message.clone_from(&message);
+            if denial.reason == "Invalid" {
+                error.reason = "Invalid";
+            }
+        }
+        error.causes.push(Cause { reason: String::new(), message, field: String::new() });
+    }
+    error
+}
+
+/// Why a change is not made.
+enum Failure {
+    /// The policy decides what that means.
+    Policy(String),
+    /// It is refused, whatever the policy.
+    Refusal(ApiError),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Policy(why)
+    }
+}
+
+impl<'a> Invocation<'a, Mutating> {
+    fn key(&self) -> Key {
+        let parameter = &self.parameter;
+        [&self.policy.name, &self.binding.name, object::namespace(parameter), object::name(parameter)]
+            .map(str::to_owned)
+    }
+
+    /// Makes all changes of the policy. Says whether any of them could be made.
+    fn change(
+        &self,
+        passage: &Passage<'_>,
+        mut view: View,
+        scope: &mut Scope<'_>,
+        denials: &mut Vec<Denial<'a>>,
+    ) -> ApiResult<(View, bool)> {
+        let mut done = false;
+        for mutation in &self.policy.action.mutations {
+            scope.object = cel(&view.object);
+            scope.budget = LIMIT;
+            match mutation.make(passage, &view, scope) {
+                Ok(changed) => {
+                    view.object = changed;
+                    done = true;
+                }
+                Err(Failure::Refusal(error)) => return Err(error),
+                Err(Failure::Policy(_)) if self.policy.ignores_failure => {}
+                Err(Failure::Policy(why)) => denials.push(self.denial(why, "Invalid".into())),
+            }
+        }
+        Ok((view, done))
+    }
+}
+
+impl Mutation {
+    /// What the change makes of an object.
+    fn make(&self, passage: &Passage<'_>, view: &View, scope: &mut Scope<'_>) -> Result<Value, Failure> {
+        let changed = match self {
+            Self::Apply(expression) => Self::apply(expression, passage, view, scope)?,
+            Self::Patch(expression) => Self::patch(expression, passage, view, scope)?,
+        };
+        // A typed object that is changed in another version than the request's does not find back on the real server.
+        let (seen, own) = (&view.resource, &passage.call.resource);
+        if seen.strategy.typed() && seen.api_version() != own.api_version() {
+            let (from, to) =
+                (format!("{}.{}", seen.version, seen.kind), format!("{}.{}", own.version, own.kind));
+            return Err(Failure::Policy(format!("converting ({from}) to ({to}): unknown conversion")));
+        }
+        Ok(changed)
+    }
+
+    fn apply(
+        expression: &Expression,
+        passage: &Passage<'_>,
+        view: &View,
+        scope: &mut Scope<'_>,
+    ) -> Result<Value, Failure> {
+        let config = configuration(&scope.run(expression)?, &view.object)?;
+        let merged = match passage.types(&view.resource) {
+            Some((types, ty)) => types.configure(ty, &view.object, &config),
+            None => {
+                let text = |field: &str| object::text(&config, &[field]).unwrap_or_default();
+                let kind = format!("{}, Kind={}", text("apiVersion"), text("kind"));
+                let why = "failed to convert patch object to typed object: no corresponding type";
+                Err(format!("{why} for {kind}"))
+            }
+        };
+        let mut changed = merged.map_err(|why| format!("error applying patch: {why}"))?;
+        passage.shape(&view.resource, &mut changed, Decoder::Conversion)?;
+        Ok(changed)
+    }
+
+    fn patch(
+        expression: &Expression,
+        passage: &Passage<'_>,
+        view: &View,
+        scope: &mut Scope<'_>,
+    ) -> Result<Value, Failure> {
+        let steps = steps(&scope.run(expression)?)?;
+        let mut changed = match json_patch(&view.object, steps.to_string().as_bytes()) {
+            Ok(changed) => changed,
+            // A test that does not hold is there to keep the patch from being applied.
+            Err(JsonPatchError::TestFailed(_)) => view.object.clone(),
+            Err(why) => return Err(Failure::Policy(format!("JSON Patch: {why}"))),
+        };
+        let unknown = passage
+            .shape(&view.resource, &mut changed, Decoder::Json)
+            .map_err(|why| Failure::Refusal(ApiError::internal(why)))?;
+        if unknown.is_empty() {
+            return Ok(changed);
+        }
+        let why = format!("strict decoding error: {}", unknown.join(", "));
+        Err(Failure::Refusal(ApiError::internal(why)))
+    }
+}
+
+/// What an expression made, as a configuration of an object.
+fn configuration(made: &Cel, object: &Value) -> Result<Value, String> {
+    let Cel::Object(config) = made else {
+        let found = made.type_name();
+        return Err(format!("unsupported return type from ApplyConfiguration expression: {found}"));
+    };
+    check_names(config)?;
+    let mut config = to_json(made)?;
+    for field in ["apiVersion", "kind"] {
+        object::carry(object, &mut config, field);
+    }
+    Ok(config)
+}
+
+/// Objects have to be of types that are named like the way to them.
+fn check_names(object: &Object) -> Result<(), String> {
+    let mut errors = Vec::new();
+    find_misnamed(&Cel::Object(Arc::new(object.clone())), &object.name, &mut errors);
+    if errors.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", errors.join("\n"))) }
+}
+
+fn find_misnamed(value: &Cel, expected: &str, errors: &mut Vec<String>) {
+    match value {
+        Cel::Object(object) => {
+            if *object.name != *expected {
+                errors.push(format!(
+                    "unexpected type name {}, expected {}, which matches field name path from root Object type",
+                    crate::status::quote(&object.name),
+                    crate::status::quote(expected)
+                ));
+            }
+            for (name, value) in &object.fields {
+                find_misnamed(value, &format!("{expected}.{name}"), errors);
+            }
+        }
+        Cel::List(items) => items.iter().for_each(|item| find_misnamed(item, expected, errors)),
+        Cel::Map(entries) => entries.iter().for_each(|(_, value)| find_misnamed(value, expected, errors)),
+        _ => {}
+    }
+}
+
+/// What an expression made, as a JSON patch.
+fn steps(made: &Cel) -> Result<Value, String> {
+    let Cel::List(steps) = made else {
+        return Err("type mismatch: JSONPatchType.expression should evaluate to array".into());
+    };
+    steps.iter().map(step).collect()
+}
+
+fn step(made: &Cel) -> Result<Value, String> {
+    let Cel::Object(made) = made else {
+        return Err("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".into());
+    };
+    let text = |field: &str| match made.field(field) {
+        Some(Cel::String(text)) => text.to_string(),
+        _ => String::new(),
+    };
+    let mut step = Map::new();
+    step.insert("op".into(), text("op").into());
+    step.insert("path".into(), text("path").into());
+    let from = text("from");
+    if !from.is_empty() {
+        step.insert("from".into(), from.into());
+    }
+    if let Some(value) = made.field("value") {
+        if let Cel::Object(object) = value {
+            check_names(object)?;
+        }
+        let mut value = to_json(value).map_err(|why| {
+            format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
+        })?;
+        object::normalise_numbers(&mut value);
+        step.insert("value".into(), value);
+    }
+    Ok(json!(step))
+}

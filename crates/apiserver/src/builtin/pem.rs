@@ -1,0 +1,70 @@
+//! PEM, as far as it has to be told apart. Read by hand: crates refuse what stands between blocks, which Go skips.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+/// The labels of all blocks of a text that can be read.
+pub(super) fn labels(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut labels = Vec::new();
+    let mut rest: &str = &text;
+    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+        rest = after;
+        let Some((label, body)) = after.split_once("-----") else { break };
+        let Some((body, end)) = body.split_once(&format!("-----END {label}-----")) else { continue };
+        // Headers, where there are some, end with an empty line.
+        let content = body.rsplit("\n\n").next().unwrap_or_default();
+        let content: String = content.chars().filter(|c| !c.is_whitespace()).collect();
+        if STANDARD.decode(content).is_ok() {
+            labels.push(label.to_owned());
+            rest = end;
+        }
+    }
+    labels
+}
+
+/// Why a certificate and its key can't be used together, as far as their blocks tell.
+pub(super) fn check_pair(certificate: &[u8], key: &[u8]) -> Option<String> {
+    let skipped = labels(certificate);
+    if !skipped.iter().any(|label| label == "CERTIFICATE") {
+        return Some(match skipped.as_slice() {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [one] if one.ends_with("PRIVATE KEY") => "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched".to_owned(),
+            several => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [{}]",
+                several.join(" ")
+            ),
+        });
+    }
+    let skipped = labels(key);
+    if skipped.iter().any(|label| label == "PRIVATE KEY" || label.ends_with(" PRIVATE KEY")) {
+        return None;
+    }
+    Some(match skipped.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [one] if one == "CERTIFICATE" => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        several => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks of the following types: [{}]",
+            several.join(" ")
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CERTIFICATE: &[u8] = b"x\n-----BEGIN CERTIFICATE-----\naGk=\n-----END CERTIFICATE-----\n";
+    const KEY: &[u8] = b"-----BEGIN EC PRIVATE KEY-----\nA: b\n\naGk=\n-----END EC PRIVATE KEY-----\n";
+
+    #[test]
+    fn blocks_are_told_apart() {
+        assert_eq!(labels(CERTIFICATE), ["CERTIFICATE"]);
+        assert_eq!(labels(KEY), ["EC PRIVATE KEY"]);
+        assert_eq!(labels(b"-----BEGIN X-----\n%\n-----END X-----"), [""; 0]);
+        assert_eq!(check_pair(CERTIFICATE, KEY), None);
+        assert!(check_pair(KEY, CERTIFICATE).is_some_and(|why| why.ends_with("may have been switched")));
+        assert!(check_pair(b"hi", KEY).is_some_and(|why| why.ends_with("in certificate input")));
+    }
+}

@@ -1,0 +1,253 @@
+//! Conversion by a webhook: `ConversionReview`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    admission::webhook::{self, Client},
+    auth::rbac::aggregate,
+    environment::EnvironmentExt as _,
+    metadata, object,
+    server::Core,
+    status::quote,
+};
+
+const GROUP: &str = "apiextensions.k8s.io";
+/// A webhook has so long to answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Who converts the objects of a definition.
+#[derive(Debug)]
+pub(crate) struct Converter {
+    client: Client,
+    /// The versions of questions that the webhook understands, as the definition lists them.
+    reviews: Vec<String>,
+    /// The apiVersions that objects can have.
+    known: Vec<String>,
+}
+
+impl Converter {
+    /// The converter of a definition, unless its versions differ in nothing but their names.
+    pub(super) fn new(definition: &Value) -> Option<Self> {
+        let spec = &definition["spec"];
+        let conversion = &spec["conversion"];
+        if conversion["strategy"] != "Webhook" {
+            return None;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let group = text(&spec["group"]);
+        let webhook = &conversion["webhook"];
+        Some(Self {
+            client: Client::new(&webhook["clientConfig"]),
+            reviews: list(&webhook["conversionReviewVersions"]).iter().map(text).collect(),
+            known: list(&spec["versions"]).iter().map(|v| format!("{group}/{}", text(&v["name"]))).collect(),
+        })
+    }
+
+    /// Rewrites objects into version `to`, and says of each whether that changed it. Objects that are in that version already are
+    /// not asked about.
+    ///
+    /// # Errors
+    /// Why that did not work, in the real server's words.
+    pub(crate) async fn convert(
+        &self,
+        core: &Core,
+        objects: Vec<Value>,
+        to: &str,
+    ) -> Result<Vec<(Value, bool)>, String> {
+        // There is nothing to ask about an object without content.
+        let is_other = |object: &Value| object["apiVersion"] != to && !is_empty(object);
+        let asked: Vec<&Value> = objects.iter().filter(|object| is_other(object)).collect();
+        let Some(first) = asked.first() else {
+            return Ok(objects.into_iter().map(|object| (named(object, to), false)).collect());
+        };
+        if !self.known.iter().any(|known| known == to) {
+            return Err(format!("request to convert CR to an invalid group/version: {to}"));
+        }
+        for object in &asked {
+            let from = text(object, &["apiVersion"]);
+            if !self.known.iter().any(|known| known == from) {
+                return Err(format!("request to convert CR from an invalid group/version: {from}"));
+            }
+        }
+        let whose = format!("conversion webhook for {}", kind_of(first));
+        let answers = self.ask(core, &asked, to).await.map_err(|why| format!("{whose} failed: {why}"))?;
+        if answers.len() != asked.len() {
+            return Err(format!("{whose} returned {} objects, expected {}", answers.len(), asked.len()));
+        }
+        let (mut answers, single) = (answers.into_iter(), asked.len() == 1);
+        let mut converted = Vec::with_capacity(objects.len());
+        let mut index = 0;
+        for original in objects {
+            if !is_other(&original) {
+                converted.push((named(original, to), false));
+                continue;
+            }
+            let answer = answers.next().unwrap_or_default();
+            let answer =
+                accept(&original, answer, to).map_err(|odd| format!("{whose} {}", odd.say(index, single)))?;
+            converted.push((answer, true));
+            index += 1;
+        }
+        Ok(converted)
+    }
+
+    /// What the webhook makes of objects.
+    async fn ask(&self, core: &Core, objects: &[&Value], to: &str) -> Result<Vec<Value>, String> {
+        let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
+        let Some(version) = self.reviews.iter().find(known) else {
+            return Err("no supported conversion review versions".into());
+        };
+        let uid = core.environment.uid();
+        let request = json!({"uid": uid, "desiredAPIVersion": to, "objects": objects});
+        let question = json!({"kind": "ConversionReview", "apiVersion": format!("{GROUP}/{version}"), "request": request});
+        let answer = webhook::ask(core, &self.client, &question.to_string().into(), TIMEOUT).await?;
+        let mut answer: Value = serde_json::from_slice(&answer).map_err(|error| {
+            format!("couldn't get version/kind; json parse error: {}", crate::decode::syntax(&answer, &error))
+        })?;
+        if version == "v1" {
+            let expected = format!("{GROUP}/v1, Kind=ConversionReview");
+            let found = kind_of(&answer);
+            if found != expected {
+                return Err(format!("expected webhook response of {expected}, got {found}"));
+            }
+        }
+        let response = answer["response"].take();
+        if response.is_null() {
+            return Err("no response provided".into());
+        }
+        let given = text(&response, &["uid"]);
+        if version == "v1" && given != uid {
+            return Err(format!("expected response.uid={}, got {}", quote(&uid), quote(given)));
+        }
+        let status = text(&response, &["result", "status"]);
+        if status != "Success" {
+            return Err(match text(&response, &["result", "message"]) {
+                "" => format!("response.result.status was '{status}', not 'Success'"),
+                message => message.to_owned(),
+            });
+        }
+        Ok(response["convertedObjects"].as_array().cloned().unwrap_or_default())
+    }
+}
+
+/// Whether an object has nothing but a type.
+fn is_empty(object: &Value) -> bool {
+    object.as_object().is_some_and(|fields| fields.keys().all(|key| key == "apiVersion" || key == "kind"))
+}
+
+/// An object under the name of another version.
+fn named(mut object: Value, api_version: &str) -> Value {
+    object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
+    object
+}
+
+fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    object::text(value, path).unwrap_or_default()
+}
+
+/// `group/version, Kind=kind`.
+fn kind_of(object: &Value) -> String {
+    format!("{}, Kind={}", text(object, &["apiVersion"]), text(object, &["kind"]))
+}
+
+/// What is wrong with an answer.
+enum Odd {
+    /// The object is of another kind or version.
+    Kind(String),
+    /// The object is another one.
+    Identity(String),
+    /// Its metadata can't be.
+    Metadata(String),
+}
+
+impl Odd {
+    /// The words for it: one object alone is spoken of otherwise than one of several.
+    fn say(&self, index: usize, single: bool) -> String {
+        match self {
+            Self::Kind(why) if single => format!("returned invalid object at index {index}: {why}"),
+            Self::Identity(why) if single => format!("returned invalid object: {why}"),
+            Self::Kind(why) | Self::Identity(why) => {
+                format!("returned invalid converted object at index {index}: {why}")
+            }
+            Self::Metadata(why) if single => format!("returned invalid metadata: {why}"),
+            Self::Metadata(why) => format!("returned invalid metadata in object at index {index}: {why}"),
+        }
+    }
+}
+
+/// Judges what became of an object, and gives it back the metadata that no conversion may change.
+fn accept(original: &Value, mut converted: Value, to: &str) -> Result<Value, Odd> {
+    let field = |name: &str| (text(original, &[name]), text(&converted, &[name]));
+    let (_, version) = field("apiVersion");
+    if version != to {
+        return Err(Odd::Kind(format!("invalid groupVersion (expected {to}, received {version})")));
+    }
+    let (expected, kind) = field("kind");
+    if kind != expected {
+        return Err(Odd::Kind(format!("invalid kind (expected {expected}, received {kind})")));
+    }
+    for (name, shown) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (before, after) = (object::meta_text(original, name), object::meta_text(&converted, name));
+        if before != after {
+            return Err(Odd::Identity(format!("must have the same {shown}: {before} != {after}")));
+        }
+    }
+    let said = match converted.get_mut("metadata").map(Value::take) {
+        None => return Err(Odd::Metadata("missing metadata in converted object".into())),
+        Some(said @ Value::Object(_)) => said,
+        Some(other) => {
+            let found = go_type(&other);
+            return Err(Odd::Metadata(format!("invalid metadata of type {found} in converted object")));
+        }
+    };
+    object::carry(original, &mut converted, "metadata");
+    for name in ["labels", "annotations"] {
+        let Some(entries) = said.get(name).filter(|entries| !entries.is_null()) else {
+            object::metadata(&mut converted).remove(name);
+            continue;
+        };
+        let Some(pairs) = entries.as_object() else {
+            let found = go_type(entries);
+            return Err(Odd::Metadata(format!(
+                "invalid metadata.{name} of type {found} in converted object"
+            )));
+        };
+        if let Some((key, odd)) = pairs.iter().find(|(_, value)| !value.is_string()) {
+            let found = go_type(odd);
+            return Err(Odd::Metadata(format!(
+                "metadata.{name}[{key}] must be a string, but is {found} in converted object"
+            )));
+        }
+        let changed = original["metadata"].get(name) != Some(entries);
+        object::metadata(&mut converted).insert(name.into(), entries.clone());
+        if changed {
+            let mut errors = Vec::new();
+            if name == "labels" {
+                metadata::labels(&converted, "metadata.labels", &["metadata", "labels"], &mut errors);
+            } else {
+                metadata::annotations(&converted, &mut errors);
+            }
+            if !errors.is_empty() {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                return Err(Odd::Metadata(aggregate(&errors)));
+            }
+        }
+    }
+    Ok(converted)
+}
+
+/// What Go calls the type of a JSON value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

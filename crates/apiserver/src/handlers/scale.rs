@@ -1,0 +1,375 @@
+//! `scale`: the replicas of whatever has some, as a kind of its own.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use steersman_patch::{
+    apply::{FieldSet, PathElement},
+    strategic_merge_patch,
+};
+
+use super::{
+    answer_value,
+    patch::{self, Intent, Patch},
+};
+use crate::{
+    apply::Detached,
+    call::Call,
+    decode,
+    fields::FieldError,
+    http::Body,
+    object,
+    pipeline::{self, Mode, Written},
+    schema,
+    status::{ApiError, ApiResult},
+};
+
+const API_VERSION: &str = "autoscaling/v1";
+const TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+/// Where a resource keeps what `Scale` speaks of.
+struct Paths {
+    replicas: Vec<String>,
+    status: Vec<String>,
+    selector: Vec<String>,
+}
+
+/// The `Scale` of an object, which is in the version of the request.
+pub(crate) fn scale_of(call: &Call, object: &Value) -> Value {
+    to_scale(call, &paths(call), object)
+}
+
+/// Takes the replicas of a `Scale` over into its object.
+pub(crate) fn take_scale(call: &Call, object: &mut Value, scale: &Value) {
+    let replicas = object::get(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+    set(object, &paths(call).replicas, replicas.into());
+}
+
+fn paths(call: &Call) -> Paths {
+    let split = |p: &str| p.trim_start_matches('.').split('.').map(str::to_owned).collect::<Vec<_>>();
+    if call.resource.custom
+        && let Some(entry) = call.core.store.get(crate::crd::RESOURCE, &call.resource.qualified())
+    {
+        let definition = entry.value();
+        let version = definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|v| v["name"] == call.resource.version.as_str());
+        let scale = version.map(|v| v["subresources"]["scale"].clone()).unwrap_or_default();
+        let text = |key: &str| split(scale[key].as_str().unwrap_or_default());
+        return Paths {
+            replicas: text("specReplicasPath"),
+            status: text("statusReplicasPath"),
+            selector: text("labelSelectorPath"),
+        };
+    }
+    Paths {
+        replicas: split("spec.replicas"),
+        status: split("status.replicas"),
+        selector: split("spec.selector"),
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |v, key| v.get(key))
+}
+
+fn to_scale(call: &Call, paths: &Paths, object: &Value) -> Value {
+    let mut metadata = serde_json::Map::new();
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(key) {
+            metadata.insert(key.into(), value.clone());
+        }
+    }
+    let mut status = json!({"replicas": at(object, &paths.status).and_then(Value::as_i64).unwrap_or(0)});
+    let selector = match at(object, &paths.selector) {
+        Some(Value::String(text)) => text.clone(),
+        Some(selector @ Value::Object(_)) => {
+            selector_text(selector, call.resource.plural == "replicationcontrollers")
+        }
+        _ => String::new(),
+    };
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    let mut spec = serde_json::Map::new();
+    let replicas = at(object, &paths.replicas).and_then(Value::as_i64).unwrap_or(0);
+    if replicas != 0 {
+        spec.insert("replicas".into(), replicas.into());
+    }
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// A selector object as text.
+fn selector_text(selector: &Value, plain: bool) -> String {
+    let labels = if plain { Some(selector) } else { selector.get("matchLabels") };
+    let mut parts: Vec<String> = labels
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()))
+        .collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten().filter(|_| !plain) {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        parts.push(match expression["operator"].as_str().unwrap_or_default() {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    parts.sort();
+    parts.join(",")
+}
+
+pub(super) async fn scale(
+    call: &mut Call,
+    verb: &str,
+    media: &str,
+    body: &Bytes,
+) -> ApiResult<Response<Body>> {
+    let paths = paths(call);
+    if verb == "get" {
+        let object = call.to_served(call.resource.read(&*call.stored()?)).await?;
+        if call.resource.custom && at(&object, &paths.replicas).is_none() {
+            let path = paths.replicas.join(".");
+            return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
+        }
+        return answer_value(call, to_scale(call, &paths, &object), StatusCode::OK);
+    }
+    let wish = Wish::read(call, verb, media, body)?;
+    let mut complaints = Vec::new();
+    // The record of managers is made here, from that of the Scale.
+    let result = pipeline::update(call, Mode::Apply, |call, current| {
+        let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
+        let (next, found) = wish.fulfil(call, &paths, current)?;
+        complaints = found;
+        Ok(next)
+    })
+    .await;
+    let complained = decode::complain_of(call, "Scale", "v1", complaints);
+    let (written, _) = result?;
+    complained?;
+    let stored = match written {
+        Written::Stored(entry) => call.resource.read(&entry),
+        Written::Value(value) => value,
+    };
+    let object = call.to_served(stored).await?;
+    answer_value(call, to_scale(call, &paths, &object), StatusCode::OK)
+}
+
+/// What a client wants of a Scale.
+enum Wish {
+    /// To be this.
+    Replace(Value),
+    /// To be changed so.
+    Patch(Patch),
+    /// To have this applied.
+    Apply(Intent),
+}
+
+impl Wish {
+    fn read(call: &mut Call, verb: &str, media: &str, body: &Bytes) -> ApiResult<Self> {
+        if verb == "update" {
+            let mut scale = decode::object(call, media, body)?;
+            if let Some(schema) = schema::definition(TYPE) {
+                decode::typed(call, &mut scale, &schema, "Scale", "v1")?;
+            }
+            check_name(call, &scale)?;
+            return Ok(Self::Replace(scale));
+        }
+        if media == patch::APPLY {
+            return Intent::decode(call, body).map(Self::Apply);
+        }
+        Patch::decode(call, media, body).map(Self::Patch)
+    }
+
+    /// What becomes of an object that is scaled, and complaints about fields.
+    fn fulfil(&self, call: &Call, paths: &Paths, current: &Value) -> ApiResult<(Value, Vec<String>)> {
+        let mut before = to_scale(call, paths, current);
+        let owners = current["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+        let owners_of_replicas = of_scale(owners, &paths.replicas);
+        if !owners_of_replicas.is_empty() {
+            object::metadata(&mut before).insert("managedFields".into(), owners_of_replicas.into());
+        }
+        let kind = Detached::new(call, API_VERSION, TYPE);
+        let mut complaints = Vec::new();
+        let wanted = match self {
+            Self::Replace(scale) => kind.track(call, &before, scale.clone()),
+            Self::Patch(patch) => {
+                let (patched, found) = patched(call, patch, &before)?;
+                complaints = found;
+                kind.track(call, &before, patched)
+            }
+            Self::Apply(intent) => {
+                let scale = kind.apply(call, &before, &intent.object)?;
+                complaints = patch::judge_repeated(call, intent.repeated.as_deref())?;
+                scale
+            }
+        };
+        let version = object::meta_text(&wanted, "resourceVersion");
+        if !version.is_empty() && version != object::meta_text(current, "resourceVersion") {
+            return Err(ApiError::modified(&call.resource, &call.name));
+        }
+        let replicas = object::get(&wanted, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+        if replicas < 0 {
+            return Err(negative(call, paths, replicas));
+        }
+        let mut next = current.clone();
+        set(&mut next, &paths.replicas, replicas.into());
+        let owners_of_scale = wanted["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+        let all = of_object(owners, owners_of_scale, &paths.replicas, &call.resource.api_version());
+        let metadata = object::metadata(&mut next);
+        if all.is_empty() {
+            metadata.remove("managedFields");
+        } else {
+            metadata.insert("managedFields".into(), all.into());
+        }
+        Ok((next, complaints))
+    }
+}
+
+/// The patched Scale, and complaints about its fields.
+fn patched(call: &Call, patch: &Patch, before: &Value) -> ApiResult<(Value, Vec<String>)> {
+    let mut patched = patch
+        .apply(before, |patch| Some(strategic_merge_patch(before, patch, schema::definitions(), TYPE)))?;
+    let quoted = patched.clone();
+    let mut found = Vec::new();
+    if let Some(schema) = schema::definition(TYPE) {
+        let decoded = schema.decode(&mut patched, patch.decoder());
+        found = decoded.map_err(|why| patch.unreadable(&quoted, why))?.unknown;
+    }
+    let complaints = patch.judge(call.field_validation, &quoted, found)?;
+    check_name(call, &patched)?;
+    Ok((patched, complaints))
+}
+
+fn negative(call: &Call, paths: &Paths, replicas: i64) -> ApiError {
+    let (resource, path) = (&call.resource, paths.replicas.join("."));
+    if resource.custom {
+        let error = FieldError::invalid(format!(".{path}"), replicas, "should be a non-negative integer");
+        return ApiError::invalid(resource, &call.name, vec![error]);
+    }
+    let error = FieldError::invalid(path, replicas, "must be greater than or equal to 0");
+    ApiError::invalid_kind("autoscaling", "Scale", &call.name, vec![error])
+}
+
+/// The fields of a manager's entry.
+fn fields(entry: &Value) -> FieldSet<'_> {
+    entry.get("fieldsV1").and_then(|fields| FieldSet::from_fields_v1(fields).ok()).unwrap_or_default()
+}
+
+fn path_of(names: &[String]) -> Vec<PathElement<'_>> {
+    names.iter().map(|name| PathElement::Field(name.into())).collect()
+}
+
+fn set_of(names: &[String]) -> FieldSet<'_> {
+    let mut set = FieldSet::default();
+    set.insert(&path_of(names));
+    set
+}
+
+/// Who manages the replicas, as entries of a Scale.
+fn of_scale(owners: &[Value], replicas: &[String]) -> Vec<Value> {
+    let (path, there) = (path_of(replicas), FieldSet::of_fields([&["spec", "replicas"][..]]));
+    let mut entries = Vec::new();
+    for owner in owners.iter().filter(|owner| fields(owner).contains(&path)) {
+        let mut entry = owner.clone();
+        let fields = object::ensure(&mut entry);
+        fields.insert("apiVersion".into(), API_VERSION.into());
+        fields.insert("fieldsV1".into(), there.to_fields_v1());
+        entries.push(entry);
+    }
+    entries
+}
+
+/// The entries of an object once its Scale has those: whoever manages the replicas by the Scale does so with an entry of its
+/// own, which has no time, and nobody else does.
+fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_version: &str) -> Vec<Value> {
+    // Appliers are the same in all versions.
+    let identity = |entry: &Value| {
+        let version = (entry["operation"] != "Apply").then(|| entry["apiVersion"].clone());
+        (entry["manager"].clone(), entry["operation"].clone(), version, entry["subresource"].clone())
+    };
+    let (path, here) = (path_of(replicas), set_of(replicas));
+    let mut new: Vec<&Value> = of_scale.iter().collect();
+    let mut entries = Vec::new();
+    for owner in owners {
+        let mut owned = fields(owner);
+        if !owned.contains(&path) {
+            entries.push(owner.clone());
+        } else if let Some(same) = new.iter().position(|entry| identity(entry) == identity(owner)) {
+            new.remove(same);
+            entries.push(owner.clone());
+        } else {
+            owned.subtract(&here);
+            if !owned.is_empty() {
+                let mut entry = owner.clone();
+                object::ensure(&mut entry).insert("fieldsV1".into(), owned.to_fields_v1());
+                entries.push(entry);
+            }
+        }
+    }
+    for owner in new {
+        let mut entry = owner.clone();
+        let fields = object::ensure(&mut entry);
+        fields.remove("time");
+        fields.insert("apiVersion".into(), api_version.into());
+        fields.insert("fieldsV1".into(), here.to_fields_v1());
+        entries.push(entry);
+    }
+    entries.sort_by_cached_key(|entry| {
+        let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+        (text("operation"), text("time"), text("manager"), text("apiVersion"), text("subresource"))
+    });
+    entries
+}
+
+/// A whole object has to say which it is.
+fn check_name(call: &Call, given: &Value) -> ApiResult<()> {
+    match object::name(given) {
+        "" => Err(ApiError::bad_request(decode::no_name(&call.name))),
+        name if name != call.name => Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn set(value: &mut Value, path: &[String], leaf: Value) {
+    let Some((last, head)) = path.split_last() else { return };
+    let mut at = value;
+    for key in head {
+        at = object::ensure(at).entry(key.as_str()).or_insert(Value::Null);
+    }
+    object::ensure(at).insert(last.clone(), leaf);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_change_hands() {
+        let path = ["spec".to_owned(), "replicas".to_owned()];
+        let owners = [json!({
+            "manager": "a", "operation": "Update", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}, "f:paused": {}}},
+        })];
+        let before = of_scale(&owners, &path);
+        assert_eq!(before[0]["apiVersion"], API_VERSION);
+        let by_scale = [json!({
+            "manager": "b", "operation": "Update", "apiVersion": API_VERSION, "time": "2026-01-01T00:00:01Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}, "subresource": "scale",
+        })];
+        let after = of_object(&owners, &by_scale, &path, "apps/v1");
+        assert_eq!(after[0]["manager"], "b");
+        assert_eq!(after[0].get("time"), None);
+        assert_eq!(after[1]["fieldsV1"], json!({"f:spec": {"f:paused": {}}}));
+    }
+}

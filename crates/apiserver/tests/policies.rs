@@ -1,0 +1,169 @@
+//! Policies that change what is written.
+
+use http::Request;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use steersman_apiserver::Server;
+use tower_service::Service as _;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const BASE: &str = "/apis/admissionregistration.k8s.io/v1";
+
+async fn ask(server: &Server, request: &str, body: Value) -> (u16, Value) {
+    let (method, path) = request.split_once(' ').unwrap();
+    let mut builder = Request::builder().method(method).uri(path);
+    if method == "PATCH" {
+        builder = builder.header("content-type", "application/merge-patch+json");
+    }
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = server.service().call(builder.body(body).unwrap()).await.unwrap();
+    let code = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+fn apply(expression: &str) -> Value {
+    json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
+}
+
+fn steps(expression: &str) -> Value {
+    json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
+}
+
+/// Puts a policy on ConfigMaps into force; `spec` goes over the usual one.
+async fn enforce(server: &Server, name: &str, spec: Value) {
+    let mut policy = json!({
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]},
+        ]},
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        policy[field] = value.clone();
+    }
+    let policy = json!({"metadata": {"name": name}, "spec": policy});
+    let (code, answer) = ask(server, &format!("POST {BASE}/mutatingadmissionpolicies"), policy).await;
+    assert_eq!(code, 201, "{answer}");
+    let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
+    let (code, answer) = ask(server, &format!("POST {BASE}/mutatingadmissionpolicybindings"), binding).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+async fn create(server: &Server, data: Value) -> (u16, Value) {
+    ask(server, &format!("POST {MAPS}"), json!({"metadata": {"name": "a"}, "data": data})).await
+}
+
+#[tokio::test]
+async fn writes_are_changed_in_order() {
+    let server = Server::default();
+    enforce(
+        &server,
+        "p",
+        json!({
+            "variables": [{"name": "twice", "expression": "object.data.k + object.data.k"}],
+            "mutations": [
+                apply("Object{data: {'k': variables.twice}}"),
+                apply("Object{metadata: Object.metadata{labels: {'l': variables.twice}}}"),
+                apply("Object{metadata: Object.metadata{annotations: {'x': 'y'}}}"),
+                steps(
+                    "[JSONPatch{op: 'copy', from: '/data/k', path: '/metadata/annotations/' + jsonpatch.escapeKey('a/b')}]",
+                ),
+            ],
+        }),
+    )
+    .await;
+    let (code, made) = create(&server, json!({"k": "v"})).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["data"], json!({"k": "vv"}));
+    assert_eq!(made["metadata"]["annotations"], json!({"x": "y", "a/b": "vv"}));
+    // Each change sees what those before it made.
+    assert_eq!(made["metadata"]["labels"], json!({"l": "vvvv"}));
+    // Nobody becomes a manager of what a policy sets.
+    assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {".": {}, "f:k": {}}}));
+    let (_, deleted) = ask(&server, &format!("DELETE {MAPS}/a"), Value::Null).await;
+    assert_eq!(deleted["status"], "Success");
+}
+
+#[tokio::test]
+async fn a_policy_that_asks_for_it_sees_what_comes_after_it() {
+    let trace = |mark: &str| {
+        let before = "(has(object.data.trace) ? object.data.trace : '')";
+        json!([steps(&format!("[JSONPatch{{op: 'add', path: '/data/trace', value: {before} + '{mark}'}}]"))])
+    };
+    for (policy, expected) in [("Never", "ab"), ("IfNeeded", "aba")] {
+        let server = Server::default();
+        enforce(&server, "a", json!({"reinvocationPolicy": policy, "mutations": trace("a")})).await;
+        enforce(&server, "b", json!({"mutations": trace("b")})).await;
+        let (_, made) = create(&server, json!({"k": "v"})).await;
+        assert_eq!(made["data"]["trace"], expected);
+    }
+}
+
+#[tokio::test]
+async fn failures_refuse_unless_they_are_ignored() {
+    let mutations =
+        json!([apply("Object{data: {'x': object.data.none}}"), apply("Object{data: {'y': 'y'}}")]);
+    let server = Server::default();
+    enforce(&server, "p", json!({"failurePolicy": "Ignore", "mutations": mutations})).await;
+    let (_, made) = create(&server, json!({"k": "v"})).await;
+    assert_eq!(made["data"], json!({"k": "v", "y": "y"}));
+
+    let server = Server::default();
+    enforce(&server, "p", json!({"mutations": mutations})).await;
+    let (code, refused) = create(&server, json!({"k": "v"})).await;
+    assert_eq!((code, &refused["reason"]), (403, &json!("Invalid")));
+    assert_eq!(
+        refused["message"],
+        "policy 'p' with binding 'p' denied request: expression 'Object{data: {'x': object.data.none}}' resulted in error: no such key: none"
+    );
+}
+
+#[tokio::test]
+async fn what_is_one_leaf_is_not_merged() {
+    let server = Server::default();
+    let expression = "Object{spec: Object.spec{selector: Object.spec.selector{matchLabels: {'a': 'b'}}}}";
+    let rules = json!({"resourceRules": [
+        {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]},
+    ]});
+    enforce(&server, "p", json!({"matchConstraints": rules, "mutations": [apply(expression)]})).await;
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }});
+    let (code, refused) = ask(&server, "POST /apis/apps/v1/namespaces/default/deployments", deployment).await;
+    assert_eq!(code, 403);
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.selector"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn custom_resources_are_merged_by_their_schema() {
+    let server = Server::default();
+    let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+        "items": {"type": "object", "required": ["name"], "properties": {
+            "name": {"type": "string"}, "size": {"type": "integer", "default": 1}}}});
+    let definition = json!({
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "shops", "kind": "Shop"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object",
+                "properties": {"spec": {"type": "object", "properties": {"parts": list}}},
+            }}}],
+        },
+    });
+    let path = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(ask(&server, path, definition).await.0, 201);
+    let rules = json!({"resourceRules": [
+        {"apiGroups": ["example.com"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["shops"]},
+    ]});
+    let expression = "Object{spec: Object.spec{parts: [Object.spec.parts{name: 'b'}]}}";
+    enforce(&server, "p", json!({"matchConstraints": rules, "mutations": [apply(expression)]})).await;
+    let shop = json!({"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "s"},
+        "spec": {"parts": [{"name": "a", "size": 3}]}});
+    let (_, made) = ask(&server, "POST /apis/example.com/v1/shops", shop).await;
+    assert_eq!(made["spec"]["parts"], json!([{"name": "a", "size": 3}, {"name": "b", "size": 1}]));
+}

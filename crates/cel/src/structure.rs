@@ -1,0 +1,79 @@
+//! Objects that expressions make: `Object.spec{replicas: 3}`.
+
+use std::sync::Arc;
+
+use crate::ast::Entry;
+use crate::environment::JSON_PATCH;
+use crate::eval::Evaluator;
+use crate::value::{Evaluated, Value, equal, fail};
+
+/// An object of a named type.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// The name of its type, such as `Object.spec`.
+    pub name: Arc<str>,
+    /// Its fields, which do not repeat.
+    pub fields: Vec<(Arc<str>, Value)>,
+}
+
+impl Object {
+    /// The value of a field.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
+    }
+
+    /// The field that a value names.
+    pub(crate) fn get(&self, name: &Value) -> Option<&Value> {
+        match name {
+            Value::String(name) => self.field(name),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        let in_other =
+            |(key, value): &(Arc<str>, Value)| other.field(key).is_some_and(|other| equal(value, other));
+        self.name == other.name && self.fields.len() == other.fields.len() && self.fields.iter().all(in_other)
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    /// A new object of a type that the checker knows.
+    pub(crate) fn structure(&mut self, name: &str, fields: &'a [Entry<String>]) -> Evaluated {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let mut out: Vec<(Arc<str>, Value)> = Vec::with_capacity(fields.len());
+        for Entry { key, value, optional, .. } in fields {
+            let value = match (self.expr(value)?, optional) {
+                (Value::Optional(inner), true) => inner.map(|inner| (*inner).clone()),
+                (value, true) => {
+                    let why = "cannot initialize optional entry";
+                    return fail(format!("{why} '{key}' from non-optional value {value}"));
+                }
+                (value, false) => Some(value),
+            };
+            out.retain(|(known, _)| **known != **key);
+            out.extend(value.map(|value| (key.as_str().into(), value)));
+        }
+        self.budget.spend(40)?;
+        if name == JSON_PATCH {
+            for (key, value) in out.iter().filter(|(key, _)| &**key != "value") {
+                if !matches!(value, Value::String(_)) {
+                    let found = go_type(value);
+                    return fail(format!("unexpected type {found} for JSONPatchType '{key}' field"));
+                }
+            }
+        }
+        Ok(Value::Object(Arc::new(Object { name: name.into(), fields: out })))
+    }
+}
+
+/// What Go calls the type of a value.
+fn go_type(value: &Value) -> &str {
+    match value {
+        Value::Int(_) => "int64",
+        Value::Uint(_) => "uint64",
+        Value::Double(_) => "float64",
+        other => other.type_name(),
+    }
+}

@@ -1,0 +1,88 @@
+//! `steer test`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use steersman_release::{Progress, TestOptions, Timeout};
+
+use super::show::{self, FormatArgs, Shown};
+use crate::args::GlobalArgs;
+use crate::cluster;
+use crate::failure::{Failure, Result};
+use crate::flags;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  steer test shop --logs
+  steer test shop --filter name=shop-connection
+  steer test shop --filter '!name=slow'";
+
+/// Run the tests that a release's chart brings along
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Test {
+    /// Name of the release
+    name: String,
+
+    /// How long each test may take
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = super::duration)]
+    timeout: Duration,
+
+    /// Show what the tests wrote
+    #[arg(long)]
+    logs: bool,
+
+    /// Only tests with this name, or with `!` in front all but this one; may be repeated
+    #[arg(long, value_name = "name=NAME")]
+    filter: Vec<String>,
+
+    /// Do not show notes
+    #[arg(long)]
+    hide_notes: bool,
+
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+impl Test {
+    pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        let options = self.options()?;
+        let written = Arc::new(Mutex::new(String::new()));
+        let log = Arc::clone(&written);
+        let listener = move |progress: &Progress| {
+            if let Progress::Log { pod, text, .. } = progress {
+                let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                log.push_str(&format!("POD LOGS: {pod}\n{text}\n"));
+            }
+        };
+        let (mut release, failure) = cluster::run(async {
+            let releases = cluster::releases(globals).await?.on_progress(listener);
+            Ok(releases.test(&self.name, &options).await?)
+        })?;
+        release.chart = steersman_release::ChartRecord::default();
+        if !show::data(self.format.output, &release, output)? {
+            show::release(&release, Shown { hide_notes: self.hide_notes, ..Shown::default() }, output)?;
+        }
+        output.push(&written.lock().unwrap_or_else(PoisonError::into_inner));
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    fn options(&self) -> Result<TestOptions> {
+        let mut options =
+            TestOptions { timeout: Timeout(self.timeout), logs: self.logs, ..TestOptions::default() };
+        for word in flags::split_list(&self.filter) {
+            match word.split_once('=') {
+                Some(("name", name)) => options.only.push(name.to_owned()),
+                Some(("!name", name)) => options.skip.push(name.to_owned()),
+                _ => {
+                    return Err(Failure::new(format!(
+                        "--filter {word:?} is neither name=NAME nor !name=NAME"
+                    )));
+                }
+            }
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,58 @@
+//! The answers of the small servers: metrics, probes, and what people who look into a running operator ask for.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tokio::sync::watch;
+
+use crate::{context::Shared, controller::Engine, http as server, metrics::Metrics};
+
+/// The metrics' server.
+pub(super) fn metrics_answer(metrics: &Metrics, path: &str) -> server::Answer {
+    if path == "/metrics" {
+        let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        server::text(StatusCode::OK, format, metrics.render())
+    } else {
+        server::text(StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n")
+    }
+}
+
+/// The probes' server.
+pub(super) struct Probes {
+    pub(super) ready: watch::Receiver<bool>,
+    /// There when people may look into the operator.
+    pub(super) debug: Option<(Vec<Arc<Engine>>, Arc<Shared>)>,
+}
+
+impl Probes {
+    pub(super) fn answer(&self, path: &str) -> server::Answer {
+        let plain = |status, body: &str| server::text(status, "text/plain", body.to_owned());
+        match (path, &self.debug) {
+            ("/healthz" | "/livez", _) => plain(StatusCode::OK, "ok"),
+            ("/readyz", _) if *self.ready.borrow() => plain(StatusCode::OK, "ok"),
+            ("/readyz", _) => plain(StatusCode::SERVICE_UNAVAILABLE, "the caches are not filled yet"),
+            ("/debug/queue", Some((engines, _))) => {
+                let queues: serde_json::Map<_, _> =
+                    engines.iter().map(|engine| (engine.name.to_string(), engine.queue.describe())).collect();
+                server::text(
+                    StatusCode::OK,
+                    "application/json",
+                    serde_json::Value::Object(queues).to_string(),
+                )
+            }
+            ("/debug/cache", Some((_, shared))) => {
+                let caches: Vec<_> = shared.caches.all().iter().map(|(selection, store)| {
+                    let (objects, bytes) = store.size();
+                    let progress = store.progress.borrow().clone();
+                    serde_json::json!({
+                        "kind": store.kind.to_string(), "labels": selection.labels, "fields": selection.fields,
+                        "metadataOnly": selection.metadata, "objects": objects, "bytes": bytes, "synced": progress.synced, "error": progress.error,
+                        "silenceSeconds": store.silence().as_secs(),
+                    })
+                }).collect();
+                server::text(StatusCode::OK, "application/json", serde_json::Value::Array(caches).to_string())
+            }
+            _ => plain(StatusCode::NOT_FOUND, "there are /healthz and /readyz\n"),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The way of a running operator: from the first port to the last write.
+
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
+
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio::{sync::watch, task::JoinSet};
+
+use super::{
+    Operator,
+    doctor::Announcement,
+    probes::{Probes, metrics_answer},
+    right::Right,
+};
+use crate::{
+    cache::Caches,
+    context::{Shared, events::Recorder},
+    controller::Engine,
+    door::{self, Fence, Permit},
+    error::{Error, Result},
+    http as server,
+    metrics::Metrics,
+    shard::Shards,
+    webhook::{self, Certificates, Source},
+};
+
+/// The first minor version of Kubernetes whose API servers stream lists without being told to.
+const STREAMING: u32 = 34;
+
+impl Operator {
+    /// Runs until `stop` completes. Reconciles under way then have [the grace period](Operator::grace) to end.
+    ///
+    /// # Errors
+    /// Fails if a port can't be opened, if the caches can't be filled, or if the leadership is lost.
+    pub async fn run_until(self, client: Client, stop: impl Future<Output = ()> + Send) -> Result<()> {
+        // All background work ends when this function does.
+        let mut servers = JoinSet::new();
+        let metrics = Metrics::new();
+        if let Some(address) = self.webhook_address.filter(|_| !self.webhooks.is_empty()) {
+            self.serve_webhooks(address, &client, &metrics, &mut servers).await?;
+        }
+        let name: Arc<str> = self.name.into();
+        let fence = Fence::new(Permit::Always);
+        let counted = door::guarded(client.clone(), None, metrics.clone());
+        let fenced = door::guarded(client.clone(), Some(fence.clone()), metrics.clone());
+        let (events, writer) =
+            Recorder::new(fenced.clone(), Arc::clone(&name), Arc::clone(&self.environment));
+        let streaming = streams_lists(&client).await;
+        let mut shards = None;
+        let mut right = Right::Always;
+        if let Some(sharding) = self.sharding {
+            let (share, keeper) = Shards::new(sharding, &name, &counted, &self.environment, &metrics);
+            tracing::info!(identity = share.identity, "sharing the objects with other replicas");
+            shards = Some(share);
+            right = Right::Share(Box::new(keeper));
+        } else if let Some(election) = self.election {
+            let candidate = election.candidate(counted.clone(), fence, Arc::clone(&self.environment));
+            right = Right::Leader(Box::new(candidate));
+        }
+        let shared = Arc::new(Shared {
+            name: Arc::clone(&name),
+            client: fenced,
+            caches: Caches::new(counted, name, self.namespaces, streaming),
+            events,
+            environment: self.environment,
+            metrics: metrics.clone(),
+            shards,
+        });
+        let mut names = BTreeSet::new();
+        let mut engines = Vec::new();
+        let mut streams = Vec::new();
+        for blueprint in self.controllers {
+            let (engine, more) = Engine::new(blueprint);
+            if !names.insert(engine.name.to_string()) {
+                return Err(Error::DuplicateName(engine.name.to_string()));
+            }
+            engines.push(engine);
+            streams.push(more);
+        }
+        metrics.observe(&engines, &shared);
+        let ready = watch::Sender::new(false);
+        servers.spawn(writer);
+        if let Some(address) = self.metrics {
+            servers.spawn(server::serve(server::bind(address).await?, {
+                let metrics = metrics.clone();
+                move |request| std::future::ready(metrics_answer(&metrics, request.uri().path()))
+            }));
+        }
+        if let Some(address) = self.probes {
+            let probes = Probes {
+                ready: ready.subscribe(),
+                debug: self.debug.then(|| (engines.clone(), Arc::clone(&shared))),
+            };
+            servers.spawn(server::serve(server::bind(address).await?, move |request| {
+                std::future::ready(probes.answer(request.uri().path()))
+            }));
+        }
+
+        tokio::pin!(stop);
+        let start = async {
+            for engine in &engines {
+                engine.sync(&shared).await?;
+            }
+            ready.send_replace(true);
+            right.acquire(&metrics).await;
+            Ok::<_, Error>(())
+        };
+        tokio::select! {
+            started = start => started?,
+            () = &mut stop => return Ok(()),
+        }
+        let mut workers = JoinSet::new();
+        for (engine, streams) in engines.iter().zip(streams) {
+            tracing::info!(controller = %engine.name, kind = %engine.kind, "started");
+            workers.spawn(Arc::clone(engine).run(Arc::clone(&shared), streams));
+        }
+        let lost = tokio::select! {
+            error = right.keep(&engines) => Some(error),
+            () = stop => None,
+        };
+        for engine in &engines {
+            engine.queue.close();
+        }
+        if let Some(error) = lost {
+            // Another one may start any moment: whatever is under way ends here.
+            workers.shutdown().await;
+            return Err(error);
+        }
+        tracing::info!("stopping");
+        let finish = async { while workers.join_next().await.is_some() {} };
+        // The right is kept until the last write is done.
+        tokio::select! {
+            ended = tokio::time::timeout(self.grace, finish) => if ended.is_err() {
+                tracing::warn!(grace = ?self.grace, "reconciles under way were cut off");
+            },
+            error = right.keep(&engines) => tracing::warn!(%error, "while stopping"),
+        }
+        workers.shutdown().await;
+        right.give_back(&metrics).await;
+        Ok(())
+    }
+
+    /// Opens the webhooks' port, and tells the cluster about it if the certificate is the operator's own.
+    async fn serve_webhooks(
+        &self,
+        address: SocketAddr,
+        client: &Client,
+        metrics: &Metrics,
+        servers: &mut JoinSet<()>,
+    ) -> Result<()> {
+        let namespace = client.default_namespace().to_owned();
+        let source = match &self.webhook_certificates {
+            Some(folder) => Source::Files(folder.clone()),
+            None => Source::Own { name: self.declarations().webhook_service(), namespace: namespace.clone() },
+        };
+        let listener = server::bind(address).await?;
+        let announcement = Arc::new(Announcement { operator: self.name.clone(), client: client.clone() });
+        let configurations = self.declarations().webhook_configurations(&namespace);
+        let announce = Box::new(move |authority: Vec<u8>| {
+            let (announcement, configurations) = (Arc::clone(&announcement), configurations.clone());
+            Box::pin(async move { announcement.make(configurations, &authority).await })
+                as BoxFuture<'static, _>
+        });
+        let environment = Arc::clone(&self.environment);
+        let certificates =
+            Certificates::load(source, client.clone(), environment, metrics.clone(), announce).await?;
+        servers.spawn(Arc::clone(&certificates).watch());
+        let (webhooks, metrics) = (self.webhooks.clone(), metrics.clone());
+        servers.spawn(async move {
+            if let Err(error) = webhook::serve(listener, certificates, webhooks, metrics).await {
+                tracing::error!(%error, "the webhooks are not served");
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Whether the API server is new enough to stream lists.
+async fn streams_lists(client: &Client) -> bool {
+    let Ok(version) = client.apiserver_version().await else { return false };
+    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    version.major != "1" || digits.parse().is_ok_and(|minor: u32| minor >= STREAMING)
+}

@@ -1,0 +1,257 @@
+//! Which permissions an operator really uses: its requests are noted down, and held against what it declares.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+use futures::future::BoxFuture;
+use http::{Method, Response, Uri};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::{Client, client::Body};
+use serde::{Deserialize, Serialize};
+use tower_service::Service;
+
+use crate::operator::Finding;
+
+/// The requests that an operator made, each counted. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Requests(Arc<Mutex<BTreeMap<Need, u64>>>);
+
+/// What a request needs permission for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Need {
+    verb: String,
+    group: String,
+    /// With the subresource, as rules name it: `deployments/status`.
+    resource: String,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+/// One line of a recording.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    need: Need,
+    count: u64,
+}
+
+impl Requests {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Need, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a request down.
+    pub(crate) fn note(&self, method: &Method, uri: &Uri) {
+        if let Some(need) = need(method, uri) {
+            *self.lock().entry(need).or_default() += 1;
+        }
+    }
+
+    /// A client whose requests are noted down here.
+    #[must_use]
+    pub fn of(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        Client::new(Noted { client, requests: self.clone() }, namespace)
+    }
+
+    /// The recording: a line of JSON for each kind of request.
+    #[must_use]
+    pub fn to_lines(&self) -> String {
+        let all = self.lock();
+        let lines = all.iter().filter_map(|(need, count)| {
+            serde_json::to_string(&Line { need: need.clone(), count: *count }).ok()
+        });
+        lines.map(|line| line + "\n").collect()
+    }
+
+    /// Reads a recording.
+    ///
+    /// # Errors
+    /// Fails if a line is none of a recording.
+    pub fn from_lines(text: &str) -> Result<Self, serde_json::Error> {
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let all = lines.map(|line| serde_json::from_str(line).map(|line: Line| (line.need, line.count)));
+        Ok(Self(Arc::new(Mutex::new(all.collect::<Result<_, _>>()?))))
+    }
+
+    /// Holds the requests against rules: what is used and not allowed, and what is allowed and not used.
+    pub(crate) fn compare(&self, rules: &[PolicyRule]) -> Vec<Finding> {
+        let used: BTreeSet<Need> = self.lock().keys().cloned().collect();
+        let declared: BTreeSet<Need> = rules.iter().flat_map(needs).collect();
+        let covers = |rule: &Need, need: &Need| {
+            let matches = |pattern: &str, text: &str| pattern == "*" || pattern == text;
+            matches(&rule.verb, &need.verb)
+                && matches(&rule.group, &need.group)
+                && matches(&rule.resource, &need.resource)
+        };
+        let missing = used.iter().filter(|need| !declared.iter().any(|rule| covers(rule, need)));
+        let missing = missing.map(|need| Finding {
+            problem: format!("used and not declared: {need}"),
+            mend: "declare it with Operator::permission".to_owned(),
+        });
+        let idle = declared.iter().filter(|rule| !used.iter().any(|need| covers(rule, need)));
+        let idle = idle.map(|rule| Finding {
+            problem: format!("declared and not used: {rule}"),
+            mend: "leave it out, if the run did everything that the operator can do".to_owned(),
+        });
+        missing.chain(idle).collect()
+    }
+}
+
+fn needs(rule: &PolicyRule) -> Vec<Need> {
+    let mut all = Vec::new();
+    for group in rule.api_groups.iter().flatten() {
+        for resource in rule.resources.iter().flatten() {
+            for verb in &rule.verbs {
+                all.push(Need { verb: verb.clone(), group: group.clone(), resource: resource.clone() });
+            }
+        }
+    }
+    all
+}
+
+/// What a request needs permission for. `None`: nothing that rules about resources grant.
+fn need(method: &Method, uri: &Uri) -> Option<Need> {
+    let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
+    let group = match parts.next()? {
+        "api" => "",
+        "apis" => parts.next()?,
+        _ => return None,
+    };
+    let _version = parts.next()?;
+    let mut rest: Vec<&str> = parts.collect();
+    // A namespace's own subresources are not objects in it.
+    let inside =
+        matches!(rest.as_slice(), ["namespaces", _, kind, ..] if !matches!(*kind, "status" | "finalize"));
+    if inside {
+        rest.drain(..2);
+    }
+    let (resource, name, subresource) = match rest.as_slice() {
+        [resource] => (*resource, None, None),
+        [resource, name] => (*resource, Some(*name), None),
+        [resource, name, subresource, ..] => (*resource, Some(*name), Some(*subresource)),
+        [] => return None,
+    };
+    // Everybody may ask what they may do.
+    if group == "authorization.k8s.io" {
+        return None;
+    }
+    let watches = uri
+        .query()
+        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"));
+    let verb = match (method.as_str(), name) {
+        ("GET" | "HEAD", _) if watches => "watch",
+        ("GET" | "HEAD", Some(_)) => "get",
+        ("GET" | "HEAD", None) => "list",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", Some(_)) => "delete",
+        ("DELETE", None) => "deletecollection",
+        _ => return None,
+    };
+    let resource = match subresource {
+        Some(subresource) => format!("{resource}/{subresource}"),
+        None => resource.to_owned(),
+    };
+    Some(Need { verb: verb.to_owned(), group: group.to_owned(), resource })
+}
+
+#[derive(Clone)]
+struct Noted {
+    client: Client,
+    requests: Requests,
+}
+
+impl Service<http::Request<Body>> for Noted {
+    type Response = Response<Body>;
+    type Error = kube::Error;
+    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        self.requests.note(request.method(), request.uri());
+        let client = self.client.clone();
+        Box::pin(async move { client.send(request).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(requests: &[(Method, &'static str)]) -> Requests {
+        let all = Requests::new();
+        for (method, uri) in requests {
+            all.note(method, &Uri::from_static(uri));
+        }
+        all
+    }
+
+    #[test]
+    fn requests_are_told_by_what_they_need() {
+        let requests = noted(&[
+            (Method::GET, "/version"),
+            (Method::GET, "/api/v1/namespaces/lab/pods?limit=1"),
+            (Method::GET, "/api/v1/pods?allowWatchBookmarks=true&watch=true"),
+            (Method::GET, "/api/v1/namespaces/lab"),
+            (Method::PUT, "/api/v1/namespaces/lab/finalize"),
+            (Method::PATCH, "/apis/apps/v1/namespaces/lab/deployments/one/status?force=true"),
+            (Method::DELETE, "/apis/apps/v1/namespaces/lab/deployments/one"),
+            (Method::DELETE, "/apis/apps/v1/namespaces/lab/deployments"),
+            (Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+        ]);
+        let told: Vec<String> = requests.lock().keys().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "delete deployments.apps",
+                "deletecollection deployments.apps",
+                "get namespaces",
+                "list pods",
+                "patch deployments/status.apps",
+                "update namespaces/finalize",
+                "watch pods",
+            ]
+        );
+        let read = Requests::from_lines(&requests.to_lines()).unwrap();
+        assert_eq!(*read.lock(), *requests.lock());
+        assert!(Requests::from_lines("nonsense").is_err());
+    }
+
+    #[test]
+    fn what_is_missing_and_what_is_idle_is_told() {
+        let requests = noted(&[
+            (Method::GET, "/api/v1/namespaces/lab/secrets/one"),
+            (Method::GET, "/api/v1/pods?watch=1"),
+        ]);
+        let rule = |verbs: &[&str], resources: &[&str]| PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(resources.iter().map(ToString::to_string).collect()),
+            verbs: verbs.iter().map(ToString::to_string).collect(),
+            ..PolicyRule::default()
+        };
+        let findings = requests.compare(&[rule(&["list", "watch"], &["pods"])]);
+        let problems: Vec<_> = findings.iter().map(|finding| finding.problem.as_str()).collect();
+        assert_eq!(problems, ["used and not declared: get secrets", "declared and not used: list pods"]);
+        assert_eq!(requests.compare(&[rule(&["*"], &["*"])]), []);
+    }
+}

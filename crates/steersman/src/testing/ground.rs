@@ -1,0 +1,118 @@
+//! What operators under test stand on.
+
+use std::{path::Path, time::Duration};
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::{
+    Api, Client, Config,
+    api::{DeleteParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use steersman_cluster::{Cluster, User};
+
+use crate::error::{Error, Result};
+
+/// The embedded cluster, or one outside of the process.
+pub(super) enum Ground {
+    Embedded(Cluster),
+    Outside(Box<Outside>),
+}
+
+/// A namespace of its own in a cluster outside of the process. It is deleted in the end.
+pub(super) struct Outside {
+    config: Config,
+    client: Client,
+}
+
+impl Ground {
+    /// A client of the administrator.
+    pub(super) fn client(&self) -> Client {
+        match self {
+            Self::Embedded(cluster) => cluster.client(),
+            Self::Outside(outside) => outside.client.clone(),
+        }
+    }
+
+    /// A client of a service account in the environment's namespace.
+    pub(super) fn client_as(&self, account: &str) -> Result<Client> {
+        match self {
+            Self::Embedded(cluster) => Ok(cluster.client_as(User::service_account("default", account))),
+            Self::Outside(outside) => {
+                let mut config = outside.config.clone();
+                let namespace = &config.default_namespace;
+                config.auth_info.impersonate = Some(format!("system:serviceaccount:{namespace}:{account}"));
+                config.auth_info.impersonate_groups = Some(vec![
+                    "system:serviceaccounts".into(),
+                    format!("system:serviceaccounts:{namespace}"),
+                    "system:authenticated".into(),
+                ]);
+                Ok(Client::try_from(config)?)
+            }
+        }
+    }
+
+    /// How long nothing has to happen until it is quiet. Inside, the workloads say when they are done.
+    pub(super) fn calm(&self) -> Duration {
+        match self {
+            Self::Embedded(_) => Duration::from_millis(100),
+            Self::Outside(_) => Duration::from_millis(1500),
+        }
+    }
+
+    /// How long something is waited for at most.
+    pub(super) fn patience(&self) -> Duration {
+        match self {
+            Self::Embedded(_) => Duration::from_secs(30),
+            Self::Outside(_) => Duration::from_secs(120),
+        }
+    }
+}
+
+impl Outside {
+    /// Makes a namespace in the cluster that a kubeconfig names.
+    pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
+        let file = Kubeconfig::read_from(kubeconfig).map_err(|error| Error::Config(error.to_string()))?;
+        let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .map_err(|error| Error::Config(error.to_string()))?;
+        let client = Client::try_from(config.clone())?;
+        let mut wanted = Namespace::default();
+        wanted.metadata.generate_name = Some("steersman-test-".into());
+        let made = Api::<Namespace>::all(client).create(&PostParams::default(), &wanted).await?;
+        config.default_namespace = made.metadata.name.unwrap_or_default();
+        let client = Client::try_from(config.clone())?;
+        let outside = Self { config, client };
+        outside.furnished().await?;
+        Ok(outside)
+    }
+
+    /// Waits until the namespace takes pods, which need its default account.
+    async fn furnished(&self) -> Result<()> {
+        let accounts: Api<ServiceAccount> = Api::default_namespaced(self.client.clone());
+        for _ in 0..100 {
+            if accounts.get_opt("default").await?.is_some() {
+                break;
+            }
+            // A cluster without a controller manager makes no account, and runs no pods either.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let config = self.config.clone();
+        // The test's own runtime may be about to end, so this takes another one, on a thread of its own.
+        let farewell = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+            runtime.block_on(async {
+                let namespace = config.default_namespace.clone();
+                let api: Api<Namespace> = Api::all(Client::try_from(config).ok()?);
+                api.delete(&namespace, &DeleteParams::background()).await.ok()
+            })
+        });
+        // What is left over is named after its origin, so people find it.
+        let _ = farewell.join();
+    }
+}

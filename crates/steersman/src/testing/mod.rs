@@ -1,0 +1,413 @@
+//! The test door: an operator in the process, on the embedded cluster.
+//!
+//! With [`KUBECONFIG`] in the environment, [`TestEnv::start`] takes the cluster that it names instead, so that one suite
+//! runs on both. Each environment then has a namespace of its own, and its operators watch no other. Suites whose
+//! tests install and remove definitions want `--test-threads 1` there.
+
+mod ask;
+mod ground;
+mod tap;
+
+use std::{fmt::Debug, path::Path};
+
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope},
+    runtime::watcher,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+pub use steersman_cluster::Cluster;
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::Instant,
+};
+
+pub use self::ask::{convert, review};
+use self::{
+    ground::{Ground, Outside},
+    tap::Tap,
+};
+use crate::{
+    error::{Error, Result},
+    kind::{Kind, Object},
+    operator::Operator,
+    privilege::Requests,
+};
+
+/// The environment variable that names the kubeconfig of a cluster to run tests on, instead of the embedded one.
+pub const KUBECONFIG: &str = "STEERSMAN_TEST_KUBECONFIG";
+
+/// A cluster and the operators that run on it. Everything ends when it is dropped.
+pub struct TestEnv {
+    ground: Ground,
+    tap: Tap,
+    running: Vec<Running>,
+    /// What the first operator that failed ended with.
+    failure: watch::Sender<Option<String>>,
+}
+
+/// An operator: dropping the sender stops it.
+struct Running {
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<()>>,
+}
+
+impl TestEnv {
+    /// Starts an embedded cluster with everything at its default, or makes a namespace in the cluster that [`KUBECONFIG`]
+    /// names.
+    ///
+    /// # Errors
+    /// Fails if the cluster can't be started or reached.
+    pub async fn start() -> Result<Self> {
+        match std::env::var_os(KUBECONFIG).filter(|path| !path.is_empty()) {
+            Some(path) => Self::outside(Path::new(&path)).await,
+            None => Ok(Self::on(Cluster::start().await.map_err(Error::other)?)),
+        }
+    }
+
+    /// Uses an embedded cluster that is described otherwise.
+    #[must_use]
+    pub fn on(cluster: Cluster) -> Self {
+        Self::new(Ground::Embedded(cluster))
+    }
+
+    /// Uses a cluster outside of the process, in a namespace that is made for it and deleted in the end. The kubeconfig's
+    /// user must be an administrator.
+    ///
+    /// # Errors
+    /// Fails if the cluster can't be reached.
+    pub async fn outside(kubeconfig: impl AsRef<Path>) -> Result<Self> {
+        let outside = Outside::start(kubeconfig.as_ref()).await?;
+        Ok(Self::new(Ground::Outside(Box::new(outside))))
+    }
+
+    fn new(ground: Ground) -> Self {
+        Self { ground, tap: Tap::default(), running: Vec::new(), failure: watch::Sender::new(None) }
+    }
+
+    /// The cluster, if it is an embedded one.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&Cluster> {
+        match &self.ground {
+            Ground::Embedded(cluster) => Some(cluster),
+            Ground::Outside(_) => None,
+        }
+    }
+
+    /// A client of the administrator, with the environment's namespace as its default: `default` in the embedded cluster.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.ground.client()
+    }
+
+    /// The objects of a kind in the environment's namespace.
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::default_namespaced(self.client())
+    }
+
+    /// Installs a CRD and waits until its objects are served.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses it.
+    pub async fn install(&self, crd: &CustomResourceDefinition) -> Result<()> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        let params = PatchParams::apply("steersman-testing").force();
+        api.patch(&crd.name_any(), &params, &Patch::Apply(crd)).await?;
+        self.wait_in(api, &crd.name_any(), |crd: Option<&CustomResourceDefinition>| {
+            let conditions = crd.and_then(|crd| crd.status.as_ref()?.conditions.as_ref());
+            conditions
+                .is_some_and(|all| all.iter().any(|one| one.type_ == "Established" && one.status == "True"))
+        })
+        .await?;
+        for version in crd.spec.versions.iter().filter(|version| version.served) {
+            let gvk = GroupVersionKind::gvk(&crd.spec.group, &version.name, &crd.spec.names.kind);
+            let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
+            let objects: Api<DynamicObject> = Api::all_with(self.client(), &resource);
+            // A real server is a moment behind its own word.
+            while let Err(kube::Error::Api(status)) = objects.list(&ListParams::default().limit(1)).await
+                && status.code == 404
+            {
+                tokio::time::sleep(self.ground.calm() / 10).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a CRD, if it is there, with all of its objects, and waits until it is gone.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses.
+    pub async fn uninstall(&self, crd: &CustomResourceDefinition) -> Result<()> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        if api.get_opt(&crd.name_any()).await?.is_none() {
+            return Ok(());
+        }
+        api.delete(&crd.name_any(), &DeleteParams::default()).await?;
+        self.wait_in(api, &crd.name_any(), |crd: Option<&CustomResourceDefinition>| crd.is_none()).await?;
+        Ok(())
+    }
+
+    /// Runs an operator as it will run in a cluster: installs its definitions and its role, and runs it with the rights
+    /// of that role alone, until [`TestEnv::stop`] or the end.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses a definition or the role.
+    pub async fn deploy(&mut self, operator: Operator) -> Result<()> {
+        let operator = self.confine(operator);
+        for crd in operator.crds() {
+            self.install(&crd).await?;
+        }
+        let client = self.client();
+        let namespace = client.default_namespace().to_owned();
+        let params = PatchParams::apply("steersman-testing").force();
+        for object in operator.declarations().rbac(&namespace) {
+            let object: DynamicObject = serde_json::from_value(object).map_err(Error::other)?;
+            let types = object.types.clone().unwrap_or_default();
+            let gvk = GroupVersionKind::try_from(&types).map_err(Error::other)?;
+            let resource = ApiResource::from_gvk(&gvk);
+            let api: Api<DynamicObject> = match &object.metadata.namespace {
+                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+                None => Api::all_with(client.clone(), &resource),
+            };
+            api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await?;
+        }
+        let client = self.ground.client_as(operator.name())?;
+        if let Ground::Outside(_) = self.ground {
+            // A real server is a moment behind its own roles.
+            let start = Instant::now();
+            while !operator.doctor(&client).await?.is_empty() && start.elapsed() < self.ground.patience() / 4
+            {
+                tokio::time::sleep(self.ground.calm() / 10).await;
+            }
+        }
+        self.spawn(operator, client);
+        Ok(())
+    }
+
+    /// Runs an operator with the administrator's rights until [`TestEnv::stop`] or the end. Its definitions must be
+    /// installed already.
+    pub fn run(&mut self, operator: Operator) {
+        let operator = self.confine(operator);
+        let client = self.client();
+        self.spawn(operator, client);
+    }
+
+    /// Outside, other tests run their operators in other namespaces at the same time.
+    fn confine(&self, operator: Operator) -> Operator {
+        match &self.ground {
+            Ground::Outside(_) if operator.is_cluster_wide() => {
+                operator.namespaces([self.client().default_namespace()])
+            }
+            _ => operator,
+        }
+    }
+
+    fn spawn(&mut self, operator: Operator, client: Client) {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let client = self.tap.put_into(client);
+        let failure = self.failure.clone();
+        let task = tokio::spawn(async move {
+            let stopped = async {
+                // Dropping the sender stops the operator as well.
+                let _ = stopped.await;
+            };
+            operator.run_until(client, stopped).await.inspect_err(|error| {
+                failure.send_modify(|failure| {
+                    failure.get_or_insert_with(|| error.to_string());
+                });
+            })
+        });
+        self.running.push(Running { stop: Some(stop), task });
+    }
+
+    /// Stops the operators as a signal would, and returns what they ended with.
+    ///
+    /// # Errors
+    /// Fails with the error of the first operator that failed.
+    pub async fn stop(&mut self) -> Result<()> {
+        for Running { stop, task } in &mut self.running {
+            drop(stop.take());
+            task.await.map_err(Error::other)??;
+        }
+        self.running.clear();
+        Ok(())
+    }
+
+    /// Creates an object in the environment's namespace.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses it.
+    pub async fn create<K>(&self, object: &K) -> Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Serialize
+            + DeserializeOwned
+            + Clone
+            + Debug,
+    {
+        Ok(self.api::<K>().create(&PostParams::default(), object).await?)
+    }
+
+    /// Changes an object in the environment's namespace by a merge patch.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses it.
+    pub async fn patch<K>(&self, name: &str, patch: Value) -> Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+    {
+        Ok(self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+    }
+
+    /// Deletes an object in the environment's namespace.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses it.
+    pub async fn delete<K>(&self, name: &str) -> Result<()>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+    {
+        self.api::<K>().delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Waits until an object in the environment's namespace is as a function wants it. The function is asked for each state,
+    /// and with `None` while there is no such object; nothing sleeps.
+    ///
+    /// # Errors
+    /// Fails with the last state after half a minute, or two minutes outside.
+    pub async fn wait<K>(&self, name: &str, is: impl Fn(Option<&K>) -> bool) -> Result<Option<K>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + DeserializeOwned
+            + Clone
+            + Debug
+            + Send
+            + 'static,
+    {
+        self.wait_in(self.api::<K>(), name, is).await
+    }
+
+    /// As [`TestEnv::wait`], for objects anywhere.
+    ///
+    /// # Errors
+    /// Fails with the last state after half a minute, or two minutes outside.
+    pub async fn wait_in<K>(
+        &self,
+        api: Api<K>,
+        name: &str,
+        is: impl Fn(Option<&K>) -> bool,
+    ) -> Result<Option<K>>
+    where
+        K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
+    {
+        let mut last = None;
+        let states = watcher::watch_object(api, name);
+        pin_mut!(states);
+        let waiting = async {
+            while let Some(state) = states.next().await {
+                let Ok(state) = state else { continue };
+                let found = is(state.as_ref());
+                last = state;
+                if found {
+                    return true;
+                }
+            }
+            false
+        };
+        let patience = self.ground.patience();
+        let mut failures = self.failure.subscribe();
+        let failed = failures.wait_for(Option::is_some);
+        tokio::select! {
+            biased;
+            true = waiting => return Ok(last),
+            Ok(failure) = failed => {
+                let failure = failure.as_deref().unwrap_or_default();
+                return Err(Error::other(format!("an operator failed while {name} was waited for: {failure}")));
+            }
+            () = tokio::time::sleep(patience) => {}
+        }
+        Err(Error::other(format!("waited {patience:?} in vain for {name}; it is {last:#?}")))
+    }
+
+    /// Waits until it is quiet: for a while nothing passes between the operators and the API server, either way, and in
+    /// the embedded cluster nothing changes at all.
+    pub async fn quiet(&self) {
+        let mut before = (self.tap.passed(), self.revision());
+        loop {
+            if let Ground::Embedded(cluster) = &self.ground {
+                cluster.settled().await;
+            }
+            tokio::time::sleep(self.ground.calm()).await;
+            let now = (self.tap.passed(), self.revision());
+            if now == before && now.0.is_some() {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// How many writes the operators have sent so far.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.tap.writes()
+    }
+
+    /// Which requests the operators have made so far, for [`Operator::least_privilege`].
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        self.tap.requests()
+    }
+
+    /// The revision of the embedded cluster's store: it grows with every write, whoever made it.
+    #[must_use]
+    pub fn revision(&self) -> Option<u64> {
+        self.cluster().map(|cluster| cluster.server().store().revision())
+    }
+}
+
+/// Reads an object from JSON: in tests it is the shortest way to write one down.
+///
+/// # Panics
+/// Panics if the JSON is not such an object.
+#[must_use]
+pub fn object<K: DeserializeOwned>(json: Value) -> K {
+    #[expect(clippy::panic, reason = "a test ends here")]
+    serde_json::from_value(json).unwrap_or_else(|error| panic!("not such an object: {error}"))
+}
+
+/// An object of a kind that is known at run time.
+///
+/// # Panics
+/// As [`object`].
+#[must_use]
+pub fn dynamic(json: Value) -> DynamicObject {
+    object(json)
+}
+
+/// Compares a file with what the operator's command `manifests` prints, so that the two can't drift apart. With
+/// `UPDATE_MANIFESTS=1` in the environment it writes the file instead.
+///
+/// # Errors
+/// Fails if the file is another one.
+pub fn manifests_match(operator: &Operator, path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let expected = operator.manifests("default", "controller:latest")?;
+    if std::env::var_os("UPDATE_MANIFESTS").is_some() {
+        return std::fs::write(path, expected).map_err(Error::other);
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::other(format!("{} is stale: run the tests with UPDATE_MANIFESTS=1", path.display())))
+}

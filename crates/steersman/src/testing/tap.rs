@@ -1,0 +1,108 @@
+//! Counts what passes between operators and the API server.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use kube::{Client, client::Body};
+use tower_service::Service;
+
+use crate::{door, privilege::Requests};
+
+/// Counts what the clients that it was put into send and receive. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tap(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: Requests,
+    passed: AtomicU64,
+    pending: AtomicU64,
+    writes: AtomicU64,
+}
+
+impl Tap {
+    /// A client whose traffic is counted.
+    pub(super) fn put_into(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        Client::new(Tapped { client, tap: self.clone() }, namespace)
+    }
+
+    /// What has passed so far: requests, answers and the parts that watches bring. `None` while a request waits for its
+    /// answer.
+    pub(super) fn passed(&self) -> Option<u64> {
+        (self.0.pending.load(SeqCst) == 0).then(|| self.0.passed.load(SeqCst))
+    }
+
+    /// Which requests were made.
+    pub(super) fn requests(&self) -> Requests {
+        self.0.requests.clone()
+    }
+
+    /// How many writes were sent.
+    pub(super) fn writes(&self) -> u64 {
+        self.0.writes.load(SeqCst)
+    }
+}
+
+/// Counts a request as pending until it is dropped.
+struct Pending(Tap);
+
+impl Pending {
+    fn new(tap: &Tap) -> Self {
+        tap.0.pending.fetch_add(1, SeqCst);
+        Self(tap.clone())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.0.passed.fetch_add(1, SeqCst);
+        self.0.0.pending.fetch_sub(1, SeqCst);
+    }
+}
+
+#[derive(Clone)]
+struct Tapped {
+    client: Client,
+    tap: Tap,
+}
+
+impl Service<Request<Body>> for Tapped {
+    type Response = Response<UnsyncBoxBody<Bytes, kube::Error>>;
+    type Error = kube::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, kube::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (client, tap) = (self.client.clone(), self.tap.clone());
+        Box::pin(async move {
+            let pending = Pending::new(&tap);
+            tap.0.passed.fetch_add(1, SeqCst);
+            tap.0.requests.note(request.method(), request.uri());
+            if door::writes(request.method()) {
+                tap.0.writes.fetch_add(1, SeqCst);
+            }
+            let answer = client.send(request).await?;
+            drop(pending);
+            Ok(answer.map(|body| {
+                body.map_frame(move |frame| {
+                    tap.0.passed.fetch_add(1, SeqCst);
+                    frame
+                })
+                .boxed_unsync()
+            }))
+        })
+    }
+}
