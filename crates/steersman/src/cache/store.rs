@@ -88,6 +88,8 @@ struct State {
     applied: HashMap<Key, (u64, u64)>,
     /// Field sets, which thousands of objects share.
     sets: HashSet<Arc<[u8]>>,
+    /// At this number of sets, those that nobody uses any more are looked for.
+    most_sets: usize,
     bytes: usize,
 }
 
@@ -159,9 +161,10 @@ impl State {
         if let Some(known) = self.sets.get(bytes.as_slice()) {
             return Arc::clone(known);
         }
-        // Sets that nobody uses any more go when many have come together.
-        if self.sets.len() > 64 && self.sets.len() * 2 > self.objects.len() {
+        // Objects with owners have a set each: the search for unused ones must not come with every one of them.
+        if self.sets.len() >= self.most_sets {
             self.sets.retain(|set| Arc::strong_count(set) > 1);
+            self.most_sets = 64.max(self.sets.len() * 2);
         }
         let set: Arc<[u8]> = bytes.into();
         self.sets.insert(Arc::clone(&set));
