@@ -265,6 +265,18 @@ pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Val
     Ok(object)
 }
 
+/// An object with its records of fields as the API shows them.
+pub(crate) fn shown(object: &Value) -> Cow<'_, Value> {
+    let managers = crate::object::get(object, &["metadata", "managedFields"]).and_then(Value::as_array);
+    let is_packed = managers.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].is_string()));
+    if !is_packed {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    apply::unpack(&mut object);
+    Cow::Owned(object)
+}
+
 /// The object without content: what a typed encoder writes of it.
 fn empty(resource: &Resource) -> Value {
     let mut nothing = json!({"apiVersion": resource.api_version(), "kind": resource.kind});

@@ -1,6 +1,7 @@
 //! Between the versions of a kind, some of which only somebody outside knows how to rewrite.
 
 use serde_json::Value;
+use steersman_patch::apply;
 
 use crate::{
     catalog::Resource,
@@ -13,13 +14,15 @@ use crate::{
 pub(crate) async fn all(
     core: &Core,
     resource: &Resource,
-    objects: Vec<Value>,
+    mut objects: Vec<Value>,
     to: &str,
 ) -> ApiResult<Vec<Value>> {
     let strategy = &resource.strategy;
     let Some(converter) = strategy.converter() else {
         return objects.into_iter().map(|object| directly(resource, object, to)).collect();
     };
+    // Somebody outside is shown what everybody outside is.
+    objects.iter_mut().for_each(apply::unpack);
     let mut converted = converter.convert(core, objects, to).await.map_err(ApiError::unforeseen)?;
     for (object, _) in converted.iter_mut().filter(|(_, changed)| *changed) {
         strategy.coerce(object);

@@ -1,9 +1,12 @@
 //! The way of a write: defaulting, admission, preparation, validation, ownership, commit.
+//!
+//! On the way, the records of who manages which fields are packed; whoever outside looks at the object sees them unpacked.
 
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::Value;
+use steersman_patch::apply::{pack, unpack};
 
 use crate::{
     admission::{self, Operation, policy, webhook},
@@ -170,7 +173,7 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
         if call.core.store.get(&call.resource.storage, &key).is_some() {
             return Err(ApiError::already_exists(&call.resource, object::name(object)));
         }
-        return Ok(Written::Value(object.clone()));
+        return Ok(Written::Value(apply::shown(object).into_owned()));
     }
     let draft = draft(call, object)?;
     match call.core.store.create(&call.resource.storage, &key, draft) {
@@ -249,6 +252,12 @@ pub(crate) async fn mutate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     own_mutate(call, operation, object, old)?;
+    if call.core.admission.is_empty() && !call.core.webhooks.mutates() && !call.core.policies.mutates() {
+        return Ok(());
+    }
+    let old = old.map(apply::shown);
+    let old = old.as_deref();
+    unpack(object);
     let mut warnings = Vec::new();
     let result = async {
         let request = call.admission(operation, old);
@@ -268,6 +277,7 @@ pub(crate) async fn mutate(
         Ok(())
     }
     .await;
+    pack(object);
     call.warnings.append(&mut warnings);
     result
 }
@@ -293,7 +303,10 @@ pub(crate) async fn validate(
         return Ok(());
     }
     // Plugins see both versions as the client does.
-    let object = if object.is_null() { Value::Null } else { call.ruled_to_served(object.clone())? };
+    let mut object = if object.is_null() { Value::Null } else { call.ruled_to_served(object.clone())? };
+    unpack(&mut object);
+    let old = old.map(apply::shown);
+    let old = old.as_deref();
     let mut warnings = Vec::new();
     let result = async {
         let request = call.admission(operation, old);
@@ -390,7 +403,7 @@ pub(crate) async fn update_by(
                 other => return Ok((other?, true)),
             }
         };
-        let stored = call.resource.read(&entry);
+        let stored = call.resource.read_packed(&entry);
         // The object as it was, in the version in which the kind's rules speak, and in that of the request where it is another.
         let (old, other) = if call.resource.custom {
             (call.to_served(stored).await?, None)
@@ -550,7 +563,7 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
             == 0
         && may_vanish(call, object);
     if call.dry_run {
-        return Ok(Written::Value(object.clone()));
+        return Ok(Written::Value(apply::shown(object).into_owned()));
     }
     let Ok(draft) = draft(call, object) else { return Err(WriteError::Changed) };
     let (resource, key) = (&call.resource.storage, entry.key());
@@ -558,7 +571,7 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
         // Watchers see the last stored version, as the real server shows it.
         call.core.store.delete(resource, key, entry.revision())?;
         call.resource.strategy.release(&call.core, object);
-        return Ok(Written::Value(object.clone()));
+        return Ok(Written::Value(apply::shown(object).into_owned()));
     }
     // A write that changes nothing is none: no event, no new version.
     let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);

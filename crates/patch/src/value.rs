@@ -84,10 +84,15 @@ pub(crate) fn write_go_json(out: &mut String, value: &Value) {
     }
 }
 
+/// Whether a text reads in quotes as it is.
+pub(crate) fn is_plain(text: &str) -> bool {
+    let plain = |c: u8| (b' '..=b'~').contains(&c) && !matches!(c, b'"' | b'\\' | b'<' | b'>' | b'&');
+    text.bytes().all(plain)
+}
+
 /// Appends a text in quotes as Go's encoder writes it.
 pub(crate) fn write_go_text(out: &mut String, text: &str) {
-    let plain = |c: u8| (b' '..=b'~').contains(&c) && !matches!(c, b'"' | b'\\' | b'<' | b'>' | b'&');
-    if text.bytes().all(plain) {
+    if is_plain(text) {
         out.reserve(text.len() + 2);
         out.push('"');
         out.push_str(text);

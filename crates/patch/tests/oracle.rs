@@ -195,6 +195,7 @@ fn outcome(result: Result<&Value, &ApplyError>) -> Value {
     match result {
         Ok(object) => {
             let mut object = object.clone();
+            apply::unpack(&mut object);
             let mut managed = Vec::new();
             if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
                 && let Some(Value::Array(entries)) = metadata.remove("managedFields")

@@ -127,7 +127,15 @@ impl Resource {
 
     /// The same with a resourceVersion other than its own.
     pub(crate) fn read_as(&self, entry: &Entry, revision: u64) -> Value {
-        let mut object = entry.value_as(revision);
+        self.refreshed(entry, entry.value_as(revision))
+    }
+
+    /// The same with packed records of fields, for whoever writes it back.
+    pub(crate) fn read_packed(&self, entry: &Entry) -> Value {
+        self.refreshed(entry, entry.packed())
+    }
+
+    fn refreshed(&self, entry: &Entry, mut object: Value) -> Value {
         if self.strategy.outdates(entry.revision()) {
             self.strategy.refresh(&mut object);
         }

@@ -1,7 +1,10 @@
 //! The four patch types.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use memchr::memmem;
 use serde_json::Value;
 use steersman_patch::{JsonPatchError, MergePatchError, StrategicError, json_patch, merge_patch};
 
@@ -131,7 +134,7 @@ impl Patch {
             )
         };
         let mut patched = match &self.kind {
-            Kind::Json(patch) => json_patch(current, patch).map_err(|e| match e {
+            Kind::Json(patch) => json_patch(&seen(current, patch), patch).map_err(|e| match e {
                 JsonPatchError::Malformed(why) => {
                     let text = match serde_json::from_slice::<serde::de::IgnoredAny>(patch) {
                         Err(e) => decode::syntax(patch, &e),
@@ -175,7 +178,7 @@ impl Patch {
     pub(super) fn unreadable(&self, patched: &Value, why: impl Into<String>) -> ApiError {
         let quoted = match &self.kind {
             Kind::Strategic(patch) => go_print(patch),
-            Kind::Json(_) | Kind::Merge(_) => patched.to_string(),
+            Kind::Json(_) | Kind::Merge(_) => apply::shown(patched).to_string(),
         };
         let error = FieldError::invalid("patch", quoted, why);
         ApiError::invalid_kind("", "", "", vec![error])
@@ -194,6 +197,15 @@ impl Patch {
         }
         Ok(complaints)
     }
+}
+
+/// What a JSON patch sees of an object: the records of fields are put as the API shows them for those patches that may look at
+/// them.
+fn seen<'v>(object: &'v Value, patch: &[u8]) -> Cow<'v, Value> {
+    let looks = |place: &str| memmem::find(patch, place.as_bytes()).is_some();
+    // By name, by way of what holds them, or in another spelling.
+    let may_look = ["managedFields", "\"/metadata\"", "\"\"", "\\", "~"].into_iter().any(looks);
+    if may_look { apply::shown(object) } else { Cow::Borrowed(object) }
 }
 
 /// The words of Go's decoder for a document that should have been an object.

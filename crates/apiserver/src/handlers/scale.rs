@@ -281,7 +281,7 @@ fn of_scale(owners: &[Value], replicas: &[String]) -> Vec<Value> {
         let mut entry = owner.clone();
         let fields = object::ensure(&mut entry);
         fields.insert("apiVersion".into(), API_VERSION.into());
-        fields.insert("fieldsV1".into(), there.to_fields_v1());
+        fields.insert("fieldsV1".into(), there.to_fields_v1().into());
         entries.push(entry);
     }
     entries
@@ -309,7 +309,7 @@ fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_vers
             owned.subtract(&here);
             if !owned.is_empty() {
                 let mut entry = owner.clone();
-                object::ensure(&mut entry).insert("fieldsV1".into(), owned.to_fields_v1());
+                object::ensure(&mut entry).insert("fieldsV1".into(), owned.to_fields_v1().into());
                 entries.push(entry);
             }
         }
@@ -319,7 +319,7 @@ fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_vers
         let fields = object::ensure(&mut entry);
         fields.remove("time");
         fields.insert("apiVersion".into(), api_version.into());
-        fields.insert("fieldsV1".into(), here.to_fields_v1());
+        fields.insert("fieldsV1".into(), here.to_fields_v1().into());
         entries.push(entry);
     }
     entries.sort_by_cached_key(|entry| {
@@ -370,6 +370,6 @@ mod tests {
         let after = of_object(&owners, &by_scale, &path, "apps/v1");
         assert_eq!(after[0]["manager"], "b");
         assert_eq!(after[0].get("time"), None);
-        assert_eq!(after[1]["fieldsV1"], json!({"f:spec": {"f:paused": {}}}));
+        assert_eq!(after[1]["fieldsV1"], r#"{"f:spec":{"f:paused":{}}}"#);
     }
 }

@@ -210,6 +210,12 @@ impl Entry {
         self.value_as(self.revision)
     }
 
+    /// The parsed object, with its resourceVersion, and with the records of who manages which fields as texts: for whoever
+    /// writes it back.
+    pub(crate) fn packed(&self) -> Value {
+        self.object.packed(self.revision)
+    }
+
     /// The parsed object with a resourceVersion other than its own.
     pub(crate) fn value_as(&self, revision: u64) -> Value {
         let mut out = Vec::new();

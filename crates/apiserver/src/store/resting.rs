@@ -8,6 +8,7 @@ use std::{
 use foldhash::quality::RandomState;
 use memchr::memmem;
 use serde_json::{Map, Value};
+use steersman_patch::apply::FieldSet;
 
 /// What a record of fields is replaced by in the bytes.
 const NOTHING: &[u8] = b"{}";
@@ -29,7 +30,7 @@ pub(crate) struct Resting {
     /// Where the first field of `metadata` begins.
     gap: u32,
     /// The records, and where the empty ones stand that they replace. In order.
-    records: Box<[(u32, Arc<[u8]>)]>,
+    records: Box<[(u32, Arc<str>)]>,
 }
 
 impl Resting {
@@ -113,9 +114,15 @@ impl Resting {
     }
 
     fn write_from(&self, start: usize, revision: u64, out: &mut Vec<u8>) {
-        let gap = self.gap as usize;
         let records: usize = self.records.iter().map(|(_, record)| record.len()).sum();
         out.reserve(self.bytes.len() + records + 48);
+        self.write_head(start, revision, out);
+        self.write_range(self.gap as usize, out);
+    }
+
+    /// Appends all from a place up to and with the resourceVersion.
+    fn write_head(&self, start: usize, revision: u64, out: &mut Vec<u8>) {
+        let gap = self.gap as usize;
         out.extend_from_slice(self.bytes.get(start..gap).unwrap_or_default());
         out.extend_from_slice(b"\"resourceVersion\":\"");
         out.extend_from_slice(revision.to_string().as_bytes());
@@ -123,7 +130,23 @@ impl Resting {
         if self.bytes.get(gap) != Some(&b'}') {
             out.push(b',');
         }
-        self.write_range(gap, out);
+    }
+
+    /// The object with this resourceVersion, and its records of fields as texts.
+    pub(super) fn packed(&self, revision: u64) -> Value {
+        let mut out = Vec::with_capacity(self.bytes.len() + 48);
+        let gap = self.gap as usize;
+        self.write_head(0, revision, &mut out);
+        out.extend_from_slice(self.bytes.get(gap..).unwrap_or_default());
+        // The bytes were written from a Value, so they parse.
+        let mut object: Value = serde_json::from_slice(&out).unwrap_or_default();
+        let managers = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+        let managers = managers.and_then(Value::as_array_mut).into_iter().flatten();
+        let empty = managers.filter_map(|entry| entry.get_mut(FIELDS)).filter(|fields| fields.is_object());
+        for (fields, (_, record)) in empty.zip(&self.records) {
+            *fields = Value::String(record.to_string());
+        }
+        object
     }
 
     /// Appends all from a place on, with the records in it.
@@ -132,7 +155,7 @@ impl Resting {
         for (place, record) in &self.records {
             let place = *place as usize;
             out.extend_from_slice(self.bytes.get(at..place).unwrap_or_default());
-            out.extend_from_slice(record);
+            out.extend_from_slice(record.as_bytes());
             at = place + NOTHING.len();
         }
         out.extend_from_slice(self.bytes.get(at..).unwrap_or_default());
@@ -141,7 +164,7 @@ impl Resting {
 
 struct Encoder {
     bytes: Vec<u8>,
-    records: Vec<(u32, Arc<[u8]>)>,
+    records: Vec<(u32, Arc<str>)>,
 }
 
 impl Encoder {
@@ -183,15 +206,21 @@ impl Encoder {
     fn manager(&mut self, entry: &Map<String, Value>) -> Result<(), serde_json::Error> {
         self.bytes.push(b'{');
         for (index, (key, value)) in entry.iter().enumerate() {
-            if key == FIELDS && value.is_object() {
-                self.key(index == 0, key)?;
-                let mut record = Vec::with_capacity(2048);
-                serde_json::to_writer(&mut record, value)?;
-                self.records.push((self.place()?, record.into()));
-                self.bytes.extend_from_slice(NOTHING);
-            } else {
-                self.member(index == 0, key, value)?;
-            }
+            let record = match value {
+                Value::String(packed) if key == FIELDS => Arc::from(packed.as_str()),
+                // In the order in which the packed ones are, so that the same records are the same bytes.
+                Value::Object(_) if key == FIELDS => match FieldSet::from_fields_v1(value) {
+                    Ok(fields) => Arc::from(fields.to_fields_v1()),
+                    Err(_) => Arc::from(serde_json::to_string(value)?),
+                },
+                _ => {
+                    self.member(index == 0, key, value)?;
+                    continue;
+                }
+            };
+            self.key(index == 0, key)?;
+            self.records.push((self.place()?, record));
+            self.bytes.extend_from_slice(NOTHING);
         }
         self.bytes.push(b'}');
         Ok(())
@@ -206,13 +235,13 @@ pub(super) struct Records {
 
 #[derive(Debug, Default)]
 struct Known {
-    records: HashSet<Arc<[u8]>, RandomState>,
+    records: HashSet<Arc<str>, RandomState>,
     /// At this number, those that nobody uses any more are looked for.
     limit: usize,
 }
 
 impl Records {
-    fn share(&self, record: &mut Arc<[u8]>) {
+    fn share(&self, record: &mut Arc<str>) {
         let mut known = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = known.records.get(&**record) {
             *record = Arc::clone(same);

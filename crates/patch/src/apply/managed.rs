@@ -7,6 +7,40 @@ use serde_json::{Map, Value, json};
 
 use super::path::FieldSet;
 
+/// The key of what a manager owns.
+const FIELDS: &str = "fieldsV1";
+
+/// Puts records of fields from trees into texts, as [`update`](super::update) and [`apply`](super::apply) write them. What can't
+/// be read as a record is left out.
+pub fn pack(object: &mut Value) {
+    for entry in entries(object) {
+        let Some(fields) = entry.get_mut(FIELDS) else { continue };
+        let packed = FieldSet::from_fields_v1(fields).map(|set| set.to_fields_v1());
+        match packed {
+            Ok(text) => *fields = text.into(),
+            Err(_) => drop(entry.remove(FIELDS)),
+        }
+    }
+}
+
+/// Puts records of fields from texts into trees, as the API shows them.
+pub fn unpack(object: &mut Value) {
+    for entry in entries(object) {
+        if let Some(fields) = entry.get_mut(FIELDS)
+            && let Some(tree) = fields.as_str().and_then(|text| serde_json::from_str(text).ok())
+        {
+            *fields = tree;
+        }
+    }
+}
+
+/// The managers' entries of an object.
+fn entries(object: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let metadata = object.get_mut("metadata");
+    let entries = metadata.and_then(|metadata| metadata.get_mut("managedFields")?.as_array_mut());
+    entries.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
 /// Who made a change, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manager {
@@ -84,7 +118,7 @@ impl<'a> Managed<'a> {
                 "" => return Err(format!("missing fieldsType in managed fields entry {i}")),
                 other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {i}")),
             }
-            let fields = match entry.get("fieldsV1") {
+            let fields = match entry.get(FIELDS) {
                 None | Some(Value::Null) => FieldSet::default(),
                 Some(fields) => FieldSet::from_fields_v1(fields)
                     .map_err(|e| format!("error decoding versioned set: error decoding set: {e}"))?,
@@ -132,7 +166,7 @@ fn encode_entry(manager: &Manager, owned: &Owned<'_>) -> Value {
         entry.insert("time".into(), json!(time));
     }
     entry.insert("fieldsType".into(), json!("FieldsV1"));
-    entry.insert("fieldsV1".into(), owned.fields.to_fields_v1());
+    entry.insert(FIELDS.into(), owned.fields.to_fields_v1().into());
     if !manager.subresource.is_empty() {
         entry.insert("subresource".into(), json!(manager.subresource));
     }

@@ -1,4 +1,7 @@
 //! Server-side apply: configurations merged into objects, and the record of who manages which field.
+//!
+//! A record is up to half of an object, and hardly anybody looks into it. So `fieldsV1` is written as a text here, and read as
+//! either a text or the tree that the API shows; [`pack`] and [`unpack`] lead from one to the other.
 
 mod managed;
 mod path;
@@ -12,6 +15,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use managed::{Managed, Manager, Owned};
+pub use managed::{pack, unpack};
 pub use path::{FieldSet, Path, PathElement};
 use typed::Comparison;
 pub use typed::TypeErrors;
@@ -690,6 +694,11 @@ mod tests {
         // One less.
         let live = apply(&live, json!({"a": 2}));
         assert_eq!(live["spec"], json!({"a": 2, "default": 7}));
-        assert_eq!(live["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:spec": {"f:a": {}}}));
+        assert_eq!(live["metadata"]["managedFields"][0]["fieldsV1"], r#"{"f:spec":{"f:a":{}}}"#);
+        let mut shown = live.clone();
+        unpack(&mut shown);
+        assert_eq!(shown["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:spec": {"f:a": {}}}));
+        pack(&mut shown);
+        assert_eq!(shown, live);
     }
 }

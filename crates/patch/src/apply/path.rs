@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::types::{TypeId, Types};
@@ -75,6 +77,19 @@ impl<'a> PathElement<'a> {
                 out
             }
             Self::Index(index) => format!("i:{index}"),
+        }
+    }
+
+    /// Appends its form in `fieldsV1` as JSON.
+    fn write(&self, out: &mut String) {
+        match self {
+            Self::Field(name) if value::is_plain(name) => {
+                out.reserve(name.len() + 4);
+                out.push_str("\"f:");
+                out.push_str(name);
+                out.push('"');
+            }
+            other => out.push_str(&Value::String(other.encode()).to_string()),
         }
     }
 
@@ -440,25 +455,35 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    /// The `fieldsV1` form.
-    pub fn to_fields_v1(&self) -> Value {
-        Value::Object(self.to_map(false))
+    /// The text of the `fieldsV1` form.
+    pub fn to_fields_v1(&self) -> String {
+        let mut out = String::with_capacity(1024);
+        self.write(false, &mut out);
+        out
     }
 
-    fn to_map(&self, member: bool) -> Map<String, Value> {
-        let itself = (member && !self.nodes.is_empty()).then(|| (".".to_owned(), Value::Object(Map::new())));
-        let below = self
-            .nodes
-            .iter()
-            .map(|(element, node)| (element.encode(), Value::Object(node.children.to_map(node.member))));
-        // At once, since the elements come in the order of their texts, as good as always.
-        itself.into_iter().chain(below).collect()
+    fn write(&self, member: bool, out: &mut String) {
+        out.push('{');
+        if member && !self.nodes.is_empty() {
+            out.push_str("\".\":{},");
+        }
+        for (index, (element, node)) in self.nodes.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            element.write(out);
+            out.push(':');
+            node.children.write(node.member, out);
+        }
+        out.push('}');
     }
 
-    /// Reads the `fieldsV1` form. Elements of unknown kinds are left out.
+    /// Reads the `fieldsV1` form, or its text. Elements of unknown kinds are left out.
     pub fn from_fields_v1(fields: &'a Value) -> Result<Self, String> {
-        let Some(map) = fields.as_object() else {
-            return Err(format!("expect {{ or n, but found {}", value::readable(fields)));
+        let map = match fields {
+            Value::Object(map) => map,
+            Value::String(text) => return Self::parse(text),
+            other => return Err(format!("expect {{ or n, but found {}", value::readable(other))),
         };
         let mut nodes = Vec::with_capacity(map.len());
         for (key, inner) in map {
@@ -471,6 +496,82 @@ impl<'a> FieldSet<'a> {
             nodes.push((element, Node { member, children }));
         }
         Ok(Self::of_nodes(nodes))
+    }
+
+    /// Reads the text of the `fieldsV1` form.
+    fn parse(text: &'a str) -> Result<Self, String> {
+        serde_json::from_str::<Written<'a>>(text).map(|written| written.set).map_err(|e| e.to_string())
+    }
+}
+
+/// What the `fieldsV1` form says of one element.
+struct Written<'a> {
+    /// Whether it names the element itself.
+    member: bool,
+    set: FieldSet<'a>,
+}
+
+impl<'de> Deserialize<'de> for Written<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(WrittenVisitor)
+    }
+}
+
+struct WrittenVisitor;
+
+impl<'de> Visitor<'de> for WrittenVisitor {
+    type Value = Written<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut nodes, mut member) = (Vec::new(), false);
+        while let Some(Text(key)) = map.next_key()? {
+            if key == "." {
+                member = true;
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let element = match &key {
+                Cow::Borrowed(key) => PathElement::decode(key),
+                Cow::Owned(key) => PathElement::decode(key).map(|found| found.map(PathElement::into_owned)),
+            };
+            let Some(element) = element.map_err(A::Error::custom)? else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let below: Written<'de> = map.next_value()?;
+            let member = below.member || below.set.is_empty();
+            nodes.push((element, Node { member, children: below.set }));
+        }
+        Ok(Written { member, set: FieldSet::of_nodes(nodes) })
+    }
+}
+
+/// A text that is borrowed where nothing in it is escaped.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
     }
 }
 
@@ -525,10 +626,12 @@ mod tests {
             "f:list": {".": {}, "k:{\"name\":\"a<b\",\"port\":1}": {"f:name": {}}, "v:\"x\"": {}, "i:2": {}},
             "f:map": {"f:\"quoted\"": {}},
         });
-        assert_eq!(set(&fields).to_fields_v1()["f:map"], fields["f:map"]);
+        let text = Value::String(set(&fields).to_fields_v1());
+        assert_eq!(set(&text), set(&fields));
+        let written: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+        assert_eq!(written["f:map"], fields["f:map"]);
         // Go escapes what browsers could take for markup.
-        let keys: Vec<_> =
-            set(&fields).to_fields_v1()["f:list"].as_object().unwrap().keys().cloned().collect();
+        let keys: Vec<_> = written["f:list"].as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys, [".", "i:2", "k:{\"name\":\"a\\u003cb\",\"port\":1}", "v:\"x\""]);
     }
 }

@@ -209,6 +209,11 @@ impl Policies {
     pub(crate) fn validates(&self) -> bool {
         !self.validating.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
+
+    /// Whether anybody may change writes.
+    pub(crate) fn mutates(&self) -> bool {
+        !self.mutating.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
 }
 
 /// A policy that is to be carried out, once for each parameter of a binding.

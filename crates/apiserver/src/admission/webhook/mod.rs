@@ -87,6 +87,11 @@ impl Webhooks {
         !self.validating.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Whether anybody may change writes.
+    pub(crate) fn mutates(&self) -> bool {
+        !self.mutating.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Takes over everything that is stored.
     pub(crate) fn learn_all(&self, store: &Store) {
         self.learn(store, MUTATING);
