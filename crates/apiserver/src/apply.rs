@@ -230,10 +230,12 @@ impl<'a> Detached<'a> {
         Self { described: Described::new(call), api_version, type_name }
     }
 
-    /// Records in a new object that the caller wrote it.
+    /// Records in a new object, which is answered and not stored, that the caller wrote it.
     pub(crate) fn track_new(&self, call: &Call, object: Value) -> Value {
         let nothing = apply::Resource::empty(self, &object);
-        self.track(call, &nothing, object)
+        let mut tracked = self.track(call, &nothing, object);
+        apply::unpack(&mut tracked);
+        tracked
     }
 
     /// Records in `object` that the caller changed `old` into it.

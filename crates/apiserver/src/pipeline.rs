@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 32;
 pub(crate) enum Written {
     /// The object is stored.
     Stored(Arc<Entry>),
-    /// The object as it would have been stored, or as it was when its last finalizer went.
+    /// The object as it would have been stored, or as it was when its last finalizer went. Its records of fields may be packed.
     Value(Value),
 }
 
@@ -173,7 +173,7 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
         if call.core.store.get(&call.resource.storage, &key).is_some() {
             return Err(ApiError::already_exists(&call.resource, object::name(object)));
         }
-        return Ok(Written::Value(apply::shown(object).into_owned()));
+        return Ok(Written::Value(object.clone()));
     }
     let draft = draft(call, object)?;
     match call.core.store.create(&call.resource.storage, &key, draft) {
@@ -563,7 +563,7 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
             == 0
         && may_vanish(call, object);
     if call.dry_run {
-        return Ok(Written::Value(apply::shown(object).into_owned()));
+        return Ok(Written::Value(object.clone()));
     }
     let Ok(draft) = draft(call, object) else { return Err(WriteError::Changed) };
     let (resource, key) = (&call.resource.storage, entry.key());
@@ -571,7 +571,7 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
         // Watchers see the last stored version, as the real server shows it.
         call.core.store.delete(resource, key, entry.revision())?;
         call.resource.strategy.release(&call.core, object);
-        return Ok(Written::Value(apply::shown(object).into_owned()));
+        return Ok(Written::Value(object.clone()));
     }
     // A write that changes nothing is none: no event, no new version.
     let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);

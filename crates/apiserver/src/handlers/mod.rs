@@ -12,6 +12,7 @@ mod write;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
+use steersman_patch::apply::unpack;
 
 use crate::{
     call::Call,
@@ -70,7 +71,8 @@ pub(crate) async fn answer(call: &Call, written: Written, code: StatusCode) -> A
 }
 
 /// Writes an object of the request's version in the form that the client asked for.
-pub(crate) fn answer_value(call: &Call, served: Value, code: StatusCode) -> ApiResult<Response<Body>> {
+pub(crate) fn answer_value(call: &Call, mut served: Value, code: StatusCode) -> ApiResult<Response<Body>> {
+    unpack(&mut served);
     let value = match call.output {
         Output::Object => served,
         Output::Metadata(version) => render::partial(&served, version),
