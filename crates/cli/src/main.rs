@@ -21,10 +21,6 @@ use crate::commands::Steer;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Objects are trees of small pieces: making and dropping them is a good part of the work, and this does it in half the time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let steer = match Steer::parse(flags::as_helm_operator(std::env::args_os())) {
         Ok(steer) => steer,
