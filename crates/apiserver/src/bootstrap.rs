@@ -22,6 +22,10 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
     ),
 ];
 
+/// Where pods would find the API server, on the network of the nodes.
+const ADDRESS: &str = "172.18.0.1";
+const PORT: u16 = 6443;
+
 /// Makes what is missing.
 pub(crate) fn populate(core: &Arc<Core>) {
     crate::auth::rbac::populate(core);
@@ -45,10 +49,35 @@ pub(crate) fn populate(core: &Arc<Core>) {
             },
             "spec": {
                 "clusterIP": "10.96.0.1",
-                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
+                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": PORT}],
                 "sessionAffinity": "None",
                 "type": "ClusterIP",
             },
+        }),
+    );
+    let port = json!({"name": "https", "port": PORT, "protocol": "TCP"});
+    ensure(
+        core,
+        "",
+        "v1",
+        "endpoints",
+        "default",
+        &json!({
+            "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+            "subsets": [{"addresses": [{"ip": ADDRESS}], "ports": [port]}],
+        }),
+    );
+    ensure(
+        core,
+        "discovery.k8s.io",
+        "v1",
+        "endpointslices",
+        "default",
+        &json!({
+            "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [ADDRESS], "conditions": {"ready": true}}],
+            "ports": [port],
         }),
     );
 }

@@ -97,6 +97,7 @@ impl Call {
     pub(crate) fn hook(&self) -> Hook<'_> {
         Hook {
             core: &self.core,
+            user: &self.user,
             version: &self.resource.version,
             subresource: self.subresource.as_deref(),
             dry_run: self.dry_run,

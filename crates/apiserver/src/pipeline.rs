@@ -529,7 +529,9 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     let is_empty =
         |place: &String| place.starts_with("spec.") && object::is_nothing(object::at(object, place));
     let noticed = strategy.notices_empty() && call.emptied.iter().any(is_empty);
-    if strategy.has_generation() && (noticed || strategy.is_new_generation(object, stored)) {
+    // Where a pod runs is nothing that its owner asked for.
+    let counts = strategy.has_generation() && call.subresource_name() != "binding";
+    if counts && (noticed || strategy.is_new_generation(object, stored)) {
         let next = object::generation(stored) + 1;
         object::metadata(object).insert("generation".into(), next.into());
     }

@@ -9,6 +9,7 @@ use steersman_patch::{
 };
 
 use crate::{
+    auth::User,
     crd::Converter,
     fields::FieldError,
     names::NameRule,
@@ -23,6 +24,8 @@ use crate::{
 pub(crate) struct Hook<'a> {
     /// The server.
     pub(crate) core: &'a Core,
+    /// Who asks.
+    pub(crate) user: &'a User,
     /// The version that the client speaks.
     pub(crate) version: &'a str,
     /// The subresource written, if any.

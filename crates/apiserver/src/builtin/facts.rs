@@ -54,6 +54,8 @@ pub(super) fn name_rule(key: Key<'_>) -> NameRule {
     match key {
         ("", "namespaces") => NameRule::Label,
         ("", "services") | ("apps", "statefulsets") => NameRule::Label,
+        // Judged by the kind.
+        ("networking.k8s.io", "ipaddresses") => NameRule::PathSegment,
         ("policy", _) => NameRule::PathSegment,
         ("rbac.authorization.k8s.io" | "apiregistration.k8s.io", _) => NameRule::PathSegment,
         _ => NameRule::Subdomain,
@@ -200,6 +202,8 @@ pub(super) fn value(object: &Value, path: &[&str]) -> String {
         Some(Value::Null) | None => match path.last() {
             Some(&("unschedulable" | "hostNetwork")) => "false".into(),
             Some(&("replicas" | "succeeded")) => "0".into(),
+            // Events of the newer form say it elsewhere.
+            Some(&"component") => value(object, &["reportingComponent"]),
             _ => String::new(),
         },
         Some(other) => other.to_string(),
@@ -221,6 +225,15 @@ pub(super) fn columns(group: &str, version: &str, plural: &str) -> Vec<Column> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_source_of_an_event_is_who_reports_it() {
+        let path = &["source", "component"];
+        let old = serde_json::json!({"source": {"component": "old"}, "reportingComponent": "new"});
+        assert_eq!(value(&old, path), "old");
+        assert_eq!(value(&serde_json::json!({"reportingComponent": "new"}), path), "new");
+        assert_eq!(value(&serde_json::json!({}), path), "");
+    }
 
     #[test]
     fn the_data_file_parses() {

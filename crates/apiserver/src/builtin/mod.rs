@@ -28,6 +28,7 @@ mod resources;
 mod schedule;
 mod service;
 mod service_rules;
+mod signing;
 mod storage;
 mod webhooks;
 
@@ -223,7 +224,7 @@ fn rules(group: &str, plural: &str) -> &'static dyn Rules {
         }
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &admission::MutatingPolicy,
         ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => &admission::MutatingBinding,
-        ("certificates.k8s.io", "certificatesigningrequests") => &policy::SigningRequest,
+        ("certificates.k8s.io", "certificatesigningrequests") => &signing::SigningRequest,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &crate::crd::DefinitionRules,
         _ => &Plain,
     }
@@ -365,7 +366,7 @@ impl Strategy for Builtin {
 
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
         match hook.subresource {
-            Some("status") => {
+            Some("status" | "approval") => {
                 // Only the status moves; metadata has been dealt with before.
                 let mut root = object::copy_without(old, &["metadata", "status"]);
                 let mut written = std::mem::take(object::ensure(object));

@@ -449,10 +449,25 @@ fn address_block(at: At<'_>, block: &Value, known: &[String], errors: &mut Error
     }
 }
 
+/// Judges an address that must be written in one way only.
+fn strict_ip(at: At<'_>, text: &str, errors: &mut Errors) {
+    let before = errors.len();
+    check::legacy_ip(at, text, errors);
+    if errors.len() == before
+        && let Some(parsed) = check::parse_ip(text)
+        && parsed.to_string() != text
+    {
+        let form = crate::status::quote(&parsed.to_string());
+        errors.invalid(at, text, format!("must be in canonical form ({form})"));
+    }
+}
+
 pub(super) struct IpAddress;
 
 impl Rules for IpAddress {
     fn validate(&self, object: &Value, errors: &mut Errors) {
+        let metadata = At::root("metadata");
+        strict_ip(metadata.field("name"), object.at("metadata").str("name"), errors);
         let at = At::root("spec");
         let Some(parent) = object.at("spec").opt("parentRef") else {
             return errors.required(at.field("parentRef"), "");

@@ -1,13 +1,11 @@
 //! Small kinds: PodDisruptionBudgets, PriorityClasses, RuntimeClasses, Leases and ServiceAccounts.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{
     Change, Rules,
     apps::{at_most_all, int_or_percent},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read, default, default_zero},
-    pem,
+    check::{self, At, Complain, Errors, IMMUTABLE, Read, default},
     pod::affinity,
     resources,
 };
@@ -328,77 +326,3 @@ impl Rules for CsiDriver {
         default(spec, "seLinuxMount", false);
     }
 }
-
-/// Requests for certificates.
-pub(super) struct SigningRequest;
-
-impl Rules for SigningRequest {
-    fn default(&self, _: &str, object: &mut Value) {
-        let spec = object::child(object, "spec");
-        if spec.get("usages").is_none_or(Value::is_null) {
-            default_zero(spec, "usages", json!(["digital signature", "key encipherment"]));
-        }
-    }
-
-    fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
-        let request = spec.str("request");
-        let text = STANDARD.decode(request).unwrap_or_default();
-        if pem::labels(&text).first().is_none_or(|label| label != "CERTIFICATE REQUEST") {
-            errors.invalid(at.field("request"), request, "PEM block type must be CERTIFICATE REQUEST");
-        }
-        let (usages, list) = (spec.strs("usages"), at.field("usages"));
-        if usages.is_empty() {
-            errors.required(list, "");
-        }
-        for (index, usage) in usages.iter().enumerate() {
-            if !USAGES.contains(usage) {
-                errors.unsupported(list.index(index), *usage, &USAGES);
-            }
-            if usages.iter().take(index).any(|other| other == usage) {
-                errors.duplicate(list.index(index), *usage);
-            }
-        }
-        let signer = spec.str("signerName");
-        if signer == "kubernetes.io/legacy-unknown" {
-            let why = "the legacy signerName is not allowed via this API version";
-            errors.invalid(at.field("signerName"), signer, why);
-        } else if signer.is_empty() {
-            errors.required(at.field("signerName"), "");
-        } else if signer.matches('/').count() != 1 {
-            let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-            errors.invalid(at.field("signerName"), signer, why);
-        }
-        if let Some(seconds) = spec.opt_int("expirationSeconds").filter(|seconds| *seconds < 600) {
-            let why = "may not specify a duration less than 600 seconds (10 minutes)";
-            errors.invalid(at.field("expirationSeconds"), seconds, why);
-        }
-    }
-}
-
-/// What a certificate may be asked for, sorted.
-const USAGES: [&str; 23] = [
-    "any",
-    "cert sign",
-    "client auth",
-    "code signing",
-    "content commitment",
-    "crl sign",
-    "data encipherment",
-    "decipher only",
-    "digital signature",
-    "email protection",
-    "encipher only",
-    "ipsec end system",
-    "ipsec tunnel",
-    "ipsec user",
-    "key agreement",
-    "key encipherment",
-    "microsoft sgc",
-    "netscape sgc",
-    "ocsp signing",
-    "s/mime",
-    "server auth",
-    "signing",
-    "timestamping",
-];
