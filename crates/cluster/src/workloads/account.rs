@@ -36,11 +36,17 @@ pub(super) async fn look(world: &mut World, namespace: &str) -> kube::Result<()>
             .to_owned(),
     )]));
     let data = BTreeMap::from([("ca.crt".to_owned(), world.options.root_certificate.clone())]);
-    let certificate = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
     let api: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-    match api.create(&params, &certificate).await {
-        Err(error) if !exists_already(&error) => Err(error),
-        _ => Ok(()),
+    match api.get_opt(ROOT_CERTIFICATE).await? {
+        Some(found) if found.data.as_ref() == Some(&data) => Ok(()),
+        Some(mut found) => {
+            found.data = Some(data);
+            api.replace(ROOT_CERTIFICATE, &params, &found).await.map(drop)
+        }
+        None => {
+            let certificate = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+            api.create(&params, &certificate).await.map(drop)
+        }
     }
 }

@@ -20,9 +20,9 @@ use kube::{
 use super::pods;
 use crate::world::{MANAGER, World, is_missing};
 
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpointslice-controller.k8s.io";
-const SERVICE: &str = "kubernetes.io/service-name";
+pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 /// More endpoints than this start another slice.
 const PER_SLICE: usize = 100;

@@ -16,15 +16,19 @@ mod disruption;
 mod endpoints;
 mod job;
 mod kubelet;
+mod mirror;
 mod namespace;
 mod node;
 mod pods;
+mod preemption;
 mod quota;
 mod replicaset;
 mod revisions;
 mod rollout;
+mod room;
 mod scheduler;
 mod statefulset;
+mod taints;
 mod volumes;
 
 use std::time::Duration;
@@ -32,6 +36,8 @@ use std::time::Duration;
 use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::ReplicationController};
 
 pub(crate) use kubelet::Kubelet;
+pub(crate) use room::{Places, settle};
+pub(crate) use taints::Evictions;
 
 use crate::{
     options::Part,
@@ -76,6 +82,7 @@ pub(crate) async fn look(world: &mut World, key: &Key) -> kube::Result<()> {
         Duty::Deployment if world.has(Part::Deployments) => deployment::look(world, namespace, name).await,
         Duty::StatefulSet if world.has(Part::StatefulSets) => statefulset::look(world, namespace, name).await,
         Duty::Service if world.has(Part::Endpoints) => endpoints::look(world, namespace, name).await,
+        Duty::Endpoints if world.has(Part::Endpoints) => mirror::look(world, namespace, name).await,
         Duty::Job if world.has(Part::Jobs) => job::look(world, namespace, name).await,
         Duty::CronJob if world.has(Part::CronJobs) => cronjob::look(world, namespace, name).await,
         Duty::DaemonSet if world.has(Part::DaemonSets) => daemonset::look(world, namespace, name).await,

@@ -107,19 +107,7 @@ async fn taint(world: &mut World, mut node: Node, lost: bool, now: &Time) -> kub
     if !changed {
         return Ok(());
     }
-    let name = node.name_any();
-    world.update(&node).await?;
-    let pods: Vec<_> = world
-        .caches
-        .pods
-        .all()
-        .filter(|p| p.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(&name))
-        .map(|p| (p.namespace().unwrap_or_default(), p.name_any()))
-        .collect();
-    for (namespace, name) in pods {
-        world.push(Duty::Pod, &namespace, &name);
-    }
-    Ok(())
+    world.update(&node).await.map(drop)
 }
 
 /// Says once more that the node lives.
@@ -208,7 +196,8 @@ fn status(world: &World, name: &str) -> NodeStatus {
         last_transition_time: Some(now.clone()),
     };
     let amounts: BTreeMap<String, Quantity> =
-        [("cpu", "32"), ("memory", "256Gi"), ("pods", "100k"), ("ephemeral-storage", "1Ti")]
+        // What nothing runs on holds whatever is put there.
+        [("cpu", "10k"), ("memory", "100Ti"), ("pods", "100k"), ("ephemeral-storage", "1Pi")]
             .into_iter()
             .map(|(k, v)| (k.to_owned(), Quantity(v.to_owned())))
             .collect();

@@ -16,7 +16,7 @@ use crate::world::{Kind, World, exists_already};
 pub(super) const LABEL: &str = "controller-revision-hash";
 
 /// Keeps a template as the newest revision of `owner` and gives its name. `label` is where the revision itself tells
-/// its hash.
+/// its hash. A revision of another name with the same template will do: somebody else wrote it.
 pub(super) async fn keep<K: Kind>(
     world: &mut World,
     owner: &K,
@@ -28,8 +28,15 @@ pub(super) async fn keep<K: Kind>(
     let name = format!("{}-{hash}", owner.name_any());
     let newest =
         world.caches.controller_revisions.controlled_by(&uid).map(|r| r.revision).max().unwrap_or_default();
+    let mut patch = json!(template);
+    patch["$patch"] = "replace".into();
+    let data = Some(RawExtension(json!({"spec": {"template": patch}})));
     let namespace = owner.namespace().unwrap_or_default();
-    if let Some(found) = world.caches.controller_revisions.get(&namespace, &name) {
+    let found = world.caches.controller_revisions.get(&namespace, &name).or_else(|| {
+        let same = world.caches.controller_revisions.controlled_by(&uid);
+        same.filter(|r| r.data == data && !pods::is_deleting(&***r)).max_by_key(|r| r.revision).cloned()
+    });
+    if let Some(found) = found {
         if found.revision < newest {
             // An old template is back: it is the newest again.
             let mut again = ControllerRevision::clone(&found);
@@ -38,8 +45,6 @@ pub(super) async fn keep<K: Kind>(
         }
         return Ok(name);
     }
-    let mut patch = json!(template);
-    patch["$patch"] = "replace".into();
     let mut labels = template.metadata.clone().and_then(|m| m.labels).unwrap_or_default();
     labels.insert(label.to_owned(), hash);
     let made = ControllerRevision {
@@ -50,7 +55,7 @@ pub(super) async fn keep<K: Kind>(
             owner_references: Some(vec![pods::reference(owner)]),
             ..ObjectMeta::default()
         },
-        data: Some(RawExtension(json!({"spec": {"template": patch}}))),
+        data,
         revision: newest + 1,
     };
     match world.create(&made).await {

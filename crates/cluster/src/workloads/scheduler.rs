@@ -1,4 +1,6 @@
-//! Puts pods onto nodes: the one with the fewest pods among those that fit.
+//! Puts pods onto nodes: the one with the fewest pods among those that fit and have room.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Binding, Node, NodeSelectorRequirement, ObjectReference, Pod, PodCondition, Taint, Toleration,
@@ -8,13 +10,13 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 
-use super::{node, volumes};
+use super::{node, preemption, room::Load, volumes};
 use crate::{
     options::Part,
     world::{Notice, World, is_missing},
 };
 
-const NAME: &str = "default-scheduler";
+pub(super) const NAME: &str = "default-scheduler";
 
 pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
     let Some(pod) = world.caches.pods.get(namespace, name) else { return Ok(()) };
@@ -26,7 +28,11 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     }
     match choose(world, &pod) {
         Ok(node) => bind(world, &pod, &node).await,
-        Err(why) => refuse(world, &pod, &why).await,
+        Err(why) => {
+            let nominated = preemption::preempt(world, &pod).await?;
+            world.places.wait(namespace, name);
+            refuse(world, &pod, &why, nominated).await
+        }
     }
 }
 
@@ -38,46 +44,44 @@ fn choose(world: &World, pod: &Pod) -> Result<String, String> {
     {
         return Err(format!("0/{total} nodes are available: {why}."));
     }
-    let (mut tainted, mut unmatched, mut cordoned) = (0, 0, 0);
-    let mut fitting = Vec::new();
+    let wanted = Load::of(pod);
+    let (mut reasons, mut fitting) = (BTreeMap::<String, usize>::new(), Vec::new());
     for node in world.caches.nodes.all() {
-        if node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true)) {
-            cordoned += 1;
-        } else if !matches_selector(node, pod) {
-            unmatched += 1;
-        } else if !tolerates(node, pod, &["NoSchedule", "NoExecute"]) || node::is_lost(node) {
-            tainted += 1;
-        } else {
-            fitting.push(node.name_any());
+        let name = node.name_any();
+        let why = match refusal(node, pod) {
+            Some(why) => vec![why.to_owned()],
+            None => world.places.load(world, &name, pod).lacks(node, &wanted),
+        };
+        if why.is_empty() {
+            fitting.push(name);
+        }
+        for reason in why {
+            *reasons.entry(reason).or_default() += 1;
         }
     }
-    let count = |name: &String| {
-        world
-            .caches
-            .pods
-            .all()
-            .filter(|p| p.spec.as_ref().and_then(|s| s.node_name.as_ref()) == Some(name))
-            .count()
-    };
-    let best =
-        if fitting.len() > 1 { fitting.iter().min_by_key(|name| count(name)) } else { fitting.first() };
+    let nominated = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_ref());
+    let best = fitting.iter().min_by_key(|name| (Some(*name) != nominated, world.places.count(name)));
     if let Some(best) = best {
         return Ok(best.clone());
     }
-    let mut reasons = Vec::new();
-    for (n, why) in [
-        (unmatched, "node(s) didn't match Pod's node affinity/selector"),
-        (tainted, "node(s) had untolerated taint(s)"),
-        (cordoned, "node(s) were unschedulable"),
-    ] {
-        if n > 0 {
-            reasons.push(format!("{n} {why}"));
-        }
-    }
+    let reasons: Vec<String> = reasons.into_iter().map(|(why, n)| format!("{n} {why}")).collect();
     Err(match total {
         0 => "no nodes available to schedule pods".to_owned(),
         _ => format!("0/{total} nodes are available: {}.", reasons.join(", ")),
     })
+}
+
+/// Why a pod must not be on a node, however much room there is.
+pub(super) fn refusal(node: &Node, pod: &Pod) -> Option<&'static str> {
+    if node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true)) {
+        Some("node(s) were unschedulable")
+    } else if !matches_selector(node, pod) {
+        Some("node(s) didn't match Pod's node affinity/selector")
+    } else if !tolerates(node, pod, &["NoSchedule", "NoExecute"]) || node::is_lost(node) {
+        Some("node(s) had untolerated taint(s)")
+    } else {
+        None
+    }
 }
 
 /// Whether a node is one that the pod's `nodeSelector` and required node affinity ask for.
@@ -192,15 +196,17 @@ async fn bind(world: &mut World, pod: &Pod, node: &str) -> kube::Result<()> {
     Ok(())
 }
 
-async fn refuse(world: &mut World, pod: &Pod, why: &str) -> kube::Result<()> {
+async fn refuse(world: &mut World, pod: &Pod, why: &str, nominated: Option<String>) -> kube::Result<()> {
     let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
     let told = conditions.into_iter().any(|c| c.type_ == "PodScheduled" && c.message.as_deref() == Some(why));
-    if told {
+    if told && pod.status.as_ref().is_some_and(|s| s.nominated_node_name == nominated) {
         return Ok(());
     }
     let mut changed = pod.clone();
     let now = world.time();
-    let conditions = changed.status.get_or_insert_default().conditions.get_or_insert_default();
+    let status = changed.status.get_or_insert_default();
+    status.nominated_node_name = nominated;
+    let conditions = status.conditions.get_or_insert_default();
     conditions.retain(|c| c.type_ != "PodScheduled");
     conditions.push(PodCondition {
         type_: "PodScheduled".into(),

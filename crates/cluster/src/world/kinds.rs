@@ -7,8 +7,8 @@ use k8s_openapi::api::{
     autoscaling::v2::HorizontalPodAutoscaler,
     batch::v1::{CronJob, Job},
     core::v1::{
-        Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, ResourceQuota,
-        Service, ServiceAccount,
+        Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
+        ResourceQuota, Service, ServiceAccount,
     },
     discovery::v1::EndpointSlice,
     policy::v1::PodDisruptionBudget,
@@ -87,6 +87,7 @@ kinds! {
     deployments: Deployment, namespaced;
     services: Service, namespaced;
     endpoint_slices: EndpointSlice, namespaced;
+    endpoints: Endpoints, namespaced;
     jobs: Job, namespaced;
     stateful_sets: StatefulSet, namespaced;
     controller_revisions: ControllerRevision, namespaced;
@@ -106,10 +107,10 @@ mod routes {
     use kube::ResourceExt as _;
 
     use super::{
-        ControllerRevision, CronJob, DaemonSet, Deployment, Duty, EndpointSlice, HorizontalPodAutoscaler,
-        Job, Kind, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-        ReplicaSet, ReplicationController, Resource, ResourceQuota, Service, ServiceAccount, StatefulSet,
-        StorageClass, World,
+        ControllerRevision, CronJob, DaemonSet, Deployment, Duty, EndpointSlice, Endpoints,
+        HorizontalPodAutoscaler, Job, Kind, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+        PodDisruptionBudget, ReplicaSet, ReplicationController, Resource, ResourceQuota, Service,
+        ServiceAccount, StatefulSet, StorageClass, World,
     };
 
     fn own<K: Resource>(world: &mut World, duty: Duty, old: Option<&K>, new: Option<&K>) {
@@ -127,6 +128,7 @@ mod routes {
             "ReplicaSet" => Duty::ReplicaSet,
             "Deployment" => Duty::Deployment,
             "Service" => Duty::Service,
+            "Endpoints" => Duty::Endpoints,
             "Job" => Duty::Job,
             "StatefulSet" => Duty::StatefulSet,
             "ReplicationController" => Duty::ReplicationController,
@@ -158,11 +160,17 @@ mod routes {
 
     pub(super) fn nodes(world: &mut World, old: Option<&Node>, new: Option<&Node>) {
         own(world, Duty::Node, old, new);
+        let taints =
+            |node: Option<&Node>| node.and_then(|n| n.spec.as_ref()?.taints.clone()).unwrap_or_default();
+        let name = new.or(old).map(kube::ResourceExt::name_any).filter(|_| taints(old) != taints(new));
         let waiting: Vec<_> = world
             .caches
             .pods
             .all()
-            .filter(|p| p.spec.as_ref().is_some_and(|s| s.node_name.is_none()))
+            .filter(|p| match p.spec.as_ref().and_then(|s| s.node_name.as_ref()) {
+                Some(node) => Some(node) == name.as_ref(),
+                None => true,
+            })
             .map(|p| (p.namespace().unwrap_or_default(), p.name_any()))
             .collect();
         for (namespace, name) in waiting {
@@ -185,6 +193,7 @@ mod routes {
 
     pub(super) fn pods(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
         own(world, Duty::Pod, old, new);
+        crate::workloads::settle(world, old, new);
         for pod in [old, new].into_iter().flatten() {
             owners(world, pod);
             services_of(world, pod);
@@ -240,6 +249,11 @@ mod routes {
 
     pub(super) fn services(world: &mut World, old: Option<&Service>, new: Option<&Service>) {
         own(world, Duty::Service, old, new);
+        own(world, Duty::Endpoints, old, new);
+    }
+
+    pub(super) fn endpoints(world: &mut World, old: Option<&Endpoints>, new: Option<&Endpoints>) {
+        own(world, Duty::Endpoints, old, new);
     }
 
     pub(super) fn endpoint_slices(

@@ -20,7 +20,7 @@ pub(super) type Change = Box<dyn FnOnce(&mut World) + Send>;
 /// One watch.
 pub(super) type Changes = BoxStream<'static, Change>;
 
-/// The root certificate of a namespace, which comes back when somebody deletes it.
+/// The root certificate of a namespace, which comes back when somebody deletes or changes it.
 pub(crate) const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
 impl World {
@@ -105,7 +105,7 @@ impl World {
             Ok(Event::Init | Event::InitDone) => {}
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 self.know_meta(resource, &object);
-                self.notice_meta(resource, &object, false);
+                self.notice_meta(resource, &object);
             }
             Ok(Event::Delete(object)) => {
                 if let Some(uid) = &object.metadata.uid {
@@ -113,20 +113,20 @@ impl World {
                     self.collect(dirty);
                 }
                 self.count(object.metadata.namespace.as_deref());
-                self.notice_meta(resource, &object, true);
+                self.notice_meta(resource, &object);
             }
             Err(error) => tracing::debug!(%error, "a watch starts over"),
         }
     }
 
     /// Changes that mean something beyond ownership.
-    fn notice_meta(&mut self, resource: &str, object: &PartialObjectMeta<DynamicObject>, gone: bool) {
+    fn notice_meta(&mut self, resource: &str, object: &PartialObjectMeta<DynamicObject>) {
         match resource {
             "customresourcedefinitions.apiextensions.k8s.io" | "apiservices.apiregistration.k8s.io" => {
                 self.push(Duty::Discovery, "", "");
             }
             "clusterroles.rbac.authorization.k8s.io" => self.push(Duty::ClusterRoles, "", ""),
-            "configmaps" if gone && object.metadata.name.as_deref() == Some(ROOT_CERTIFICATE) => {
+            "configmaps" if object.metadata.name.as_deref() == Some(ROOT_CERTIFICATE) => {
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();
                 self.push(Duty::Accounts, "", &namespace);
             }

@@ -1,21 +1,21 @@
 //! Takes pods through their phases, as the agent of a node does.
 
 mod plan;
+mod program;
 mod status;
 
 use std::{collections::HashMap, net::Ipv4Addr, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 
 use self::{plan::Plan, status::Picture};
-use super::{node, pods, scheduler};
+use super::{node, pods, taints};
 use crate::world::{Duty, Notice, World, whole};
 
 const NAME: &str = "kubelet";
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// What is remembered of running pods.
 #[derive(Debug, Default)]
@@ -39,8 +39,11 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     let Some(found) = world.caches.nodes.get("", &node) else {
         return abandon(world, &pod).await;
     };
+    if taints::look(world, &pod, &found).await? {
+        return Ok(());
+    }
     if node::is_lost(&found) {
-        return lose(world, &pod, &found).await;
+        return lose(world, &pod).await;
     }
     let plan = Plan::of(&pod, &world.options);
     if pods::is_deleting(&*pod) {
@@ -50,6 +53,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         world.kubelet.pods.remove(&uid);
         return Ok(());
     }
+    let fresh = pod.status.as_ref().is_none_or(|s| s.start_time.is_none());
     let run = run(world, &pod);
     let elapsed = run.started.elapsed();
     let address = match pod.status.as_ref().and_then(|s| s.pod_ip.clone()) {
@@ -57,7 +61,6 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         None => next_address(world, &pod, &node),
     };
     let host = node::address(world, &node);
-    let fresh = pod.status.as_ref().is_none_or(|s| s.start_time.is_none());
     // A pod is seen waiting for its containers before it is seen running.
     let picture = Picture { pod: &pod, plan: &plan, started: run.at, host: &host, address: &address };
     let (status, next) = picture.at((!fresh).then_some(elapsed), world.time());
@@ -154,8 +157,8 @@ async fn abandon(world: &mut World, pod: &Pod) -> kube::Result<()> {
     world.delete(pod, Some(0)).await
 }
 
-/// A pod on a node that nobody hears of is not ready, and is deleted when it has been tolerated long enough.
-async fn lose(world: &mut World, pod: &Pod, node: &k8s_openapi::api::core::v1::Node) -> kube::Result<()> {
+/// A pod on a node that nobody hears of is not ready.
+async fn lose(world: &mut World, pod: &Pod) -> kube::Result<()> {
     if pods::is_over(pod) {
         return Ok(());
     }
@@ -163,26 +166,5 @@ async fn lose(world: &mut World, pod: &Pod, node: &k8s_openapi::api::core::v1::N
     if status::unready(&mut changed, &world.time()) {
         world.update_status(&changed).await?;
     }
-    if pods::is_deleting(pod) {
-        return Ok(());
-    }
-    let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
-    let Some(taint) = taints.into_iter().find(|t| t.key == UNREACHABLE && t.effect == "NoExecute") else {
-        return Ok(());
-    };
-    let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
-    let covering: Vec<_> = tolerations.iter().filter(|t| scheduler::covers(t, taint)).collect();
-    if covering.is_empty() {
-        return world.delete(pod, None).await;
-    }
-    let Some(seconds) = covering.iter().filter_map(|t| t.toleration_seconds).min() else { return Ok(()) };
-    let since = taint.time_added.as_ref().map_or_else(|| world.now(), |t| t.0);
-    let due = since.checked_add(SignedDuration::from_secs(seconds.max(0))).unwrap_or(Timestamp::MAX);
-    let left = Duration::try_from(due.duration_since(world.now())).unwrap_or_default();
-    if left.is_zero() {
-        return world.delete(pod, None).await;
-    }
-    let namespace = pod.namespace().unwrap_or_default();
-    world.push_after(Duty::Pod, &namespace, &pod.name_any(), left);
     Ok(())
 }

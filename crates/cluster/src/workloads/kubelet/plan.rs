@@ -1,15 +1,19 @@
-//! What becomes of a pod's containers over time: a function of the pod's annotations, the options and the time passed.
+//! What becomes of a pod's containers over time: a function of the pod's annotations and programs, the options and the
+//! time passed.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
+use super::program::Program;
 use crate::{options::Options, workloads::parse_duration};
 
 const PREFIX: &str = "cluster.steersman.dev/";
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LAST_BACKOFF: Duration = Duration::from_secs(300);
+/// How long a program takes that ends at once.
+const AT_ONCE: Duration = Duration::from_millis(100);
 /// How long a failure shows before the state says that it is being backed off from.
 const SHOWN: Duration = Duration::from_secs(1);
 
@@ -36,6 +40,8 @@ pub(super) struct Plan {
     pub(super) container: Option<String>,
     /// How long a container runs and how it ends; it runs for ever otherwise.
     end: Option<(Duration, i32)>,
+    /// The same of containers whose program is known.
+    known: BTreeMap<String, Option<(Duration, i32)>>,
     restart: Restart,
 }
 
@@ -91,6 +97,21 @@ impl Plan {
         };
         let code: Option<i32> = word("exit-code").and_then(|v| v.parse().ok());
         let run_for = duration("run-for");
+        // What somebody ordered goes before what the program would do.
+        let ordered = failure == Some(Failure::CrashLoop) || code.is_some() || word("run-for").is_some();
+        let mut known = BTreeMap::new();
+        if !ordered && let Some(spec) = &pod.spec {
+            for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+                let end = match Program::of(container) {
+                    Program::Waits => None,
+                    Program::Ends(time, code) => {
+                        Some((time.unwrap_or_else(|| AT_ONCE.min(options.pod_run_time)), code))
+                    }
+                    Program::Unknown => continue,
+                };
+                known.insert(container.name.clone(), end);
+            }
+        }
         let end = if failure == Some(Failure::CrashLoop) {
             Some((run_for.unwrap_or(SHOWN), code.unwrap_or(1)))
         } else if word("run-for") == Some("forever")
@@ -106,6 +127,7 @@ impl Plan {
             failure,
             container: word("container").map(str::to_owned),
             end,
+            known,
             restart,
         }
     }
@@ -129,8 +151,21 @@ impl Plan {
             None if self.failure == Some(Failure::CrashLoop) => {
                 Moment::new(State::Running { since: begin }, None)
             }
-            _ => self.run(since),
+            _ => self.run(self.end_of(container), since),
         }
+    }
+
+    fn end_of(&self, container: &str) -> Option<(Duration, i32)> {
+        self.known.get(container).copied().unwrap_or(self.end)
+    }
+
+    /// The first container of the pod's start that fails, if one does: none after it begins.
+    pub(super) fn stuck(&self, pod: &Pod) -> Option<usize> {
+        let mut starters = pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten());
+        starters.position(|c| {
+            let sidecar = c.restart_policy.as_deref() == Some("Always");
+            !sidecar && matches!(self.known.get(&c.name), Some(Some((_, code))) if *code != 0)
+        })
     }
 
     fn pull(&self, since: Duration) -> Moment {
@@ -147,15 +182,11 @@ impl Plan {
         Moment::new(State::Waiting { reason }, Some(self.start_delay + next))
     }
 
-    fn run(&self, since: Duration) -> Moment {
-        let Some((run, code)) = self.end else {
+    fn run(&self, end: Option<(Duration, i32)>, since: Duration) -> Moment {
+        let Some((run, code)) = end else {
             return Moment::new(State::Running { since: self.start_delay }, None);
         };
-        let restarts = match self.restart {
-            Restart::Always => true,
-            Restart::OnFailure => code != 0,
-            Restart::Never => false,
-        };
+        let restarts = self.restarts_after(code);
         let (mut start, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
         let (mut last, mut count) = (None, 0);
         loop {
@@ -183,7 +214,7 @@ impl Plan {
         }
     }
 
-    /// Whether all containers end for good.
+    /// Whether a container that ended with this code starts again.
     pub(super) fn restarts_after(&self, code: i32) -> bool {
         match self.restart {
             Restart::Always => true,

@@ -28,31 +28,47 @@ impl Picture<'_> {
     /// The status when `elapsed` has passed since the start, or before anything began; and when it changes next.
     pub(super) fn at(&self, elapsed: Option<Duration>, now: Time) -> (PodStatus, Option<Duration>) {
         let spec = self.pod.spec.clone().unwrap_or_default();
+        let has_init = spec.init_containers.as_ref().is_some_and(|c| !c.is_empty());
+        let stuck = self.plan.stuck(self.pod).filter(|_| elapsed.is_some());
+        let stuck = stuck.and_then(|at| {
+            let name = &spec.init_containers.as_ref()?.get(at)?.name;
+            let moment = self.plan.at(name, elapsed.unwrap_or_default());
+            // It is no service that could be ready.
+            Some((at, Moment { ready: false, ..moment }))
+        });
+        let creating = if has_init { "PodInitializing" } else { "ContainerCreating" };
+        let waiting = |next| Moment {
+            state: State::Waiting { reason: creating },
+            last: None,
+            restarts: 0,
+            ready: false,
+            next,
+        };
         let moments: Vec<(&Container, Moment)> = spec
             .containers
             .iter()
             .map(|c| {
-                let moment = match elapsed {
-                    Some(elapsed) => self.plan.at(&c.name, elapsed),
-                    None => Moment {
-                        state: State::Waiting { reason: "ContainerCreating" },
-                        last: None,
-                        restarts: 0,
-                        ready: false,
-                        next: Some(Duration::ZERO),
-                    },
+                let moment = match (elapsed, &stuck) {
+                    (_, Some((_, stuck))) => waiting(stuck.next),
+                    (Some(elapsed), None) if elapsed < self.plan.start_delay => {
+                        waiting(Some(self.plan.start_delay))
+                    }
+                    (Some(elapsed), None) => self.plan.at(&c.name, elapsed),
+                    (None, None) => waiting(Some(Duration::ZERO)),
                 };
                 (c, moment)
             })
             .collect();
         let next = moments.iter().filter_map(|(_, m)| m.next).min();
-        let begun = elapsed.is_some_and(|e| e >= self.plan.start_delay);
-        let has_init = spec.init_containers.as_ref().is_some_and(|c| !c.is_empty());
-        let over = moments.iter().all(|(_, m)| match m.state {
+        let begun = elapsed.is_some_and(|e| e >= self.plan.start_delay) && stuck.is_none();
+        let ends = |m: &Moment| match m.state {
             State::Ended { code, .. } => !self.plan.restarts_after(code),
             _ => false,
-        });
-        let failed = moments.iter().any(|(_, m)| matches!(m.state, State::Ended { code, .. } if code != 0));
+        };
+        let broken = stuck.as_ref().is_some_and(|(_, m)| ends(m));
+        let over = broken || moments.iter().all(|(_, m)| ends(m));
+        let failed =
+            broken || moments.iter().any(|(_, m)| matches!(m.state, State::Ended { code, .. } if code != 0));
         let started = moments
             .iter()
             .any(|(_, m)| !matches!(m.state, State::Waiting { .. }) || m.restarts > 0 || m.last.is_some());
@@ -65,8 +81,19 @@ impl Picture<'_> {
         let old = self.pod.status.clone().unwrap_or_default();
         let containers: Vec<ContainerStatus> = moments.iter().map(|(c, m)| self.container(c, m)).collect();
         let unready: Vec<&str> = containers.iter().filter(|c| !c.ready).map(|c| c.name.as_str()).collect();
-        let init: Vec<ContainerStatus> =
-            spec.init_containers.iter().flatten().map(|c| self.init(c, begun, over)).collect();
+        let init: Vec<ContainerStatus> = spec
+            .init_containers
+            .iter()
+            .flatten()
+            .enumerate()
+            .map(|(at, c)| match &stuck {
+                Some((stuck, moment)) if *stuck == at => self.container(c, moment),
+                Some((stuck, _)) => {
+                    self.init(c, at < *stuck && elapsed.is_some_and(|e| e >= self.plan.start_delay), over)
+                }
+                None => self.init(c, begun, over),
+            })
+            .collect();
         let mut status = PodStatus {
             phase: Some(phase.to_owned()),
             start_time: Some(Time(self.started)),
@@ -86,8 +113,9 @@ impl Picture<'_> {
             Some(format!("containers with unready status: [{}]", unready.join(" ")))
         };
         let initialized = begun || !has_init;
+        let unfinished = stuck.as_ref().map_or(0, |(at, _)| *at);
         let uninitialized: Vec<&str> =
-            spec.init_containers.iter().flatten().map(|c| c.name.as_str()).collect();
+            spec.init_containers.iter().flatten().skip(unfinished).map(|c| c.name.as_str()).collect();
         let gates_open = self.gates_open(&status);
         let mut conditions = Conditions {
             list: status.conditions.take().unwrap_or_default(),

@@ -1,0 +1,308 @@
+//! What pods take of their nodes: amounts, host ports and a place among the pods.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use k8s_openapi::{
+    api::core::v1::{Container, Node, Pod, PodSpec},
+    apimachinery::pkg::api::resource,
+};
+use kube::ResourceExt as _;
+use steersman_apiserver::Quantity;
+
+use super::pods;
+use crate::world::{Duty, World};
+
+type Amounts = BTreeMap<String, Quantity>;
+
+/// What is known of the room on nodes. It is kept with every change of a pod: adding up all pods of a node for each
+/// that is placed would take the square of their number.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    nodes: HashMap<String, Load>,
+    /// Pods that fit nowhere, by namespace and name.
+    waiting: BTreeSet<(String, String)>,
+    /// Pods that others were taken away for, with their node.
+    nominated: BTreeMap<(String, String), String>,
+}
+
+/// What pods take together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Load {
+    pub(super) pods: usize,
+    amounts: Amounts,
+    ports: Vec<HostPort>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct HostPort {
+    number: i32,
+    protocol: String,
+    address: String,
+}
+
+impl HostPort {
+    /// Whether both cannot be had on one node: an address that is not named stands for all.
+    fn meets(&self, other: &Self) -> bool {
+        const ALL: &str = "0.0.0.0";
+        self.number == other.number
+            && self.protocol == other.protocol
+            && (self.address == other.address || self.address == ALL || other.address == ALL)
+    }
+}
+
+impl Load {
+    /// What one pod takes.
+    pub(super) fn of(pod: &Pod) -> Self {
+        let Some(spec) = &pod.spec else { return Self::default() };
+        Self { pods: 1, amounts: requests(spec), ports: host_ports(spec) }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.pods += other.pods;
+        for (name, amount) in &other.amounts {
+            let sum = self.amounts.entry(name.clone()).or_insert(Quantity::ZERO);
+            *sum = sum.plus(*amount);
+        }
+        self.ports.extend(other.ports.iter().cloned());
+    }
+
+    pub(super) fn take_off(&mut self, other: &Self) {
+        self.pods = self.pods.saturating_sub(other.pods);
+        for (name, amount) in &other.amounts {
+            if let Some(sum) = self.amounts.get_mut(name) {
+                *sum = sum.minus(*amount);
+            }
+        }
+        for port in &other.ports {
+            if let Some(at) = self.ports.iter().position(|p| p == port) {
+                self.ports.swap_remove(at);
+            }
+        }
+    }
+
+    /// What a node with this load lacks for another pod; nothing if it fits.
+    pub(super) fn lacks(&self, node: &Node, pod: &Self) -> Vec<String> {
+        let allocatable = node.status.as_ref().and_then(|s| s.allocatable.as_ref());
+        let offered = |name: &str| {
+            let found = allocatable.and_then(|a| a.get(name)).and_then(|q| Quantity::parse(&q.0));
+            found.unwrap_or(Quantity::ZERO)
+        };
+        let mut lacking = Vec::new();
+        // A node that says nothing of pods is one that somebody made by hand: it is not full.
+        let counted = allocatable.is_some_and(|a| a.contains_key("pods"));
+        if counted && Quantity::count(self.pods + pod.pods) > offered("pods") {
+            lacking.push("Too many pods".to_owned());
+        }
+        for (name, amount) in pod.amounts.iter().filter(|(_, amount)| **amount > Quantity::ZERO) {
+            let taken = self.amounts.get(name).copied().unwrap_or(Quantity::ZERO);
+            if taken.plus(*amount) > offered(name) {
+                lacking.push(format!("Insufficient {name}"));
+            }
+        }
+        if pod.ports.iter().any(|port| self.ports.iter().any(|taken| taken.meets(port))) {
+            lacking.push("node(s) didn't have free ports for the requested pod ports".to_owned());
+        }
+        lacking
+    }
+}
+
+impl Places {
+    /// What the pods on a node take, with those that are to come onto it before a pod of this priority.
+    pub(super) fn load(&self, world: &World, node: &str, pod: &Pod) -> Load {
+        let mut load = self.nodes.get(node).cloned().unwrap_or_default();
+        let coming = self.nominated.iter().filter(|(_, n)| n.as_str() == node);
+        for other in coming.filter_map(|(name, _)| world.caches.pods.get(&name.0, &name.1)) {
+            if other.uid() != pod.uid() && priority(&other) >= priority(pod) {
+                load.add(&Load::of(&other));
+            }
+        }
+        load
+    }
+
+    /// How many pods are on a node.
+    pub(super) fn count(&self, node: &str) -> usize {
+        self.nodes.get(node).map_or(0, |load| load.pods)
+    }
+
+    /// Remembers a pod that fits nowhere.
+    pub(super) fn wait(&mut self, namespace: &str, name: &str) {
+        self.waiting.insert((namespace.to_owned(), name.to_owned()));
+    }
+}
+
+/// The node that a pod takes room of.
+fn place(pod: &Pod) -> Option<&str> {
+    let node = pod.spec.as_ref()?.node_name.as_deref()?;
+    (!pods::is_over(pod)).then_some(node)
+}
+
+/// Keeps the books when a pod changed. Those that wait for room are looked at when some became free.
+pub(crate) fn settle(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
+    let Some(pod) = new.or(old) else { return };
+    let key = (pod.namespace().unwrap_or_default(), pod.name_any());
+    let places = &mut world.places;
+    let nominee =
+        new.filter(|p| p.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && !pods::is_deleting(*p));
+    match nominee.and_then(|p| p.status.as_ref()?.nominated_node_name.clone()) {
+        Some(node) => {
+            places.nominated.insert(key.clone(), node);
+        }
+        None => {
+            places.nominated.remove(&key);
+        }
+    }
+    if nominee.is_none() {
+        places.waiting.remove(&key);
+    }
+    let (before, after) = (old.and_then(place), new.and_then(place));
+    let generation = |pod: Option<&Pod>| pod.and_then(|p| p.metadata.generation);
+    let same = before == after
+        && generation(old) == generation(new)
+        && old.map(kube::ResourceExt::uid) == new.map(kube::ResourceExt::uid);
+    if same {
+        return;
+    }
+    if let (Some(node), Some(old)) = (before, old)
+        && let Some(load) = places.nodes.get_mut(node)
+    {
+        load.take_off(&Load::of(old));
+        if load.pods == 0 {
+            places.nodes.remove(node);
+        }
+    }
+    if let (Some(node), Some(new)) = (after, new) {
+        places.nodes.entry(node.to_owned()).or_default().add(&Load::of(new));
+    }
+    if before.is_some() {
+        for (namespace, name) in places.waiting.clone() {
+            world.push(Duty::Pod, &namespace, &name);
+        }
+    }
+}
+
+/// The priority that admission gave a pod.
+pub(super) fn priority(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|s| s.priority).unwrap_or_default()
+}
+
+fn asked(container: &Container) -> Amounts {
+    amounts(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
+}
+
+fn amounts(list: Option<&BTreeMap<String, resource::Quantity>>) -> Amounts {
+    let known = list.into_iter().flatten();
+    known.filter_map(|(name, q)| Some((name.clone(), Quantity::parse(&q.0)?))).collect()
+}
+
+fn plus(mut one: Amounts, other: &Amounts) -> Amounts {
+    for (name, amount) in other {
+        let sum = one.entry(name.clone()).or_insert(Quantity::ZERO);
+        *sum = sum.plus(*amount);
+    }
+    one
+}
+
+/// What a pod asks for: its containers together, or the hungriest step of its start, and what running it costs.
+fn requests(spec: &PodSpec) -> Amounts {
+    let running = spec.containers.iter().fold(Amounts::new(), |sum, c| plus(sum, &asked(c)));
+    let (mut beside, mut most) = (Amounts::new(), Amounts::new());
+    for container in spec.init_containers.iter().flatten() {
+        let step = if container.restart_policy.as_deref() == Some("Always") {
+            beside = plus(beside, &asked(container));
+            beside.clone()
+        } else {
+            plus(asked(container), &beside)
+        };
+        raise(&mut most, step);
+    }
+    raise(&mut most, plus(running, &beside));
+    for (name, amount) in amounts(spec.resources.as_ref().and_then(|r| r.requests.as_ref())) {
+        most.insert(name, amount);
+    }
+    plus(most, &amounts(spec.overhead.as_ref()))
+}
+
+fn raise(most: &mut Amounts, step: Amounts) {
+    for (name, amount) in step {
+        let highest = most.entry(name).or_insert(Quantity::ZERO);
+        *highest = (*highest).max(amount);
+    }
+}
+
+fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
+    let sidecars = spec.init_containers.iter().flatten();
+    let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let ports = spec.containers.iter().chain(sidecars).flat_map(|c| c.ports.iter().flatten());
+    ports
+        .filter_map(|port| {
+            Some(HostPort {
+                number: port.host_port.filter(|p| *p > 0)?,
+                protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+                address: port
+                    .host_ip
+                    .clone()
+                    .filter(|a| !a.is_empty())
+                    .unwrap_or_else(|| "0.0.0.0".to_owned()),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(value: serde_json::Value) -> Pod {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn node(amounts: serde_json::Value) -> Node {
+        serde_json::from_value(serde_json::json!({"status": {"allocatable": amounts}})).unwrap()
+    }
+
+    #[test]
+    fn a_pod_asks_for_its_containers_or_for_its_hungriest_start() {
+        let asks = |cpu: &str| serde_json::json!({"name": "c", "resources": {"requests": {"cpu": cpu}}});
+        let mut sidecar = asks("1");
+        sidecar["restartPolicy"] = "Always".into();
+        let pod = pod(serde_json::json!({"spec": {
+            "containers": [asks("1"), asks("500m")],
+            "initContainers": [sidecar, asks("3")],
+            "overhead": {"cpu": "250m"},
+        }}));
+        assert_eq!(Load::of(&pod).amounts["cpu"].to_string(), "4250m");
+    }
+
+    #[test]
+    fn a_node_lacks_what_is_taken_already() {
+        let asks = pod(serde_json::json!({"spec": {"containers": [
+            {"name": "c", "resources": {"requests": {"cpu": "2", "example.com/thing": "1"}}},
+        ]}}));
+        let asks = Load::of(&asks);
+        let mut taken = Load::default();
+        let node = node(serde_json::json!({"cpu": "3", "pods": "1"}));
+        assert_eq!(taken.lacks(&node, &asks), ["Insufficient example.com/thing"]);
+        taken.add(&asks);
+        assert_eq!(
+            taken.lacks(&node, &asks),
+            ["Too many pods", "Insufficient cpu", "Insufficient example.com/thing"]
+        );
+        taken.take_off(&asks);
+        assert_eq!(taken.lacks(&node, &asks), ["Insufficient example.com/thing"]);
+    }
+
+    #[test]
+    fn a_host_port_is_had_once_per_address_and_protocol() {
+        let on = |address: &str, protocol: &str| {
+            let port = serde_json::json!({
+                "containerPort": 80, "hostPort": 8080, "hostIP": address, "protocol": protocol,
+            });
+            Load::of(&pod(serde_json::json!({"spec": {"containers": [{"name": "c", "ports": [port]}]}})))
+        };
+        let node = node(serde_json::json!({}));
+        let taken = on("127.0.0.1", "TCP");
+        assert!(taken.lacks(&node, &on("127.0.0.2", "TCP")).is_empty());
+        assert!(taken.lacks(&node, &on("127.0.0.1", "UDP")).is_empty());
+        assert_eq!(taken.lacks(&node, &on("", "TCP")).len(), 1);
+    }
+}

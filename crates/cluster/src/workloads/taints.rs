@@ -1,0 +1,112 @@
+//! Takes pods off nodes whose taints they bear for a while or not at all.
+
+use std::{collections::HashMap, time::Duration};
+
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, Taint};
+use kube::ResourceExt as _;
+use tokio::time::Instant;
+
+use super::{pods, scheduler};
+use crate::world::{Duty, Notice, World};
+
+const NAME: &str = "taint-eviction-controller";
+
+/// When pods were first seen beside a taint that they bear for a while, by uid.
+#[derive(Debug, Default)]
+pub(crate) struct Evictions(HashMap<String, Instant>);
+
+/// Evicts a pod when it is time. Says whether it is on its way out.
+pub(super) async fn look(world: &mut World, pod: &Pod, node: &Node) -> kube::Result<bool> {
+    let uid = pod.uid().unwrap_or_default();
+    if pods::is_deleting(pod) || pods::is_over(pod) {
+        world.evictions.0.remove(&uid);
+        return Ok(false);
+    }
+    let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
+    let taints: Vec<&Taint> = taints.filter(|t| t.effect == "NoExecute").collect();
+    let patience = patience(pod, &taints);
+    let Some(patience) = patience else {
+        if world.evictions.0.remove(&uid).is_some() {
+            let message = format!("Cancelling deletion of Pod {}", full_name(pod));
+            tell(world, pod, &message).await;
+        }
+        return Ok(false);
+    };
+    let now = Instant::now();
+    let since = *world.evictions.0.entry(uid.clone()).or_insert(now);
+    let left = patience.saturating_sub(now.duration_since(since));
+    if !left.is_zero() {
+        world.push_after(Duty::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any(), left);
+        return Ok(false);
+    }
+    world.evictions.0.remove(&uid);
+    evict(world, pod).await?;
+    Ok(true)
+}
+
+/// How long a pod bears the taints; nothing if it does for ever.
+fn patience(pod: &Pod, taints: &[&Taint]) -> Option<Duration> {
+    let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
+    let mut least: Option<Duration> = None;
+    for taint in taints {
+        let mut covering = tolerations.iter().filter(|t| scheduler::covers(t, taint)).peekable();
+        if covering.peek().is_none() {
+            return Some(Duration::ZERO);
+        }
+        let seconds = covering.filter_map(|t| t.toleration_seconds);
+        let shortest = seconds.map(|s| Duration::from_secs(u64::try_from(s).unwrap_or_default())).min();
+        least = [least, shortest].into_iter().flatten().min();
+    }
+    least
+}
+
+async fn evict(world: &mut World, pod: &Pod) -> kube::Result<()> {
+    let message = format!("Marking for deletion Pod {}", full_name(pod));
+    tell(world, pod, &message).await;
+    let mut marked = pod.clone();
+    let now = world.time();
+    let conditions = marked.status.get_or_insert_default().conditions.get_or_insert_default();
+    conditions.retain(|c| c.type_ != "DisruptionTarget");
+    conditions.push(PodCondition {
+        type_: "DisruptionTarget".into(),
+        status: "True".into(),
+        reason: Some("DeletionByTaintManager".into()),
+        message: Some("Taint manager: deleting due to NoExecute taint".into()),
+        last_transition_time: Some(now),
+        observed_generation: pod.metadata.generation,
+        ..PodCondition::default()
+    });
+    let marked = world.update_status(&marked).await?;
+    world.delete(&marked, None).await
+}
+
+fn full_name(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+async fn tell(world: &mut World, pod: &Pod, message: &str) {
+    let notice = Notice { from: NAME, warning: false, reason: "TaintManagerEviction", message };
+    world.tell(pod, notice).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bears(tolerations: serde_json::Value) -> Option<Duration> {
+        let pod = serde_json::json!({"spec": {"containers": [], "tolerations": tolerations}});
+        let taint =
+            Taint { key: "k".into(), value: Some("v".into()), effect: "NoExecute".into(), time_added: None };
+        patience(&serde_json::from_value(pod).unwrap(), &[&taint])
+    }
+
+    #[test]
+    fn a_pod_bears_a_taint_as_long_as_it_says() {
+        assert_eq!(bears(serde_json::json!([])), Some(Duration::ZERO));
+        assert_eq!(bears(serde_json::json!([{"operator": "Exists"}])), None);
+        let short = serde_json::json!({"key": "k", "value": "v", "tolerationSeconds": 5});
+        let long = serde_json::json!({"key": "k", "operator": "Exists", "tolerationSeconds": 50});
+        assert_eq!(bears(serde_json::json!([long, short])), Some(Duration::from_secs(5)));
+        assert_eq!(bears(serde_json::json!([{"key": "other", "operator": "Exists"}])), Some(Duration::ZERO));
+    }
+}
