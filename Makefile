@@ -133,11 +133,16 @@ oracle-kubectl: ## Type the same kubectl commands, in three versions, for the em
 		status=$$?; rm -rf "$$real"; exit $$status
 
 .PHONY: conformance
-conformance: ## Run Kubernetes' own conformance tests of its API machinery against the embedded cluster
+conformance: ## Run Kubernetes' own conformance tests of its API and its controllers against the embedded cluster
 	oracles/kubernetes/build e2e.test >/dev/null
 	$(CARGO) build --quiet --bin steer
-	$(WITH_CLUSTER) \
+	@echo 'sig-api-machinery:'
+	@$(WITH_CLUSTER) \
 		sh -c 'oracles/kubernetes/conformance --known oracles/kubernetes/conformance.known "$$KUBECONFIG"'
+	@echo 'the other groups:'
+	@$(WITH_CLUSTER) --pod-run-time 10s \
+		sh -c 'oracles/kubernetes/conformance --tests oracles/kubernetes/conformance.groups \
+		--known oracles/kubernetes/conformance.known "$$KUBECONFIG"'
 
 .PHONY: fuzz
 fuzz: ## Feed hostile input for a minute each

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use steersman_cluster::Cluster as Embedded;
@@ -45,6 +45,10 @@ pub(crate) struct Cluster {
     #[arg(long)]
     no_workloads: bool,
 
+    /// How long pods run that are meant to end, unless their program says it, as sleep does
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = super::release::duration)]
+    pod_run_time: Duration,
+
     /// Directory to keep everything in, and to start from [default: nothing is kept]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -64,6 +68,7 @@ impl Cluster {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
         let mut builder =
             Embedded::builder().workloads(!self.no_workloads).nodes(self.nodes.into()).listen(address);
+        builder = builder.pod_run_time(self.pod_run_time);
         if let Some(directory) = self.data_dir {
             builder = builder.data_directory(directory);
         }
