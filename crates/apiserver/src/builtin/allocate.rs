@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use crate::{environment::Environment, object};
 
-/// First address, as a number, and how many of the service network's (10.96.0.0/16) addresses can be handed out.
+/// The network of services.
+pub(crate) const SERVICE_NETWORK: &str = "10.96.0.0/16";
+/// Its first address, as a number, and how many of its addresses can be handed out.
 const NETWORK: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 const ADDRESSES: u32 = (1 << 16) - 2;
 /// The first addresses are left to those who choose theirs.

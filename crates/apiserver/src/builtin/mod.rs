@@ -45,7 +45,7 @@ use steersman_patch::{
     strategic_merge_patch, strategic_remains,
 };
 
-pub(crate) use allocate::Allocators;
+pub(crate) use allocate::{Allocators, SERVICE_NETWORK};
 
 use check::{Complain as _, Errors, Read as _};
 
