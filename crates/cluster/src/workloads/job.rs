@@ -1,6 +1,6 @@
 //! Jobs: pods until enough have succeeded, or too many have failed.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -9,37 +9,43 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt as _, api::ObjectMeta};
 
-use super::pods;
+use super::{indexes, pods};
 use crate::world::{Duty, Notice, World};
 
 const NAME: &str = "job-controller";
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FIRST_BACKOFF: u64 = 10;
 const LAST_BACKOFF: u64 = 600;
 
 /// Why a job ends.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Verdict {
     succeeded: bool,
     reason: &'static str,
-    message: &'static str,
+    message: Cow<'static, str>,
 }
 
 const REACHED: Verdict = Verdict {
     succeeded: true,
     reason: "CompletionsReached",
-    message: "Reached expected number of succeeded pods",
+    message: Cow::Borrowed("Reached expected number of succeeded pods"),
 };
 const TOO_MANY: Verdict = Verdict {
     succeeded: false,
     reason: "BackoffLimitExceeded",
-    message: "Job has reached the specified backoff limit",
+    message: Cow::Borrowed("Job has reached the specified backoff limit"),
 };
+const TOO_MANY_INDEXES: Verdict = Verdict {
+    succeeded: false,
+    reason: "MaxFailedIndexesExceeded",
+    message: Cow::Borrowed("Job has exceeded the specified maximal number of failed indexes"),
+};
+const INDEXES_FAILED: Verdict =
+    Verdict { succeeded: false, reason: "FailedIndexes", message: Cow::Borrowed("Job has failed indexes") };
 const TOO_LONG: Verdict = Verdict {
     succeeded: false,
     reason: "DeadlineExceeded",
-    message: "Job was active longer than specified deadline",
+    message: Cow::Borrowed("Job was active longer than specified deadline"),
 };
 
 pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
@@ -112,10 +118,6 @@ pub(super) async fn release_orphan(world: &mut World, pod: &Arc<Pod>) -> kube::R
     if alive { Ok(()) } else { let_go(world, std::slice::from_ref(pod)).await }
 }
 
-fn index(pod: &Pod) -> Option<i32> {
-    pod.annotations().get(INDEX)?.parse().ok()
-}
-
 struct Work {
     job: Job,
     own: Vec<Arc<Pod>>,
@@ -156,7 +158,7 @@ impl Work {
                 .count(),
         )
         .ok();
-        if let Some(verdict) = verdict {
+        if let Some(verdict) = &verdict {
             self.conclude(world, &mut status, verdict);
         }
         if self.job.status.as_ref() != Some(&status) {
@@ -164,11 +166,11 @@ impl Work {
             self.job = world.update_status(&self.job).await?;
         }
         let_go(world, &counted).await?;
-        if let Some(verdict) = verdict {
+        if let Some(verdict) = &verdict {
             let (reason, message, warning) = if verdict.succeeded {
                 ("Completed", "Job completed", false)
             } else {
-                (verdict.reason, verdict.message, true)
+                (verdict.reason, &*verdict.message, true)
             };
             world.tell(&self.job, Notice { from: NAME, warning, reason, message }).await;
         }
@@ -189,10 +191,16 @@ impl Work {
         };
         status.failed = add(status.failed, bad.len());
         if self.is_indexed() {
-            let mut done = parse_indexes(status.completed_indexes.as_deref().unwrap_or_default());
-            done.extend(good.iter().filter_map(|p| index(p)));
+            let mut done = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
+            done.extend(good.iter().filter_map(|p| indexes::of(p)));
             status.succeeded = add(None, done.len());
-            status.completed_indexes = Some(write_indexes(&done)).filter(|t| !t.is_empty());
+            status.completed_indexes = Some(indexes::write(&done)).filter(|t| !t.is_empty());
+            if let Some(limit) = self.limit_per_index() {
+                let mut failed = failed_indexes(status);
+                let spent = bad.iter().filter(|p| indexes::failures_before(p) >= limit);
+                failed.extend(spent.filter_map(|p| indexes::of(p)).filter(|index| !done.contains(index)));
+                status.failed_indexes = Some(indexes::write(&failed));
+            }
         } else {
             status.succeeded = add(status.succeeded, good.len());
         }
@@ -201,6 +209,29 @@ impl Work {
 
     fn is_indexed(&self) -> bool {
         self.job.spec.as_ref().and_then(|s| s.completion_mode.as_deref()) == Some("Indexed")
+    }
+
+    /// How many failures each index may have, if each is counted by itself.
+    fn limit_per_index(&self) -> Option<i32> {
+        self.job.spec.as_ref().and_then(|s| s.backoff_limit_per_index).filter(|_| self.is_indexed())
+    }
+
+    /// What the indexes that are done or have failed mean for the job.
+    fn judge_indexes(&self, status: &JobStatus) -> Option<Verdict> {
+        let spec = self.job.spec.as_ref().filter(|_| self.is_indexed())?;
+        let done = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
+        let met = spec.success_policy.as_ref().and_then(|policy| indexes::rule_met(policy, &done));
+        if let Some(rule) = met {
+            let message = Cow::Owned(format!("Matched rules at index {rule}"));
+            return Some(Verdict { succeeded: true, reason: "SuccessPolicy", message });
+        }
+        let failed = failed_indexes(status).len();
+        let most = spec.max_failed_indexes.and_then(|n| usize::try_from(n).ok());
+        if most.is_some_and(|most| failed > most) {
+            return Some(TOO_MANY_INDEXES);
+        }
+        let total = usize::try_from(spec.completions.unwrap_or_default()).unwrap_or_default();
+        (failed > 0 && done.len() + failed >= total).then_some(INDEXES_FAILED)
     }
 
     fn judge(&self, world: &mut World, status: &JobStatus) -> Option<Verdict> {
@@ -214,6 +245,9 @@ impl Work {
         };
         if enough {
             return Some(REACHED);
+        }
+        if let Some(verdict) = self.judge_indexes(status) {
+            return Some(verdict);
         }
         // Containers that are restarted in place count too.
         let restarts: i32 = self
@@ -259,8 +293,9 @@ impl Work {
         let spec = self.job.spec.clone().unwrap_or_default();
         let parallelism = spec.parallelism.unwrap_or(1);
         let succeeded = status.succeeded.unwrap_or_default();
+        let failed = i32::try_from(failed_indexes(status).len()).unwrap_or(i32::MAX);
         let wanted = match spec.completions {
-            Some(completions) => parallelism.min(completions - succeeded),
+            Some(completions) => parallelism.min(completions - succeeded - failed),
             None if succeeded > 0 => i32::try_from(active.len()).unwrap_or_default(),
             None => parallelism,
         };
@@ -277,15 +312,28 @@ impl Work {
         if missing == 0 {
             return Ok(());
         }
-        let delay = self.backoff(world, status);
+        let namespace = self.job.namespace().unwrap_or_default();
+        let each = self.limit_per_index().is_some();
+        let delay = if each { Duration::ZERO } else { self.backoff(world, status) };
         if !delay.is_zero() {
-            let namespace = self.job.namespace().unwrap_or_default();
             world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
             return Ok(());
         }
-        let free = self.free_indexes(status, active);
+        let mut free = self.free_indexes(status, active);
+        if each {
+            let delays: Vec<Duration> = free.iter().map(|i| self.backoff_of(world, *i)).collect();
+            if let Some(delay) = delays.iter().filter(|d| !d.is_zero()).min() {
+                world.push_after(Duty::Job, &namespace, &self.job.name_any(), *delay);
+            }
+            let mut delays = delays.iter();
+            free.retain(|_| delays.next().is_none_or(Duration::is_zero));
+        }
         for number in 0..missing {
-            let pod = self.pod(if self.is_indexed() { free.get(number).copied() } else { None });
+            let index = free.get(number).copied();
+            if self.is_indexed() && index.is_none() {
+                break;
+            }
+            let pod = self.pod(index.filter(|_| self.is_indexed()));
             match world.create(&pod).await {
                 Ok(made) => {
                     let message = format!("Created pod: {}", made.name_any());
@@ -307,26 +355,29 @@ impl Work {
 
     /// How long to wait after failures before the next pod.
     fn backoff(&self, world: &World, status: &JobStatus) -> Duration {
-        let failures = u32::try_from(status.failed.unwrap_or_default()).unwrap_or_default();
-        let Some(last) =
-            self.own.iter().filter(|p| pods::phase(p) == "Failed").filter_map(|p| ended(p)).max()
-        else {
-            return Duration::ZERO;
-        };
-        if failures == 0 {
-            return Duration::ZERO;
-        }
-        let wait = FIRST_BACKOFF
-            .saturating_mul(1_u64.checked_shl(failures - 1).unwrap_or(u64::MAX))
-            .min(LAST_BACKOFF);
-        let passed = world.now().as_second().saturating_sub(last.as_second());
-        Duration::from_secs(wait.saturating_sub(u64::try_from(passed).unwrap_or_default()))
+        let failures = status.failed.unwrap_or_default();
+        wait_after(world, failures, self.own.iter().filter(|p| pods::phase(p) == "Failed"))
+    }
+
+    /// The same for the next pod of an index.
+    fn backoff_of(&self, world: &World, index: i32) -> Duration {
+        wait_after(world, self.failures_of(index), self.failed_pods_of(index))
+    }
+
+    fn failed_pods_of(&self, index: i32) -> impl Iterator<Item = &Arc<Pod>> {
+        self.own.iter().filter(move |p| pods::phase(p) == "Failed" && indexes::of(p) == Some(index))
+    }
+
+    /// How many pods of an index have failed.
+    fn failures_of(&self, index: i32) -> i32 {
+        self.failed_pods_of(index).map(|p| indexes::failures_before(p) + 1).max().unwrap_or_default()
     }
 
     fn free_indexes(&self, status: &JobStatus, active: &[Arc<Pod>]) -> Vec<i32> {
         let total = self.job.spec.as_ref().and_then(|s| s.completions).unwrap_or_default();
-        let mut taken = parse_indexes(status.completed_indexes.as_deref().unwrap_or_default());
-        taken.extend(active.iter().filter_map(|p| index(p)));
+        let mut taken = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
+        taken.extend(failed_indexes(status));
+        taken.extend(active.iter().filter_map(|p| indexes::of(p)));
         (0..total).filter(|i| !taken.contains(i)).collect()
     }
 
@@ -341,8 +392,12 @@ impl Work {
         pod.finalizers_mut().push(TRACKING.to_owned());
         if let Some(index) = index {
             let number = index.to_string();
-            pod.annotations_mut().insert(INDEX.to_owned(), number.clone());
-            pod.labels_mut().insert(INDEX.to_owned(), number.clone());
+            pod.annotations_mut().insert(indexes::INDEX.to_owned(), number.clone());
+            pod.labels_mut().insert(indexes::INDEX.to_owned(), number.clone());
+            if self.limit_per_index().is_some() {
+                let failures = self.failures_of(index).to_string();
+                pod.annotations_mut().insert(indexes::FAILURES.to_owned(), failures);
+            }
             if let Some(spec) = &mut pod.spec {
                 spec.hostname = Some(format!("{name}-{number}"));
                 for container in &mut spec.containers {
@@ -357,7 +412,7 @@ impl Work {
         pod
     }
 
-    fn conclude(&self, world: &World, status: &mut JobStatus, verdict: Verdict) {
+    fn conclude(&self, world: &World, status: &mut JobStatus, verdict: &Verdict) {
         let (first, last) =
             if verdict.succeeded { ("SuccessCriteriaMet", "Complete") } else { ("FailureTarget", "Failed") };
         status.active = None;
@@ -368,7 +423,7 @@ impl Work {
         let conditions = status.conditions.get_or_insert_default();
         for type_ in [first, last] {
             if !conditions.iter().any(|c| c.type_ == type_) {
-                conditions.push(condition(world, type_, "True", verdict.reason, verdict.message));
+                conditions.push(condition(world, type_, "True", verdict.reason, &verdict.message));
             }
         }
     }
@@ -385,49 +440,25 @@ fn condition(world: &World, type_: &str, status: &str, reason: &str, message: &s
     }
 }
 
+/// The indexes of which no more pods are made.
+fn failed_indexes(status: &JobStatus) -> BTreeSet<i32> {
+    indexes::parse(status.failed_indexes.as_deref().unwrap_or_default())
+}
+
+/// How much longer to wait after so many failures, the last of which was one of these pods.
+fn wait_after<'a>(world: &World, failures: i32, failed: impl Iterator<Item = &'a Arc<Pod>>) -> Duration {
+    let failures = u32::try_from(failures).unwrap_or_default();
+    let Some(last) = failed.filter_map(|p| ended(p)).max().filter(|_| failures > 0) else {
+        return Duration::ZERO;
+    };
+    let wait =
+        FIRST_BACKOFF.saturating_mul(1_u64.checked_shl(failures - 1).unwrap_or(u64::MAX)).min(LAST_BACKOFF);
+    let passed = world.now().as_second().saturating_sub(last.as_second());
+    Duration::from_secs(wait.saturating_sub(u64::try_from(passed).unwrap_or_default()))
+}
+
 /// When the last container of a pod ended.
 fn ended(pod: &Pod) -> Option<Timestamp> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     statuses.iter().filter_map(|c| Some(c.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0)).max()
-}
-
-/// `1,3-5` as numbers.
-fn parse_indexes(text: &str) -> BTreeSet<i32> {
-    let mut numbers = BTreeSet::new();
-    for part in text.split(',').filter(|p| !p.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<i32>(), last.parse::<i32>()) {
-            numbers.extend(first..=last.min(first.saturating_add(100_000)));
-        }
-    }
-    numbers
-}
-
-/// Numbers as `1,3-5`.
-fn write_indexes(numbers: &BTreeSet<i32>) -> String {
-    let mut parts: Vec<(i32, i32)> = Vec::new();
-    for number in numbers {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => parts.push((*number, *number)),
-        }
-    }
-    let text = |(first, last): &(i32, i32)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first},{last}"),
-        _ => format!("{first}-{last}"),
-    };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indexes_are_written_as_ranges() {
-        let numbers = BTreeSet::from([0, 1, 3, 5, 6, 7]);
-        assert_eq!(write_indexes(&numbers), "0,1,3,5-7");
-        assert_eq!(parse_indexes("0,1,3,5-7"), numbers);
-    }
 }

@@ -14,6 +14,7 @@ mod daemonset;
 mod deployment;
 mod disruption;
 mod endpoints;
+mod indexes;
 mod job;
 mod kubelet;
 mod mirror;

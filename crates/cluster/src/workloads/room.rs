@@ -9,8 +9,10 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 use steersman_apiserver::Quantity;
 
-use super::pods;
+use super::{pods, scheduler};
 use crate::world::{Duty, World};
+
+const TOO_MANY: &str = "Too many pods";
 
 type Amounts = BTreeMap<String, Quantity>;
 
@@ -91,7 +93,7 @@ impl Load {
         // A node that says nothing of pods is one that somebody made by hand: it is not full.
         let counted = allocatable.is_some_and(|a| a.contains_key("pods"));
         if counted && Quantity::count(self.pods + pod.pods) > offered("pods") {
-            lacking.push("Too many pods".to_owned());
+            lacking.push(TOO_MANY.to_owned());
         }
         for (name, amount) in pod.amounts.iter().filter(|(_, amount)| **amount > Quantity::ZERO) {
             let taken = self.amounts.get(name).copied().unwrap_or(Quantity::ZERO);
@@ -178,6 +180,25 @@ pub(crate) fn settle(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
             world.push(Duty::Pod, &namespace, &name);
         }
     }
+}
+
+/// Why a node does not start a pod that was put there, as a word and a sentence.
+pub(super) fn rejection(world: &World, node: &Node, pod: &Pod) -> Option<(String, String)> {
+    if !scheduler::matches_selector(node, pod) {
+        let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+        return Some(("NodeAffinity".to_owned(), why.to_owned()));
+    }
+    let own = Load::of(pod);
+    let mut load = world.places.nodes.get(&node.name_any()).cloned().unwrap_or_default();
+    load.take_off(&own);
+    let lacking = load.lacks(node, &own).into_iter().next()?;
+    Some(match lacking.strip_prefix("Insufficient ") {
+        Some(name) => (format!("OutOf{name}"), format!("Node didn't have enough resource: {name}")),
+        None if lacking == TOO_MANY => {
+            ("OutOfpods".to_owned(), "Node didn't have enough resource: pods".to_owned())
+        }
+        None => ("NodePorts".to_owned(), format!("Predicate NodePorts failed: {lacking}")),
+    })
 }
 
 /// The priority that admission gave a pod.

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use tokio::time::Instant;
 
 use self::{plan::Plan, status::Picture};
-use super::{node, pods, taints};
+use super::{node, pods, room, taints};
 use crate::world::{Duty, Notice, World, whole};
 
 const NAME: &str = "kubelet";
@@ -54,8 +54,18 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         return Ok(());
     }
     let fresh = pod.status.as_ref().is_none_or(|s| s.start_time.is_none());
+    if fresh && let Some((reason, why)) = room::rejection(world, &found, &pod) {
+        return reject(world, &pod, &reason, format!("Pod was rejected: {why}")).await;
+    }
     let run = run(world, &pod);
     let elapsed = run.started.elapsed();
+    let deadline = pod.spec.as_ref().and_then(|s| s.active_deadline_seconds);
+    let deadline = deadline.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
+    match deadline.map(|deadline| deadline.saturating_sub(elapsed)) {
+        Some(left) if left.is_zero() => return expire(world, &pod).await,
+        Some(left) => world.push_after(Duty::Pod, namespace, name, left),
+        None => {}
+    }
     let address = match pod.status.as_ref().and_then(|s| s.pod_ip.clone()) {
         Some(address) => address,
         None => next_address(world, &pod, &node),
@@ -146,6 +156,30 @@ async fn stop(world: &mut World, pod: &Pod, plan: &Plan) -> kube::Result<()> {
         pod = world.update_status(&pod).await?;
     }
     world.delete(&pod, Some(0)).await
+}
+
+/// Refuses a pod that somebody put onto a node without asking whether it fits.
+async fn reject(world: &mut World, pod: &Pod, reason: &str, message: String) -> kube::Result<()> {
+    let mut changed = pod.clone();
+    let status = changed.status.get_or_insert_default();
+    status.phase = Some("Failed".to_owned());
+    status.reason = Some(reason.to_owned());
+    status.message = Some(message);
+    status.observed_generation = pod.metadata.generation;
+    world.update_status(&changed).await.map(drop)
+}
+
+/// Ends a pod that has run for as long as it may.
+async fn expire(world: &mut World, pod: &Pod) -> kube::Result<()> {
+    let mut changed = pod.clone();
+    status::kill(&mut changed, &world.time());
+    let message = "Pod was active on the node longer than the specified deadline";
+    let status = changed.status.get_or_insert_default();
+    status.reason = Some("DeadlineExceeded".to_owned());
+    status.message = Some(message.to_owned());
+    let written = world.update_status(&changed).await?;
+    world.tell(&written, Notice { from: NAME, warning: false, reason: "DeadlineExceeded", message }).await;
+    Ok(())
 }
 
 /// A pod on a node that is no more is gone too.
