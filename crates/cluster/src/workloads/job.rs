@@ -235,6 +235,10 @@ impl Work {
     }
 
     fn judge(&self, world: &mut World, status: &JobStatus) -> Option<Verdict> {
+        // A policy is what made a job succeed even if all of its indexes did.
+        if let Some(verdict) = self.judge_indexes(status) {
+            return Some(verdict);
+        }
         let spec = self.job.spec.clone().unwrap_or_default();
         let succeeded = status.succeeded.unwrap_or_default();
         let running = self.own.iter().any(|p| pods::is_active(p));
@@ -245,9 +249,6 @@ impl Work {
         };
         if enough {
             return Some(REACHED);
-        }
-        if let Some(verdict) = self.judge_indexes(status) {
-            return Some(verdict);
         }
         // Containers that are restarted in place count too.
         let restarts: i32 = self
