@@ -46,7 +46,7 @@ clippy:
 .PHONY: deny
 deny:
 	@if command -v cargo-deny >/dev/null; then \
-		$(CARGO) deny --offline check bans licenses sources; \
+		$(CARGO) deny --locked check bans licenses sources; \
 	else \
 		echo "SKIPPED: cargo-deny is not installed, 'make tools' installs it"; \
 	fi
