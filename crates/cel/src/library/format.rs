@@ -9,13 +9,16 @@ pub(super) fn add(library: &mut Library) {
     library.member("format", [String, Type::list(Type::Dyn)], String, |args| match args {
         [Value::String(text), Value::List(items)] => {
             let mut out = std::string::String::with_capacity(text.len());
-            let mut next = 0;
+            let (mut next, mut left) = (0, MOST);
             for piece in pieces(text) {
                 match piece {
                     Piece::Text(text) => out.push_str(text),
                     Piece::Clause(clause) => {
                         let clause = clause_of(clause, next, items.len()).map_err(EvalError)?;
                         let item = items.get(next).map_or_else(|| fail(out_of_range(next)), Ok)?;
+                        if !fits(item, &mut left) {
+                            return fail("operation cancelled: actual cost limit exceeded");
+                        }
                         out.push_str(&clause.write(item)?);
                         next += 1;
                     }
@@ -29,6 +32,26 @@ pub(super) fn add(library: &mut Library) {
         [Value::String(text)] => Ok(Value::string(quote(text))),
         _ => unfit(),
     });
+}
+
+/// So much is written at once, in bytes and items of values. What is written is not charged for, and values share their
+/// parts: without an end, a text grows tenfold with each format of ten clauses.
+const MOST: usize = 10 << 20;
+
+/// Whether a value can be written with what is `left`, which is taken.
+fn fits(value: &Value, left: &mut usize) -> bool {
+    let size = match value {
+        Value::String(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    let Some(rest) = left.checked_sub(size + 1) else { return false };
+    *left = rest;
+    match value {
+        Value::List(items) => items.iter().all(|item| fits(item, left)),
+        Value::Map(entries) => entries.iter().all(|(key, value)| fits(key, left) && fits(value, left)),
+        _ => true,
+    }
 }
 
 /// A part of a format string.
@@ -416,6 +439,16 @@ mod tests {
         match program.run([], 1_000_000).0 {
             Ok(Value::String(text)) => Ok(text.to_string()),
             other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn texts_do_not_grow_without_end() {
+        let tenfold = ".map(a, '%s%s%s%s%s%s%s%s%s%s'.format([a, a, a, a, a, a, a, a, a, a]))".repeat(12);
+        let doubled = ".map(a, [a, a])".repeat(40);
+        for expression in [format!("['x']{tenfold}[0]"), format!("'%s'.format(['x']{doubled})")] {
+            let refused = run(&expression).unwrap_err();
+            assert!(refused.contains("actual cost limit exceeded"), "{refused}");
         }
     }
 
