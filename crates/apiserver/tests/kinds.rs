@@ -55,11 +55,54 @@ async fn a_request_for_a_certificate_is_decided_by_approval_alone() {
     let approved = requests.patch_subresource("approval", "a", &params, &decide).await.unwrap();
     let condition = approved.status.unwrap().conditions.unwrap().remove(0);
     assert!(condition.last_update_time.is_some() && condition.last_transition_time.is_some());
-    let signed =
-        Patch::Merge(json!({"spec": {"signerName": "example.com/other"}, "status": {"certificate": "QQ=="}}));
-    let signed = requests.patch_status("a", &params, &signed).await.unwrap();
+    let sign = |certificate: &str| {
+        let status = json!({"certificate": certificate});
+        Patch::Merge(json!({"spec": {"signerName": "example.com/other"}, "status": status}))
+    };
+    // "A", and "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
+    let (text, certificate) =
+        ("QQ==", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=");
+    let refused = requests.patch_status("a", &params, &sign(text)).await.unwrap_err().to_string();
+    assert!(refused.contains("must contain at least one CERTIFICATE PEM block"), "{refused}");
+    let signed = requests.patch_status("a", &params, &sign(certificate)).await.unwrap();
     assert_eq!(signed.spec.signer_name, "example.com/signer");
-    assert_eq!(signed.status.unwrap().certificate.unwrap().0, b"A");
+    assert!(signed.status.unwrap().certificate.unwrap().0.starts_with(b"-----BEGIN CERTIFICATE-----"));
+    // What is decided and signed stays so.
+    let approve = async |status: Value| {
+        let change: Patch<Value> = Patch::Merge(json!({"status": status}));
+        requests.patch_subresource("approval", "a", &params, &change).await
+    };
+    let kept = approve(json!({"certificate": null})).await.unwrap();
+    assert!(kept.status.unwrap().certificate.is_some());
+    let denied = json!({"type": "Denied", "status": "True"});
+    for conditions in [
+        json!([]),
+        json!([{"type": "Approved", "status": "False"}]),
+        json!([{"type": "Approved", "status": "True"}, {"type": "Approved", "status": "True"}]),
+        json!([{"type": "Approved", "status": "True"}, denied]),
+        json!([{"type": "Approved", "status": "True"}, {"status": "True"}]),
+    ] {
+        approve(json!({"conditions": conditions})).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn signers_are_named_by_a_domain_and_a_path() {
+    let requests: Api<CertificateSigningRequest> = Api::all(client());
+    let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KQUE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+    for (signer, why) in [
+        ("signer", "must be a fully qualified domain and path"),
+        ("example.com/a/b", "must be a fully qualified domain and path"),
+        ("local/a", "should be a domain with at least two segments"),
+        ("exa_mple.com/a", "validating label \"exa_mple\""),
+        ("example.com/A", "validating label \"A\""),
+    ] {
+        let request = read(json!({"metadata": {"name": "a"}, "spec": {
+            "request": pem, "signerName": signer, "usages": ["client auth"],
+        }}));
+        let refused = requests.create(&PostParams::default(), &request).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
 }
 
 #[tokio::test]

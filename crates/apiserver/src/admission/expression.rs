@@ -27,6 +27,8 @@ pub(crate) enum Gives {
     Bool,
     /// A message.
     Text,
+    /// What is noted about a request, or null for nothing.
+    Note,
     /// A configuration to apply.
     Object,
     /// Steps of a JSON patch.
@@ -36,7 +38,10 @@ pub(crate) enum Gives {
 impl Gives {
     fn is(self, ty: &Type) -> bool {
         match (self, ty) {
-            (Self::Anything, _) | (Self::Bool, Type::Bool) | (Self::Text, Type::String) => true,
+            (Self::Anything, _)
+            | (Self::Bool, Type::Bool)
+            | (Self::Text, Type::String)
+            | (Self::Note, Type::String | Type::Null) => true,
             (Self::Object, Type::Object(object)) => object.name == self.name(),
             (Self::Patch, Type::List(_)) => ty.to_string() == self.name(),
             _ => false,
@@ -48,6 +53,7 @@ impl Gives {
             Self::Anything => "any",
             Self::Bool => "bool",
             Self::Text => "string",
+            Self::Note => "one of [string null_type]",
             Self::Object => "Object",
             Self::Patch => "list(JSONPatch)",
         }

@@ -1,5 +1,7 @@
 //! Policies of admission and their bindings.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -79,6 +81,7 @@ impl Rules for ValidatingPolicy {
         for (index, validation) in spec.list("validations").iter().enumerate() {
             validation_rule(list.index(index), validation, &compiler, errors);
         }
+        audit_annotations(at.field("auditAnnotations"), object, &compiler, errors);
     }
 
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
@@ -270,6 +273,43 @@ fn validation_rule(at: At<'_>, validation: &Value, compiler: &Compiler, errors: 
     let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
     if let Some(reason) = validation.opt_str("reason").filter(|reason| !reasons.contains(reason)) {
         errors.unsupported(at.field("reason"), reason, &reasons);
+    }
+}
+
+const MOST_ANNOTATIONS: usize = 20;
+
+/// In bytes.
+const LONGEST_ANNOTATION: usize = 5 * 1024;
+
+/// Judges what a policy has noted about requests. The notes go by the policy's name.
+fn audit_annotations(at: At<'_>, policy: &Value, compiler: &Compiler, errors: &mut Errors) {
+    let annotations = policy.at("spec").list("auditAnnotations");
+    if annotations.len() > MOST_ANNOTATIONS {
+        let why = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
+        errors.invalid(at, annotations.to_vec(), why);
+    }
+    let mut keys = HashSet::new();
+    for (index, annotation) in annotations.iter().enumerate() {
+        let at = at.index(index);
+        let (name, key) = (object::name(policy), annotation.str("key"));
+        if name.is_empty() {
+            errors.invalid(at.field("key"), key, "requires metadata.name be non-empty");
+        } else {
+            let whole = format!("{name}/{key}");
+            errors.all(&at.field("key"), &whole, names::qualified(&whole));
+        }
+        let place = at.field("valueExpression");
+        let (given, text) = (annotation.str("valueExpression"), annotation.str("valueExpression").trim());
+        if text.is_empty() {
+            errors.required(place, "valueExpression is not specified");
+        } else if text.len() > LONGEST_ANNOTATION {
+            errors.required(place, format!("must not exceed {LONGEST_ANNOTATION} bytes in length"));
+        } else if let Err(why) = compiler.expression(text, Gives::Note) {
+            errors.invalid(place, given, why);
+        }
+        if !keys.insert(key) {
+            errors.duplicate(at.field("key"), key);
+        }
     }
 }
 

@@ -7,16 +7,20 @@ pub(super) fn labels(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut labels = Vec::new();
     let mut rest: &str = &text;
-    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+    // From end to end, each with the last beginning before it: nothing is looked at twice, however many blocks never end.
+    while let Some((before, after)) = rest.split_once("-----END ") {
         rest = after;
-        let Some((label, body)) = after.split_once("-----") else { break };
-        let Some((body, end)) = body.split_once(&format!("-----END {label}-----")) else { continue };
+        let Some((_, block)) = before.rsplit_once("-----BEGIN ") else { continue };
+        let Some((label, body)) = block.split_once("-----") else { continue };
+        if !after.strip_prefix(label).is_some_and(|end| end.starts_with("-----")) {
+            continue;
+        }
         // Headers, where there are some, end with an empty line.
+        let body = body.replace("\r\n", "\n");
         let content = body.rsplit("\n\n").next().unwrap_or_default();
         let content: String = content.chars().filter(|c| !c.is_whitespace()).collect();
         if STANDARD.decode(content).is_ok() {
             labels.push(label.to_owned());
-            rest = end;
         }
     }
     labels
@@ -63,6 +67,10 @@ mod tests {
         assert_eq!(labels(CERTIFICATE), ["CERTIFICATE"]);
         assert_eq!(labels(KEY), ["EC PRIVATE KEY"]);
         assert_eq!(labels(b"-----BEGIN X-----\n%\n-----END X-----"), [""; 0]);
+        assert_eq!(labels(b"-----BEGIN X-----\r\nA: b\r\n\r\naGk=\r\n-----END X-----"), ["X"]);
+        let mut unended = b"-----BEGIN X-----\n".repeat(200_000);
+        unended.extend_from_slice(CERTIFICATE);
+        assert_eq!(labels(&unended), ["CERTIFICATE"]);
         assert_eq!(check_pair(CERTIFICATE, KEY), None);
         assert!(check_pair(KEY, CERTIFICATE).is_some_and(|why| why.ends_with("may have been switched")));
         assert!(check_pair(b"hi", KEY).is_some_and(|why| why.ends_with("in certificate input")));

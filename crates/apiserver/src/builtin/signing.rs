@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     environment::EnvironmentExt as _,
-    object,
+    fields::FieldError,
+    names, object,
     status::{ApiResult, quote},
     strategy::Hook,
 };
@@ -66,18 +67,30 @@ impl Rules for SigningRequest {
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         self.validate(change.object, errors);
-        let (at, conditions) = (At::root("status"), ["status", "conditions"]);
+        let at = At::root("status");
+        let (new, old) = (change.object.at("status"), change.old.at("status"));
+        conditions(at.field("conditions"), new, errors);
         let list = at.field("conditions");
-        let decided = |object: &Value, kind: &str| {
-            let all = object.path(&conditions).as_array().cloned().unwrap_or_default();
-            all.into_iter().filter(|c| c["type"] == kind).collect::<Vec<_>>()
+        let count = |status: &Value, kind: &str| {
+            status.list("conditions").iter().filter(|c| c["type"] == kind).count()
         };
-        for kind in ["Approved", "Denied"] {
-            let (new, old) = (decided(change.object, kind), decided(change.old, kind));
-            if change.subresource == Some("status") && new.len() > old.len() {
+        for kind in ["Approved", "Denied", "Failed"] {
+            let (new, old) = (count(new, kind), count(old, kind));
+            if kind != "Failed" && change.subresource == Some("status") && new > old {
                 errors.forbidden(list, format!("updates may not add a condition of type {}", quote(kind)));
-            } else if new.len() < old.len() {
+            } else if new < old {
                 errors.forbidden(list, format!("updates may not remove a condition of type {}", quote(kind)));
+            }
+        }
+        if new.str("certificate") != old.str("certificate") {
+            if let Some(why) = certificate_fault(new.str("certificate")) {
+                errors.invalid(at.field("certificate"), "<certificate data>", why);
+            }
+            if !old.str("certificate").is_empty() {
+                errors.forbidden(
+                    at.field("certificate"),
+                    "updates may not modify existing certificate content",
+                );
             }
         }
     }
@@ -105,11 +118,8 @@ impl Rules for SigningRequest {
         if signer == "kubernetes.io/legacy-unknown" {
             let why = "the legacy signerName is not allowed via this API version";
             errors.invalid(at.field("signerName"), signer, why);
-        } else if signer.is_empty() {
-            errors.required(at.field("signerName"), "");
-        } else if signer.matches('/').count() != 1 {
-            let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-            errors.invalid(at.field("signerName"), signer, why);
+        } else {
+            signer_name(at.field("signerName"), signer, errors);
         }
         if let Some(seconds) = spec.opt_int("expirationSeconds").filter(|seconds| *seconds < 600) {
             let why = "may not specify a duration less than 600 seconds (10 minutes)";
@@ -118,9 +128,90 @@ impl Rules for SigningRequest {
     }
 }
 
+/// Judges the name of a signer: a domain, a slash, a path of names.
+fn signer_name(at: At<'_>, signer: &str, errors: &mut Errors) {
+    if signer.is_empty() {
+        return errors.required(at, "");
+    }
+    let parts = signer.split_once('/').filter(|(_, path)| !path.contains('/'));
+    let Some((domain, path)) = parts else {
+        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        return errors.invalid(at, signer, why);
+    };
+    // The first part that is wrong says enough.
+    let faults = |whole: &str, rule: fn(&str) -> Vec<String>| {
+        let first = whole.split('.').map(|part| (part, rule(part))).find(|(_, faults)| !faults.is_empty());
+        let (part, faults) = first.unwrap_or_default();
+        faults.iter().map(|why| format!("validating label {}: {why}", quote(part))).collect()
+    };
+    if domain.len() > MAX_DOMAIN {
+        errors.push(FieldError::too_long(at, MAX_DOMAIN));
+    }
+    errors.all(&at, domain, faults(domain, names::label));
+    if !domain.contains('.') {
+        errors.invalid(at, domain, "should be a domain with at least two segments separated by dots");
+    }
+    errors.all(&at, path, faults(path, names::subdomain));
+    if signer.len() > MAX_SIGNER {
+        errors.push(FieldError::too_long(at, MAX_SIGNER));
+    }
+}
+
+const MAX_DOMAIN: usize = 253;
+
+/// A domain, and a path that has room for another and a label.
+const MAX_SIGNER: usize = MAX_DOMAIN + 1 + (MAX_DOMAIN + 63 + 1);
+
+/// Judges what was decided about a request.
+fn conditions(at: At<'_>, status: &Value, errors: &mut Errors) {
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, condition) in status.list("conditions").iter().enumerate() {
+        let place = at.index(index);
+        let (kind, value) = (condition.str("type"), condition.str("status"));
+        if kind.is_empty() {
+            errors.required(place.field("type"), "");
+        }
+        let allowed: &[&str] =
+            if DECISIONS.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        if value.is_empty() {
+            errors.required(place.field("status"), "");
+        } else if !allowed.contains(&value) {
+            errors.unsupported(place.field("status"), value, allowed);
+        }
+        let opposite = match kind {
+            "Approved" => "Denied",
+            "Denied" => "Approved",
+            _ => "",
+        };
+        if seen.contains(&opposite) && !opposite.is_empty() {
+            errors.invalid(at, kind, "Approved and Denied conditions are mutually exclusive");
+        }
+        if seen.contains(&kind) {
+            errors.duplicate(place.field("type"), kind);
+        }
+        seen.push(kind);
+    }
+}
+
+/// Conditions that are there or are not: none says that something is not so.
+const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
+
+/// Why this can't be the certificate that was asked for, as far as its blocks tell.
+fn certificate_fault(certificate: &str) -> Option<String> {
+    if certificate.is_empty() {
+        return None;
+    }
+    let labels = pem::labels(&STANDARD.decode(certificate).unwrap_or_default());
+    match labels.iter().find(|label| *label != "CERTIFICATE") {
+        Some(other) => Some(format!("only CERTIFICATE PEM blocks are allowed, found {}", quote(other))),
+        None if labels.is_empty() => Some("must contain at least one CERTIFICATE PEM block".into()),
+        None => None,
+    }
+}
+
 /// Takes what was decided over from before, unless there is more or less of it: that is refused later on.
 fn keep_decisions(object: &mut Value, old: &Value) {
-    let before = old.path(&["status", "conditions"]).as_array().cloned().unwrap_or_default();
+    let before = old.at("status").list("conditions");
     let Some(conditions) =
         object::child(object, "status").get_mut("conditions").and_then(Value::as_array_mut)
     else {
@@ -139,7 +230,7 @@ fn keep_decisions(object: &mut Value, old: &Value) {
 
 /// Fills in when conditions were written, and since when they are what they are.
 fn stamp_conditions(object: &mut Value, old: &Value, now: &str) {
-    let before = old.path(&["status", "conditions"]).as_array().cloned().unwrap_or_default();
+    let before = old.at("status").list("conditions");
     let conditions = object::child(object, "status").get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
         let same =

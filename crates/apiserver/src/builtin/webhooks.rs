@@ -69,14 +69,14 @@ const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let list = At::root("webhooks");
     let mut names = Vec::new();
-    for (index, hook) in object.list("webhooks").iter().enumerate() {
+    let hooks = object.list("webhooks");
+    // Conditions that were stored once may all stay, whatever compilers think of them by now.
+    let settled = old.map(|old| old.list("webhooks")).is_some_and(|before| {
+        let same = |(a, b): (&Value, &Value)| a.at("matchConditions") == b.at("matchConditions");
+        before.len() == hooks.len() && before.iter().zip(hooks).all(same)
+    });
+    for (index, hook) in hooks.iter().enumerate() {
         let at = list.index(index);
-        // Conditions that were stored once may stay, whatever compilers think of them by now.
-        let settled = old.is_some_and(|old| {
-            old.list("webhooks")
-                .iter()
-                .any(|before| before.at("matchConditions") == hook.at("matchConditions"))
-        });
         validate_hook(at, hook, !settled, errors);
         review_versions(at.field("admissionReviewVersions"), &hook.strs("admissionReviewVersions"), errors);
         let name = hook.str("name");
