@@ -182,8 +182,8 @@ bench-runtime: ## Run one operator here, on controller-runtime and on plain kube
 .PHONY: bench-cluster
 bench-cluster: ## Load the embedded cluster and a real control plane with the same writes
 	oracles/kubernetes/build kube-apiserver etcd control-plane >/dev/null
-	$(CARGO) build --quiet --profile dist --package steersman-cli
-	$(CARGO) run --quiet --profile checks --package steersman-bench-cluster -- --steer $(DIST)/steer
+	$(CARGO) build --quiet --profile dist --package steersman-cli --package steersman-bench-cluster
+	$(DIST)/steersman-bench-cluster --steer $(DIST)/steer
 
 ##@ Set up
 .PHONY: tools
