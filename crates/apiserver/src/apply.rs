@@ -133,7 +133,7 @@ impl apply::Resource for Described<'_> {
     }
 
     fn empty(&self, _: &Value) -> Value {
-        empty(self.resource)
+        self.resource.nothing().clone()
     }
 
     fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
@@ -176,8 +176,7 @@ fn track_by(resource: &Described<'_>, call: &Call, old: Option<&Value>, object: 
     }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
-    let nothing = empty(&call.resource);
-    apply::update(resource, old.unwrap_or(&nothing), object, request);
+    apply::update(resource, old.unwrap_or_else(|| call.resource.nothing()), object, request);
 }
 
 /// A kind without a resource of its own, which is written by way of a subresource.
@@ -257,10 +256,9 @@ impl<'a> Detached<'a> {
 pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
-    let nothing = empty(&call.resource);
     let force = call.options.force.unwrap_or(false);
     let resource = Described::new(call);
-    let live = current.unwrap_or(&nothing);
+    let live = current.unwrap_or_else(|| call.resource.nothing());
     let applied = resource.complete(&call.core, || apply::apply(&resource, live, intent, request, force));
     let object = applied.await?.map_err(refuse)?;
     call.emptied = resource.emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -277,17 +275,6 @@ pub(crate) fn shown(object: &Value) -> Cow<'_, Value> {
     let mut object = object.clone();
     apply::unpack(&mut object);
     Cow::Owned(object)
-}
-
-/// The object without content: what a typed encoder writes of it.
-fn empty(resource: &Resource) -> Value {
-    let mut nothing = json!({"apiVersion": resource.api_version(), "kind": resource.kind});
-    if resource.strategy.typed()
-        && let Some(schema) = resource.strategy.schema(&resource.version)
-    {
-        schema.encode(&mut nothing);
-    }
-    nothing
 }
 
 fn refuse(error: ApplyError) -> ApiError {

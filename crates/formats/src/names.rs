@@ -116,22 +116,21 @@ fn qualified_shape(text: &str) -> bool {
 #[must_use]
 pub fn qualified(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
-    let parts: Vec<&str> = text.split('/').collect();
-    let name = match parts.as_slice() {
-        [name] => *name,
-        [prefix, name] => {
+    let name = match text.split_once('/') {
+        None => text,
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                QUALIFIED.trim_start_matches("name part ")
+            )];
+        }
+        Some((prefix, name)) => {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
                 errors.extend(subdomain(prefix).into_iter().map(|e| format!("prefix part {e}")));
             }
-            *name
-        }
-        _ => {
-            return vec![format!(
-                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-                QUALIFIED.trim_start_matches("name part ")
-            )];
+            name
         }
     };
     if name.is_empty() {

@@ -86,8 +86,33 @@ pub(crate) fn write_go_json(out: &mut String, value: &Value) {
 
 /// Whether a text reads in quotes as it is.
 pub(crate) fn is_plain(text: &str) -> bool {
-    let plain = |c: u8| (b' '..=b'~').contains(&c) && !matches!(c, b'"' | b'\\' | b'<' | b'>' | b'&');
-    text.bytes().all(plain)
+    // By a table: every name of every field of every object that is written comes by.
+    static PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut c = b' ';
+        while c <= b'~' {
+            plain[c as usize] = !matches!(c, b'"' | b'\\' | b'<' | b'>' | b'&');
+            c += 1;
+        }
+        plain
+    };
+    text.bytes().all(|c| PLAIN[usize::from(c)])
+}
+
+/// Appends a text in quotes.
+pub(crate) fn write_text(out: &mut String, text: &str) {
+    if !text.bytes().all(|c| (b' '..=b'~').contains(&c)) {
+        return out.push_str(&Value::from(text).to_string());
+    }
+    out.reserve(text.len() + 16);
+    out.push('"');
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('"');
 }
 
 /// Appends a text in quotes as Go's encoder writes it.

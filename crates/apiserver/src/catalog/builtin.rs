@@ -1,6 +1,6 @@
 //! The built-in resources, read from the data file once per process.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde::Deserialize;
 
@@ -111,6 +111,7 @@ fn resource(group: &str, version: &str, data: ResourceData) -> Resource {
         storage,
         custom: false,
         strategy,
+        nothing: OnceLock::new(),
     }
 }
 

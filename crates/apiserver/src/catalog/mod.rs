@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{store::Entry, strategy::Strategy};
 
@@ -48,6 +48,8 @@ pub struct Resource {
     /// Whether a custom resource definition defines it.
     pub(crate) custom: bool,
     pub(crate) strategy: Arc<dyn Strategy>,
+    /// See [`Resource::nothing`].
+    pub(crate) nothing: OnceLock<Value>,
 }
 
 /// A part of a resource with a path of its own.
@@ -91,6 +93,19 @@ impl Resource {
             return format!("*unstructured.Unstructured{list}");
         }
         format!("*{}.{kind}", internal_package(split_api_version(&self.storage_api_version).0))
+    }
+
+    /// The object without content: what a typed encoder writes of it. Every new object is compared with it.
+    pub(crate) fn nothing(&self) -> &Value {
+        self.nothing.get_or_init(|| {
+            let mut nothing = json!({"apiVersion": self.api_version(), "kind": self.kind});
+            if self.strategy.typed()
+                && let Some(schema) = self.strategy.schema(&self.version)
+            {
+                schema.encode(&mut nothing);
+            }
+            nothing
+        })
     }
 
     /// The subresource of that name.

@@ -6,7 +6,7 @@ mod strategy;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use serde_json::{Value, json};
@@ -353,6 +353,7 @@ fn resources(definition: &Value, since: u64) -> Vec<Arc<Resource>> {
                 storage: format!("{}.{group}", text(&names["plural"])).into(),
                 custom: true,
                 strategy: Arc::clone(&strategy) as Arc<dyn crate::strategy::Strategy>,
+                nothing: OnceLock::new(),
                 version: name,
             })
         })

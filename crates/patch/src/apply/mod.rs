@@ -186,21 +186,6 @@ pub fn apply(
     Ok(object)
 }
 
-/// Whether both objects differ in nothing but the times in `metadata.managedFields`.
-pub fn differ_in_times_only(old: &Value, new: &Value) -> bool {
-    let timeless = |object: &Value| {
-        let mut object = object.clone();
-        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-        for entry in entries.into_iter().flatten() {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.remove("time");
-            }
-        }
-        object
-    };
-    timeless(old) == timeless(new)
-}
-
 /// The record that a change from `live` starts from; `given` is the one that the client sent.
 fn managed_of<'v>(resource: &dyn Resource, live: &'v Value, given: Option<&'v Value>) -> Managed<'v> {
     let of_live = || Managed::decode(of_metadata(live, "managedFields")).unwrap_or_default();
@@ -322,9 +307,6 @@ impl<'a> Writer<'a> {
 
         let mut changed = comparison.modified;
         changed.absorb(comparison.added);
-        if let Some(reset) = self.resource.reset_fields(api_version) {
-            changed.subtract_below(reset);
-        }
         changed.subtract(&NEVER_MANAGED);
         if !changed.is_empty() {
             let manager = self.manager(false);
@@ -424,7 +406,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Takes from all managers but `applier` what the change from `live` to `new` takes from them. Gives the record, the change
-    /// as seen in the request's version, and what others owned of it.
+    /// as seen in the request's version without the fields that it may not change, and, where there is an applier, what others
+    /// owned of it.
     fn settle<'v, 'm>(
         &self,
         live: &'v Value,
@@ -435,11 +418,9 @@ impl<'a> Writer<'a> {
     where
         'a: 'v,
     {
-        let mut by_version: HashMap<String, Comparison<'v>> = HashMap::new();
-        let own_version = self.resource.api_version().to_owned();
-        let own = self.compare_in(live, new, &own_version)?.unwrap_or_default();
-        by_version.insert(own_version.clone(), own);
-
+        let own_version = self.resource.api_version();
+        let own = self.compare_in(live, new, own_version)?.unwrap_or_default();
+        let mut others: HashMap<String, Comparison<'v>> = HashMap::new();
         let mut kept = BTreeMap::new();
         let mut conflicts = Vec::new();
         for (manager, mut owned) in managed.0 {
@@ -447,15 +428,23 @@ impl<'a> Writer<'a> {
                 kept.insert(manager, owned);
                 continue;
             }
-            if !by_version.contains_key(&owned.api_version) {
-                let Some(comparison) = self.compare_in(live, new, &owned.api_version)? else { continue };
-                by_version.insert(owned.api_version.clone(), comparison);
-            }
-            let Some(comparison) = by_version.get(&owned.api_version) else { continue };
+            let comparison = if owned.api_version == own_version {
+                &own
+            } else {
+                if !others.contains_key(&owned.api_version) {
+                    let Some(comparison) = self.compare_in(live, new, &owned.api_version)? else { continue };
+                    others.insert(owned.api_version.clone(), comparison);
+                }
+                let Some(comparison) = others.get(&owned.api_version) else { continue };
+                comparison
+            };
             let mut taken = owned.fields.intersection(&comparison.modified);
             taken.absorb(owned.fields.intersection(&comparison.added));
-            for path in taken.paths() {
-                conflicts.push(Conflict { manager: manager.describe(), path, key: manager.clone() });
+            // Only an apply asks before it takes.
+            if applier.is_some() && !taken.is_empty() {
+                let name = manager.describe();
+                let conflict = |path| Conflict { manager: name.clone(), path, key: manager.clone() };
+                conflicts.extend(taken.paths().into_iter().map(conflict));
             }
             owned.fields.subtract(&taken);
             owned.fields.subtract(&comparison.removed);
@@ -463,7 +452,6 @@ impl<'a> Writer<'a> {
                 kept.insert(manager, owned);
             }
         }
-        let own = by_version.remove(&own_version).unwrap_or_default();
         Ok((Managed(kept), own, conflicts))
     }
 

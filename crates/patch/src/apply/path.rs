@@ -60,7 +60,8 @@ impl<'a> PathElement<'a> {
         match self {
             Self::Field(name) => ["f:", &**name].concat(),
             Self::Key(fields) => {
-                let mut out = String::from("k:{");
+                let mut out = String::with_capacity(64);
+                out.push_str("k:{");
                 for (i, (name, value)) in fields.iter().enumerate() {
                     let comma = if i > 0 { "," } else { "" };
                     out.push_str(comma);
@@ -89,7 +90,7 @@ impl<'a> PathElement<'a> {
                 out.push_str(name);
                 out.push('"');
             }
-            other => out.push_str(&Value::String(other.encode()).to_string()),
+            other => value::write_text(out, &other.encode()),
         }
     }
 
@@ -279,7 +280,8 @@ impl<'a> FieldSet<'a> {
         self.nodes.binary_search_by(|(e, _)| e.cmp(element))
     }
 
-    fn get(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
+    /// What the set holds of an element here.
+    pub(super) fn get(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
         self.find(element).ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
     }
 
@@ -290,11 +292,6 @@ impl<'a> FieldSet<'a> {
             _ => Ordering::Greater,
         });
         found.ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
-    }
-
-    /// What the set holds of an item here.
-    pub(super) fn item(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
-        self.get(element)
     }
 
     /// Whether the set holds no path.
@@ -463,8 +460,11 @@ impl<'a> FieldSet<'a> {
     }
 
     fn write(&self, member: bool, out: &mut String) {
+        if self.nodes.is_empty() {
+            return out.push_str("{}");
+        }
         out.push('{');
-        if member && !self.nodes.is_empty() {
+        if member {
             out.push_str("\".\":{},");
         }
         for (index, (element, node)) in self.nodes.iter().enumerate() {

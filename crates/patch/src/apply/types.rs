@@ -73,7 +73,7 @@ pub(crate) struct Atom {
 #[derive(Clone, Debug)]
 pub struct Types {
     atoms: Vec<Atom>,
-    by_name: HashMap<String, TypeId>,
+    by_name: HashMap<String, TypeId, RandomState>,
 }
 
 /// Anything, one leaf.
@@ -165,7 +165,7 @@ impl Types {
             map: Some(MapType { fields: HashMap::default(), elem: Some(elem), atomic }),
         };
         let atoms = vec![untyped(ATOMIC, true), untyped(DEDUCED, false), Atom::default()];
-        Self { atoms, by_name: HashMap::new() }
+        Self { atoms, by_name: HashMap::default() }
     }
 
     fn push(&mut self, atom: Atom) -> TypeId {

@@ -47,6 +47,9 @@ pub(super) fn validate_main(at: At<'_>, containers: &[Value], pod: &Pod<'_>, err
 }
 
 pub(super) fn validate_init(at: At<'_>, containers: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
+    if containers.is_empty() {
+        return;
+    }
     let mut names: HashSet<&str> = pod.spec.list("containers").iter().map(|c| c.str("name")).collect();
     for (index, container) in containers.iter().enumerate() {
         let here = at.index(index);
@@ -102,6 +105,9 @@ const NOT_EPHEMERAL: [&str; 9] = [
 ];
 
 pub(super) fn validate_ephemeral(at: At<'_>, containers: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
+    if containers.is_empty() {
+        return;
+    }
     let lists = [pod.spec.list("containers"), pod.spec.list("initContainers")];
     let others: HashSet<&str> = lists.iter().flat_map(|list| list.iter()).map(|c| c.str("name")).collect();
     let mut names = others.clone();

@@ -66,11 +66,14 @@ pub(super) fn pod(spec: &mut Map<String, Value>) {
 }
 
 fn requests_from_limits(resources: &mut Map<String, Value>) {
-    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
-    let requests = made(resources, "requests");
-    for (key, value) in limits {
-        requests.entry(key).or_insert(value);
-    }
+    let Some(limits) = resources.get("limits").and_then(Value::as_object) else { return };
+    let asked = resources.get("requests").and_then(Value::as_object);
+    let missing: Vec<_> = limits
+        .iter()
+        .filter(|(key, _)| asked.is_none_or(|asked| !asked.contains_key(*key)))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    made(resources, "requests").extend(missing);
 }
 
 /// The policy for an image: those that may move are pulled every time.
@@ -155,7 +158,7 @@ fn http(handler: &mut Map<String, Value>) {
 }
 
 fn of_volume(volume: &mut Map<String, Value>) {
-    let empty = super::volume::source_fields().all(|field| volume.get(field).is_none_or(Value::is_null));
+    let empty = super::volume::is_without_source(volume);
     if empty {
         volume.insert("emptyDir".into(), json!({}));
     }

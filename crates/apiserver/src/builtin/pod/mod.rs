@@ -48,8 +48,11 @@ impl Rules for Pod {
             }]);
         }
         object::ensure(object).insert("status".into(), status);
-        let labels = object.path(&["metadata", "labels"]).clone();
-        merge_label_keys(object::child(object, "spec"), &labels);
+        let spec = object.at("spec");
+        if spec.opt("affinity").is_some() || spec.opt("topologySpreadConstraints").is_some() {
+            let labels = object.path(&["metadata", "labels"]).clone();
+            merge_label_keys(object::child(object, "spec"), &labels);
+        }
         Ok(())
     }
 
@@ -215,10 +218,11 @@ fn quality(spec: &Value) -> &'static str {
         let resources = container.at("resources");
         for (index, name) in ["cpu", "memory"].into_iter().enumerate() {
             let of = |list: &str| quantity::nanos(resources.at(list).str(name)).max(0);
-            guaranteed &= of("limits") > 0;
+            let limit = of("limits");
+            guaranteed &= limit > 0;
             if let (Some(asked), Some(most)) = (requests.get_mut(index), limits.get_mut(index)) {
                 *asked += of("requests");
-                *most += of("limits");
+                *most += limit;
             }
         }
     }

@@ -416,15 +416,19 @@ pub(super) fn annotations_match(at: At<'_>, metadata: &Value, spec: &Value, erro
     let windows = spec.at("os").str("name") == "windows";
     each_container(spec, |list, index, container| {
         let name = container.str("name");
-        let place = format!("{at}.{list}[{index}].securityContext");
+        let place = || format!("{at}.{list}[{index}].securityContext");
         let context = container.at("securityContext");
-        if let Some(text) = annotations.opt_str(&format!("{SECCOMP_CONTAINER}{name}")) {
-            let place = format!("{place}.seccompProfile");
+        let about = |prefix: &str| {
+            let mut all = annotations.as_object().into_iter().flatten();
+            all.find(|(key, _)| key.strip_prefix(prefix) == Some(name)).and_then(|(_, text)| text.as_str())
+        };
+        if let Some(text) = about(SECCOMP_CONTAINER) {
+            let place = format!("{}.seccompProfile", place());
             profile_matches(&place, text, context.at("seccompProfile"), "seccomp", errors);
         }
-        if let Some(text) = annotations.opt_str(&format!("{ARMOR}{name}")).filter(|_| !windows) {
+        if let Some(text) = about(ARMOR).filter(|_| !windows) {
             let profile = context.opt("appArmorProfile").unwrap_or_else(|| pod.at("appArmorProfile"));
-            profile_matches(&format!("{place}.appArmorProfile"), text, profile, "apparmor", errors);
+            profile_matches(&format!("{}.appArmorProfile", place()), text, profile, "apparmor", errors);
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     super::{
@@ -36,10 +36,13 @@ pub(super) fn validate<'a>(
         let at = at.index(index);
         let name = volume.str("name");
         let before = errors.len();
-        source(at, volume, pod, errors);
+        let sources = volume.as_object().map(sources).unwrap_or_default();
+        source(at, volume, &sources, pod, errors);
         // Templates may leave the image to somebody else, and beside another source it is not looked at.
-        let alone = SOURCES.iter().filter(|(field, ..)| volume.opt(field).is_some()).count() == 1;
-        if is_pod && alone && volume.opt("image").is_some_and(|image| image.str("reference").is_empty()) {
+        if is_pod
+            && let [(("image", ..), image)] = sources.as_slice()
+            && image.str("reference").is_empty()
+        {
             let at = at.field("image");
             errors.required(at.field("reference"), "");
         }
@@ -70,8 +73,11 @@ pub(super) fn validate<'a>(
 
 type Judge = fn(At<'_>, &Value, &mut Errors);
 
-/// The kinds of volumes in the order in which they are looked at: field, what it is called when there are two, and its judge.
-const SOURCES: &[(&str, &str, &str, Judge)] = &[
+/// A kind of volume: its field, what that is called when there are two, where it is judged, and its judge.
+type Source = (&'static str, &'static str, &'static str, Judge);
+
+/// The kinds of volumes in the order in which they are looked at.
+const SOURCES: &[Source] = &[
     ("emptyDir", "emptyDir", "emptyDir", |_, _, _| {}),
     ("hostPath", "hostPath", "hostPath", host_path),
     ("gitRepo", "gitRepo", "gitRepo", |at, v, errors| {
@@ -142,17 +148,32 @@ const SOURCES: &[(&str, &str, &str, Judge)] = &[
     }),
 ];
 
-fn source(at: At<'_>, volume: &Value, pod: &str, errors: &mut Errors) {
-    let mut found = 0;
-    for (field, called, place, judge) in SOURCES {
-        let Some(source) = volume.opt(field) else { continue };
-        found += 1;
+/// What a volume says it is, in the order in which that is looked at.
+fn sources(volume: &Map<String, Value>) -> Vec<(&'static Source, &Value)> {
+    let place = |key: &str| SOURCES.iter().position(|(field, ..)| *field == key);
+    let mut found: Vec<_> = volume
+        .iter()
+        .filter(|(_, source)| !source.is_null())
+        .filter_map(|(key, source)| Some((SOURCES.get(place(key)?)?, source)))
+        .collect();
+    found.sort_by_cached_key(|((field, ..), _)| place(field));
+    found
+}
+
+/// Whether a volume does not say what it is.
+pub(super) fn is_without_source(volume: &Map<String, Value>) -> bool {
+    let is_source = |key: &str| SOURCES.iter().any(|(field, ..)| *field == key);
+    !volume.iter().any(|(key, value)| !value.is_null() && is_source(key))
+}
+
+fn source(at: At<'_>, volume: &Value, sources: &[(&Source, &Value)], pod: &str, errors: &mut Errors) {
+    for (index, ((field, called, place, judge), source)) in sources.iter().enumerate() {
         if *field == "emptyDir" {
             if source.opt_str("sizeLimit").is_some_and(quantity::is_negative) {
                 let at = at.field("emptyDir");
                 errors.forbidden(at.field("sizeLimit"), "SizeLimit field must be a valid resource quantity");
             }
-        } else if found > 1 {
+        } else if index > 0 {
             errors.forbidden(at.field(called), "may not specify more than 1 volume type");
         } else {
             judge(at.field(place), source, errors);
@@ -171,7 +192,7 @@ fn source(at: At<'_>, volume: &Value, pod: &str, errors: &mut Errors) {
             errors.invalid(at.field("name"), volume.str("name"), LONG_PORTAL);
         }
     }
-    if found == 0 {
+    if sources.is_empty() {
         errors.required(at, "must specify a volume type");
     }
 }
@@ -639,9 +660,4 @@ fn unreserved_path(at: At<'_>, path: &str, errors: &mut Errors) {
     if path.starts_with("..") && !path.starts_with("../") {
         errors.invalid(at, path, "must not start with '..'");
     }
-}
-
-/// The fields of a volume that say what it is.
-pub(super) fn source_fields() -> impl Iterator<Item = &'static str> {
-    SOURCES.iter().map(|(field, ..)| *field)
 }

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::super::{check::Read, claim, endpoints::ip_warning};
 use crate::{schema::quantity, status::quote};
 
-const VOLUMES: [(&str, &str, &str); 8] = [
+/// Kinds of volumes that are on their way out: the field, how it is shown, and since when.
+const VOLUMES: [(&str, &str, &str); 9] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -19,6 +20,7 @@ const VOLUMES: [(&str, &str, &str); 8] = [
     ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
     ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
     ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
 /// Labels of nodes that have newer names.
@@ -175,24 +177,28 @@ fn annotations(join: &dyn Fn(&str) -> String, object: &Value, warnings: &mut Vec
 fn volumes(pod: &str, spec: &Value, warnings: &mut Vec<String>) {
     for (index, volume) in spec.list("volumes").iter().enumerate() {
         let at = Place { pod, list: "volumes", index };
-        for (field, shown, why) in VOLUMES {
-            if volume.opt(field).is_some() {
+        // A sound volume is of one kind: which is looked at first does not show.
+        for (kind, source) in present(volume) {
+            if let Some((_, shown, why)) = VOLUMES.iter().find(|(field, ..)| *field == kind) {
                 warnings.push(format!("{at}.{shown}: {why}"));
             }
-            if field == "glusterfs"
-                && let Some(template) = volume.at("ephemeral").opt("volumeClaimTemplate")
+            if kind == "ephemeral"
+                && let Some(template) = source.opt("volumeClaimTemplate")
             {
                 let at = format!("{at}.ephemeral.volumeClaimTemplate.spec");
                 warnings.extend(claim::spec_warnings(&at, template.at("spec")));
             }
         }
-        if volume.opt("rbd").is_some() {
-            warnings.push(format!("{at}.rbd: deprecated in v1.28, non-functional in v1.31+"));
-        }
     }
     for volume in spec.list("volumes") {
         overlaps(volume, warnings);
     }
+}
+
+/// The fields of a volume that say something.
+fn present(volume: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let fields = volume.as_object().into_iter().flatten();
+    fields.filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.as_str(), value))
 }
 
 /// Where a file of a volume comes from.
@@ -225,21 +231,24 @@ fn files<'a>(items: &'a Value, source: Option<Source<'a>>) -> impl Iterator<Item
 /// Files in one volume that hide each other.
 fn overlaps(volume: &Value, warnings: &mut Vec<String>) {
     let name = || quote(volume.str("name"));
-    let mut warn = |source: Source<'_>, items: &Value| {
+    for (kind, items) in present(volume) {
+        let source = match kind {
+            "configMap" => Source::ConfigMap(items.str("name")),
+            "secret" => Source::Secret(items.str("secretName")),
+            "downwardAPI" => Source::DownwardApi,
+            "projected" => {
+                overlaps_of_projected(&name, items, warnings);
+                continue;
+            }
+            _ => continue,
+        };
         for body in overlapping(files(items, None)) {
             warnings.push(format!("volume {} ({source}): overlapping paths: {body}", name()));
         }
-    };
-    if let Some(items) = volume.opt("configMap") {
-        warn(Source::ConfigMap(items.str("name")), items);
     }
-    if let Some(items) = volume.opt("secret") {
-        warn(Source::Secret(items.str("secretName")), items);
-    }
-    if let Some(items) = volume.opt("downwardAPI") {
-        warn(Source::DownwardApi, items);
-    }
-    let Some(projected) = volume.opt("projected") else { return };
+}
+
+fn overlaps_of_projected(name: &dyn Fn() -> String, projected: &Value, warnings: &mut Vec<String>) {
     let mut all: Vec<File<'_>> = Vec::new();
     for source in projected.list("sources") {
         if source.as_object().is_none_or(serde_json::Map::is_empty) {
@@ -344,6 +353,7 @@ fn containers(pod: &str, join: &dyn Fn(&str) -> String, object: &Value, warnings
         let is_template = !pod.is_empty();
         if is_template
             && context.opt("appArmorProfile").is_none()
+            && spec.at("securityContext").opt("appArmorProfile").is_none()
             && let Some(at) = about("container.apparmor.security.beta.kubernetes.io/")
         {
             warnings.push(format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead"));

@@ -241,11 +241,12 @@ impl<'v> Compare<'v> {
             Form::Scalar => Node::LEAF,
             Form::Map => match (&atom.map, value) {
                 (Some(map), Value::Object(fields)) if !map.atomic => {
-                    let nodes = fields.iter().filter_map(|(name, value)| {
-                        let node = self.whole(map.field_type(name)?, value, &at.field(name));
-                        Some((PathElement::field(name), node))
-                    });
-                    Node { member: true, children: FieldSet::of_nodes(nodes.collect()) }
+                    let mut nodes = Vec::with_capacity(fields.len());
+                    for (name, value) in fields {
+                        let Some(ty) = map.field_type(name) else { continue };
+                        nodes.push((PathElement::field(name), self.whole(ty, value, &at.field(name))));
+                    }
+                    Node { member: true, children: FieldSet::of_nodes(nodes) }
                 }
                 _ => Node::LEAF,
             },

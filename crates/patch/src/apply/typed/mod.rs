@@ -303,7 +303,7 @@ impl Types {
         for item in items {
             // An item without a key was refused when the object was checked.
             let element = self.item_element(list, item).ok();
-            match element.and_then(|element| set.item(&element)) {
+            match element.and_then(|element| set.get(&element)) {
                 Some(node) if node.member => {}
                 Some(node) => kept.push(self.remove(Some(list.elem), item, &node.children)),
                 None => kept.push(item.clone()),
