@@ -5,6 +5,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use sha2::{Digest as _, Sha256};
 use steersman_apiserver::User;
 
 use crate::error::Error;
@@ -114,7 +115,11 @@ pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
             }
         }
     }
-    Some(User::named(name.filter(|name| !name.is_empty())?, groups))
+    let mut user = User::named(name.filter(|name| !name.is_empty())?, groups);
+    let print: String = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect();
+    let credential = vec![format!("X509SHA256={print}")];
+    user.extra.insert("authentication.kubernetes.io/credential-id".into(), credential);
+    Some(user)
 }
 
 /// Reads one element of DER after the other: its tag and its content.
@@ -149,7 +154,10 @@ mod tests {
         let authority = Authority::generate().unwrap();
         let (certificate, _) = authority.client("jane", Some("developers")).unwrap();
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
-        assert_eq!(user(&certificate), Some(User::named("jane", ["developers"])));
+        let mut jane = user(&certificate).unwrap();
+        let credential = jane.extra.remove("authentication.kubernetes.io/credential-id").unwrap();
+        assert_eq!(credential.concat().len(), "X509SHA256=".len() + 64);
+        assert_eq!(jane, User::named("jane", ["developers"]));
         for length in 0..certificate.len() {
             let _ = user(&CertificateDer::from(&certificate[..length]));
         }

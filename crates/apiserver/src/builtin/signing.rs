@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     Change, Rules,
-    check::{At, Complain, Errors, Read, default_zero},
+    check::{At, Complain, Errors, Read},
     pem,
 };
 use crate::{
@@ -20,13 +20,6 @@ use crate::{
 pub(super) struct SigningRequest;
 
 impl Rules for SigningRequest {
-    fn default(&self, _: &str, object: &mut Value) {
-        let spec = object::child(object, "spec");
-        if spec.get("usages").is_none_or(Value::is_null) {
-            default_zero(spec, "usages", json!(["digital signature", "key encipherment"]));
-        }
-    }
-
     fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()> {
         // Who asks is for nobody to claim.
         let spec = object::child(object, "spec");
@@ -100,7 +93,8 @@ impl Rules for SigningRequest {
         let request = spec.str("request");
         let text = STANDARD.decode(request).unwrap_or_default();
         if pem::labels(&text).first().is_none_or(|label| label != "CERTIFICATE REQUEST") {
-            errors.invalid(at.field("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+            let shown = spec.at("request").clone();
+            errors.invalid(at.field("request"), shown, "PEM block type must be CERTIFICATE REQUEST");
         }
         let (usages, list) = (spec.strs("usages"), at.field("usages"));
         if usages.is_empty() {
