@@ -16,7 +16,7 @@ pub(crate) use validating::validate;
 
 use super::{
     constraints::Constraints,
-    expression::{CONDITIONS_LIMIT, Compiler, Expression, Scope},
+    expression::{Budget, CONDITIONS_LIMIT, Compiler, Expression, Scope, Variables},
     passage::Passage,
     values::cel,
     webhook::EXEMPT,
@@ -339,8 +339,8 @@ impl<'a, A> Invocation<'a, A> {
             parameter: cel(&self.parameter),
             // Conditions do not get to know it.
             namespace: Cel::Null,
-            variables: &self.policy.variables,
-            budget: CONDITIONS_LIMIT,
+            variables: Variables::new(&self.policy.variables),
+            budget: Budget::new(CONDITIONS_LIMIT),
         })
     }
 

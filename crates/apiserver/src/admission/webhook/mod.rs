@@ -18,7 +18,7 @@ pub(in crate::admission) use review::request;
 
 use super::{
     Operation,
-    expression::{CONDITIONS_LIMIT, Scope},
+    expression::{Budget, CONDITIONS_LIMIT, Scope, Variables},
     passage::Passage,
     repeats::Repeats,
     values::cel,
@@ -231,8 +231,8 @@ impl Passage<'_> {
                 request: cel(&self.about(&resource)),
                 parameter: Cel::Null,
                 namespace: Cel::Null,
-                variables: &[],
-                budget: CONDITIONS_LIMIT,
+                variables: Variables::default(),
+                budget: Budget::new(CONDITIONS_LIMIT),
             };
             match scope.holds(&hook.conditions) {
                 Ok(true) => {}
