@@ -549,9 +549,9 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
         // Asked once more by the kind; built-in kinds see to that themselves.
         errors.extend(metadata::validate_update(object, stored));
     }
-    errors.extend(strategy.validate_update(call.hook(), object, stored));
-    let tolerated = strategy.tolerated(&resource.version, &errors, object, stored);
-    call.warnings.extend(tolerated);
+    let judged = strategy.judge_update(call.hook(), object, stored);
+    errors.extend(judged.errors);
+    call.warnings.extend(judged.tolerated.iter().map(ToString::to_string));
     if !errors.is_empty() {
         return Err(invalid(call, &call.name, errors));
     }
