@@ -157,7 +157,7 @@ impl Wish {
             if let Some(schema) = schema::definition(TYPE) {
                 decode::typed(call, &mut scale, &schema, "Scale", "v1")?;
             }
-            check_name(call, &scale)?;
+            call.check_name(&scale)?;
             return Ok(Self::Replace(scale));
         }
         if media == patch::APPLY {
@@ -215,14 +215,15 @@ impl Wish {
 fn patched(call: &Call, patch: &Patch, before: &Value) -> ApiResult<(Value, Vec<String>)> {
     let mut patched = patch
         .apply(before, |patch| Some(strategic_merge_patch(before, patch, schema::definitions(), TYPE)))?;
-    let quoted = patched.clone();
+    let before = patched.clone();
+    let quoted = || patch.quote(&before);
     let mut found = Vec::new();
     if let Some(schema) = schema::definition(TYPE) {
         let decoded = schema.decode(&mut patched, patch.decoder());
-        found = decoded.map_err(|why| patch.unreadable(&quoted, why))?.unknown;
+        found = decoded.map_err(|why| patch::unreadable(quoted(), why))?.unknown;
     }
-    let complaints = patch.judge(call.field_validation, &quoted, found)?;
-    check_name(call, &patched)?;
+    let complaints = patch.judge(call.field_validation, quoted, found)?;
+    call.check_name(&patched)?;
     Ok((patched, complaints))
 }
 
@@ -305,18 +306,6 @@ fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_vers
         (text("operation"), text("time"), text("manager"), text("apiVersion"), text("subresource"))
     });
     entries
-}
-
-/// A whole object has to say which it is.
-fn check_name(call: &Call, given: &Value) -> ApiResult<()> {
-    match object::name(given) {
-        "" => Err(ApiError::bad_request(decode::no_name(&call.name))),
-        name if name != call.name => Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.name
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn set(value: &mut Value, path: &[String], leaf: Value) {
