@@ -307,7 +307,7 @@ fn not_one(call: &Call) -> ApiError {
 
 /// The plain list, put together from stored bytes.
 fn object_list(call: &Call, page: &Page) -> Vec<u8> {
-    let size: usize = page.entries.iter().map(|e| e.size() + 48).sum();
+    let size: usize = page.entries.iter().map(|e| e.length() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);
     let head = json!({
         "kind": call.resource.list_kind,
