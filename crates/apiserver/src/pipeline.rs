@@ -34,7 +34,7 @@ pub(crate) enum Written {
 
 /// Creates `object`, which is in the version of the request.
 pub(crate) async fn create(call: &mut Call, object: Value) -> ApiResult<Written> {
-    create_by(call, object, Mode::Replace).await
+    create_by(call, object, Mode::Create).await
 }
 
 async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<Written> {
@@ -67,8 +67,7 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
 
 /// Creates an object of the server's own, without admission.
 pub(crate) fn create_now(call: &mut Call, mut object: Value) -> ApiResult<Written> {
-    call.name.clear();
-    begin_create(call, &mut object, Mode::Replace)?;
+    begin_create(call, &mut object, Mode::Create)?;
     apply::track_now(call, None, &mut object);
     let object = finish_create(call, object)?;
     commit_create(call, &object)
@@ -88,10 +87,9 @@ fn begin_create(call: &mut Call, object: &mut Value, mode: Mode) -> ApiResult<()
     call.resource.strategy.default(&call.resource.version, object);
     let environment = Arc::clone(&call.core.environment);
     let metadata = object::metadata(object);
-    // An update that creates names the object beforehand, and its grace period stays.
-    let updates = mode == Mode::Replace && !call.name.is_empty();
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        if !(updates && field == "deletionGracePeriodSeconds") {
+        // The grace period stays if an update creates.
+        if !(mode == Mode::Replace && field == "deletionGracePeriodSeconds") {
             metadata.remove(field);
         }
     }
@@ -330,9 +328,11 @@ pub(crate) async fn validate(
     result
 }
 
-/// How an update treats what it finds.
+/// How a write treats what it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
+    /// The client sent a whole object, of which there is none yet: POST.
+    Create,
     /// The client sent a whole object: PUT.
     Replace,
     /// The client sent changes to whatever is there: the patches.

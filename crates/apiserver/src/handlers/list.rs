@@ -277,6 +277,10 @@ pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
         }
         Err(error) => return Ok(error_response(&error)),
     };
+    // Nothing of the page has to be read for that, unless somebody else has to be asked first.
+    if matches!(call.output, Output::Metadata(_)) && call.resource.strategy.converter().is_none() {
+        return Err(not_one(call));
+    }
     let bytes = match call.output {
         Output::Object if page.entries.iter().all(|e| call.resource.serves_bytes(e)) => {
             object_list(call, &page)
