@@ -213,6 +213,20 @@ impl Call {
         Ok(())
     }
 
+    /// Refuses an object of another name than the path's; a whole object has to say which it is.
+    pub(crate) fn check_name(&self, object: &Value) -> ApiResult<()> {
+        let url = &self.name;
+        Err(ApiError::bad_request(match crate::object::name(object) {
+            "" => format!(
+                "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+            ),
+            name if name != url => {
+                format!("the name of the object ({name}) does not match the name on the URL ({url})")
+            }
+            _ => return Ok(()),
+        }))
+    }
+
     fn wrong_kind(
         &self,
         object: &Value,
@@ -226,12 +240,12 @@ impl Call {
         let ((given_group, version), (group, _)) =
             (split_api_version(given_version), split_api_version(expected));
         let known = self.core.catalog().find_kind(given_group, version, given_kind).is_some();
-        let why = self.wrong_conversion(object, given_version, given_kind, group, kind);
         if self.resource.custom || (known && given_group == group && given_kind == kind) {
             return ApiError::bad_request(format!(
                 "the API version in the data ({given_version}) does not match the expected API version ({expected})"
             ));
         }
+        let why = self.wrong_conversion(object, given_version, given_kind, group, kind);
         ApiError::bad_request(format!(
             "{given_kind} in version {} cannot be handled as a {kind}: {why}",
             crate::status::quote(version)

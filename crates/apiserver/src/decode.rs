@@ -123,14 +123,29 @@ pub(crate) fn plain(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Val
 }
 
 fn yaml(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
-    let value = steersman_yaml::from_slice(body).map_err(|e| unrecognized(call, body, &e.to_string()))?;
-    // What repeats is only told by reading once more.
-    if call.field_validation != FieldValidation::Ignore
-        && let Err(repeated) = steersman_yaml::parse_strict(body)
-    {
+    let (value, repeated) = any_yaml(call, body).map_err(|e| unrecognized(call, body, &e.to_string()))?;
+    if let Some(repeated) = repeated {
         call.complaints = vec![repeated.to_string()];
     }
     Ok(value)
+}
+
+/// Reads YAML, with what a strict decoder says of keys that it repeats unless the client does not care.
+///
+/// # Errors
+/// Those of a decoder that is not strict.
+pub(crate) fn any_yaml(
+    call: &Call,
+    body: &[u8],
+) -> Result<(Value, Option<steersman_yaml::Error>), steersman_yaml::Error> {
+    if call.field_validation == FieldValidation::Ignore {
+        return Ok((steersman_yaml::from_slice(body)?, None));
+    }
+    // Nearly nobody repeats anything: only then it is read once more.
+    match steersman_yaml::from_slice_strict(body) {
+        Ok(value) => Ok((value, None)),
+        Err(repeated) => Ok((steersman_yaml::from_slice(body)?, Some(repeated))),
+    }
 }
 
 fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
@@ -180,11 +195,6 @@ fn unrecognized(call: &Call, body: &[u8], why: &str) -> ApiError {
         "the object provided is unrecognized (must be of type {}): {why} ({summary})",
         call.resource.kind
     ))
-}
-
-/// What a name that is nowhere to be found is called.
-pub(crate) fn no_name(url: &str) -> String {
-    format!("the name of the object ({url} based on URL) was undeterminable: name must be provided")
 }
 
 /// Refuses, reports or drops what the schema does not know, as the client wishes.

@@ -34,7 +34,7 @@ pub(crate) enum Written {
 
 /// Creates `object`, which is in the version of the request.
 pub(crate) async fn create(call: &mut Call, object: Value) -> ApiResult<Written> {
-    create_by(call, object, Mode::Replace).await
+    create_by(call, object, Mode::Create).await
 }
 
 async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<Written> {
@@ -67,8 +67,7 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
 
 /// Creates an object of the server's own, without admission.
 pub(crate) fn create_now(call: &mut Call, mut object: Value) -> ApiResult<Written> {
-    call.name.clear();
-    begin_create(call, &mut object, Mode::Replace)?;
+    begin_create(call, &mut object, Mode::Create)?;
     apply::track_now(call, None, &mut object);
     let object = finish_create(call, object)?;
     commit_create(call, &object)
@@ -88,10 +87,9 @@ fn begin_create(call: &mut Call, object: &mut Value, mode: Mode) -> ApiResult<()
     call.resource.strategy.default(&call.resource.version, object);
     let environment = Arc::clone(&call.core.environment);
     let metadata = object::metadata(object);
-    // An update that creates names the object beforehand, and its grace period stays.
-    let updates = mode == Mode::Replace && !call.name.is_empty();
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        if !(updates && field == "deletionGracePeriodSeconds") {
+        // The grace period stays if an update creates.
+        if !(mode == Mode::Replace && field == "deletionGracePeriodSeconds") {
             metadata.remove(field);
         }
     }
@@ -252,7 +250,11 @@ pub(crate) async fn mutate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     own_mutate(call, operation, object, old)?;
-    if call.core.admission.is_empty() && !call.core.webhooks.mutates() && !call.core.policies.mutates() {
+    // Nobody unpacks what nobody looks at.
+    if call.core.admission.is_empty()
+        && !webhook::mutates(call, operation)
+        && !policy::mutates(call, operation)
+    {
         return Ok(());
     }
     let old = old.map(apply::shown);
@@ -299,7 +301,10 @@ pub(crate) async fn validate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     admission::own::validate(call, operation, object, old)?;
-    if call.core.admission.is_empty() && !call.core.webhooks.validates() && !call.core.policies.validates() {
+    if call.core.admission.is_empty()
+        && !webhook::validates(call, operation)
+        && !policy::validates(call, operation)
+    {
         return Ok(());
     }
     // Plugins see both versions as the client does.
@@ -323,9 +328,11 @@ pub(crate) async fn validate(
     result
 }
 
-/// How an update treats what it finds.
+/// How a write treats what it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
+    /// The client sent a whole object, of which there is none yet: POST.
+    Create,
     /// The client sent a whole object: PUT.
     Replace,
     /// The client sent changes to whatever is there: the patches.
@@ -542,9 +549,9 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
         // Asked once more by the kind; built-in kinds see to that themselves.
         errors.extend(metadata::validate_update(object, stored));
     }
-    errors.extend(strategy.validate_update(call.hook(), object, stored));
-    let tolerated = strategy.tolerated(&resource.version, &errors, object, stored);
-    call.warnings.extend(tolerated);
+    let judged = strategy.judge_update(call.hook(), object, stored);
+    errors.extend(judged.errors);
+    call.warnings.extend(judged.tolerated.iter().map(ToString::to_string));
     if !errors.is_empty() {
         return Err(invalid(call, &call.name, errors));
     }

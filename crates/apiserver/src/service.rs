@@ -1,6 +1,7 @@
 //! The tower service: one request in, one answer out.
 
 use std::{
+    collections::HashSet,
     convert::Infallible,
     future::Future,
     pin::Pin,
@@ -64,8 +65,9 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let (head, yaml) = (parts.method == Method::HEAD, wire::wants_yaml(&parts.headers));
-    let mut response = handle(core, parts, body).await.unwrap_or_else(|error| error_response(&error));
+    let (head, mut yaml) = (parts.method == Method::HEAD, wire::wants_yaml(&parts.headers));
+    let mut response =
+        handle(core, parts, body, &mut yaml).await.unwrap_or_else(|error| error_response(&error));
     if yaml {
         response = to_yaml(response);
     }
@@ -108,7 +110,8 @@ pub(crate) fn error_response(error: &ApiError) -> Response<Body> {
     response
 }
 
-async fn handle<B>(core: Arc<Core>, parts: Parts, body: B) -> ApiResult<Response<Body>>
+/// Answers a request; `yaml` says whether the answer is to be YAML, as far as that is known beforehand.
+async fn handle<B>(core: Arc<Core>, parts: Parts, body: B, yaml: &mut bool) -> ApiResult<Response<Body>>
 where
     B: http_body::Body + Send + 'static,
     B::Data: Send,
@@ -117,7 +120,7 @@ where
     let user = auth::authenticate(&core, &parts)?;
     let path = parts.uri.path();
     match Route::parse(path) {
-        Route::Resource(target) => resource(core, user, target, parts, body).await,
+        Route::Resource(target) => resource(core, user, target, parts, body, yaml).await,
         route => {
             let verb = parts.method.as_str().to_lowercase();
             admit(&core, user, &parts, &Attributes { verb: &verb, path, ..Attributes::default() })?;
@@ -166,6 +169,7 @@ async fn resource<B>(
     target: Target,
     parts: Parts,
     body: B,
+    yaml: &mut bool,
 ) -> ApiResult<Response<Body>>
 where
     B: http_body::Body + Send + 'static,
@@ -228,7 +232,8 @@ where
     if !fits || parts.method == Method::HEAD || !verbs.iter().any(|v| v == verb) {
         return Err(ApiError::method_not_allowed());
     }
-    let output = wire::negotiate(&parts.headers)?;
+    let output;
+    (output, *yaml) = wire::negotiate(&parts.headers)?;
     let user_agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let mut call = Call {
         namespace: target.namespace.clone(),
@@ -261,15 +266,53 @@ where
     let mut response = handlers::dispatch(&mut call, verb, wire::media_type(&parts.headers), payload)
         .await
         .unwrap_or_else(|error| error_response(&error));
-    for (index, warning) in call.warnings.iter().enumerate() {
-        if call.warnings.iter().take(index).any(|said| said == warning) {
-            continue;
-        }
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", crate::status::quote(warning))) {
-            response.headers_mut().append(header::WARNING, value);
-        }
+    for value in warning_headers(&call.warnings) {
+        response.headers_mut().append(header::WARNING, value);
     }
     Ok(response)
+}
+
+/// All warnings of an answer together have so many characters; if they would have more, each is cut.
+const WARNINGS_LIMIT: usize = 4 * 1024;
+/// What is left of a warning that is cut.
+const WARNING_LIMIT: usize = 256;
+
+/// The headers for warnings, each said once, and as many as there is room for.
+fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
+    let mut heard = HashSet::new();
+    let mut fresh = warnings.iter().filter(|text| !text.is_empty() && heard.insert(text.as_str()));
+    let (mut whole, mut length) = (Vec::new(), 0);
+    for text in fresh.by_ref() {
+        let header = warning_header(text);
+        length += header.as_ref().map_or(0, |_| text.chars().count());
+        whole.push((text, header));
+        if length > WARNINGS_LIMIT {
+            break;
+        }
+    }
+    if length <= WARNINGS_LIMIT {
+        return whole.into_iter().filter_map(|(_, header)| header).collect();
+    }
+    // Those that were found before it was known that there are too many are all told.
+    let told = whole.len();
+    let mut headers = Vec::new();
+    let mut length = 0;
+    for (index, text) in whole.into_iter().map(|(text, _)| text).chain(fresh).enumerate() {
+        if index >= told && length >= WARNINGS_LIMIT {
+            break;
+        }
+        let end = text.char_indices().nth(WARNING_LIMIT).map_or(text.len(), |(end, _)| end);
+        let text = &text[..end];
+        if let Some(header) = warning_header(text) {
+            length += text.chars().count();
+            headers.push(header);
+        }
+    }
+    headers
+}
+
+fn warning_header(text: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("299 - {}", crate::status::quote(text))).ok()
 }
 
 /// The plain answer for paths that lead nowhere.
@@ -281,4 +324,71 @@ pub(crate) fn not_found() -> Response<Body> {
 pub(crate) fn unknown() -> ApiError {
     let message = "the server could not find the requested resource";
     ApiError::new(StatusCode::NOT_FOUND, "NotFound", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use tower_service::Service as _;
+
+    use super::*;
+    use crate::Server;
+
+    /// The media type and the text of an answer.
+    async fn ask(server: &Server, request: Request<String>) -> (String, String) {
+        let answer = server.service().call(request).await.unwrap();
+        let media = answer.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        (media, String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    #[tokio::test]
+    async fn answers_are_written_as_the_form_that_was_chosen() {
+        let server = Server::default();
+        for (accept, expected) in [
+            ("application/yaml;as=Unknown, application/json", "application/json"),
+            ("application/json;as=Unknown, application/yaml", "application/yaml"),
+        ] {
+            let request = Request::builder().uri("/api/v1/namespaces/default").header(header::ACCEPT, accept);
+            let (media, text) = ask(&server, request.body(String::new()).unwrap()).await;
+            assert_eq!(media, expected, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refusals_quote_what_a_patch_makes() {
+        let server = Server::default();
+        let path = "/api/v1/namespaces/default";
+        for (media, expected) in [
+            (
+                "merge-patch+json",
+                r#"Invalid value: \"{\\\"apiVersion\\\":\\\"v1\\\",\\\"kind\\\":\\\"Namespace\\\""#,
+            ),
+            ("strategic-merge-patch+json", r#"Invalid value: \"map[kind: odd:1]\""#),
+        ] {
+            let request = Request::builder()
+                .method("PATCH")
+                .uri(format!("{path}?fieldValidation=Strict"))
+                .header(header::CONTENT_TYPE, format!("application/{media}"));
+            let (_, text) = ask(&server, request.body(r#"{"kind":"","odd":1}"#.into()).unwrap()).await;
+            assert!(text.contains(expected), "{text}");
+            assert!(text.contains("strict decoding error: unknown field"), "{text}");
+        }
+    }
+
+    #[test]
+    fn warnings_are_said_once_and_cut_if_they_are_too_many() {
+        let said = |warnings: &[String]| -> Vec<usize> {
+            // Without `299 - ""`.
+            warning_headers(warnings).iter().map(|header| header.len() - 8).collect()
+        };
+        let long = |start: char| format!("{start}{}", "x".repeat(2047));
+        assert_eq!(said(&["a".into(), String::new(), "a".into(), "b".into()]), [1, 1]);
+        assert_eq!(said(&[long('a'), long('b')]), [2048, 2048]);
+        assert_eq!(said(&[long('a'), long('b'), "c".into(), "c".into()]), [256, 256, 1]);
+        let many: Vec<String> = (0..300_000).map(|index| format!("unknown field \"{index:08}\"")).collect();
+        let headers = warning_headers(&many);
+        assert_eq!(headers.len(), 4096 / 24 + 1);
+        assert_eq!(headers[170], r#"299 - "unknown field \"00000170\"""#);
+    }
 }

@@ -7,6 +7,7 @@ use steersman_patch::{
     StrategicError,
     apply::{TypeId, Types},
 };
+pub(crate) use steersman_structural::Judged;
 
 use crate::{
     auth::User,
@@ -36,6 +37,22 @@ pub(crate) struct Hook<'a> {
     pub(crate) emptied: &'a [String],
 }
 
+/// Where a resource keeps what its `Scale` speaks of.
+#[derive(Debug)]
+pub(crate) struct ScalePaths {
+    pub(crate) replicas: Vec<String>,
+    pub(crate) status: Vec<String>,
+    pub(crate) selector: Vec<String>,
+}
+
+impl ScalePaths {
+    /// Takes dotted paths; one that is empty leads nowhere.
+    pub(crate) fn new(replicas: &str, status: &str, selector: &str) -> Self {
+        let split = |path: &str| path.trim_start_matches('.').split('.').map(str::to_owned).collect();
+        Self { replicas: split(replicas), status: split(status), selector: split(selector) }
+    }
+}
+
 /// What is particular to one kind. Built-in kinds and custom resources differ only behind this trait.
 ///
 /// Objects are passed in the version in which the kind's rules speak: that of the client for custom resources, the stored one for
@@ -61,6 +78,11 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// The OpenAPI document of `version`, where it comes from the object's own definition.
     fn openapi(&self, _version: &str) -> Option<Value> {
+        None
+    }
+
+    /// Where objects of `version` keep what their `Scale` speaks of, where it is not the usual place.
+    fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         None
     }
 
@@ -120,6 +142,11 @@ pub(crate) trait Strategy: Send + Sync {
     /// Judges a new version of `old`, metadata aside.
     fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError>;
 
+    /// The same, with what is wrong and was wrong before, so that it is worth a warning only.
+    fn judge_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Judged {
+        Judged { errors: self.validate_update(hook, object, old), tolerated: Vec::new() }
+    }
+
     /// Whether finalizers without a domain must be known ones.
     fn checks_finalizers(&self) -> bool {
         false
@@ -153,17 +180,6 @@ pub(crate) trait Strategy: Send + Sync {
     /// Whether a list or a map of the spec that is sent empty counts as a change.
     fn notices_empty(&self) -> bool {
         false
-    }
-
-    /// What is wrong with a change and was wrong before, so that it is worth a warning only; `errors` are what is not let pass.
-    fn tolerated(
-        &self,
-        _version: &str,
-        _errors: &[FieldError],
-        _object: &Value,
-        _old: &Value,
-    ) -> Vec<String> {
-        Vec::new()
     }
 
     /// Whether an update may leave the resourceVersion out.

@@ -278,3 +278,47 @@ async fn odd_answers_are_told() {
     let (_, read) = ask(&server, &format!("GET {V2}/a"), Value::Null).await;
     assert_eq!(read["metadata"]["labels"], json!({"l": "v"}));
 }
+
+#[tokio::test]
+async fn an_answer_need_not_be_an_object() {
+    let spoil: Spoil = Arc::new(Mutex::new(|_| {}));
+    let hook = Hook { spoil: Some(Arc::clone(&spoil)), ..Hook::default() };
+    let server = start(&hook).await;
+    ask(&server, &format!("POST {V1}"), shop("v1", "a", json!({"address": "h:80"}))).await;
+    // The older questions do not tell which they are an answer to.
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/shops.example.com";
+    let older = json!({"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1beta1"]}}}});
+    let (code, answer) = ask(&server, &format!("PATCH {path}"), older).await;
+    assert_eq!(code, 200, "{answer}");
+    let cases: [Spoiling; 4] =
+        [|a| *a = json!(5), |a| *a = json!(["response"]), |a| *a = json!("response"), |a| *a = Value::Null];
+    for case in cases {
+        *spoil.lock().unwrap() = case;
+        let (code, refused) = ask(&server, &format!("GET {V2}/a"), Value::Null).await;
+        let expected = "conversion webhook for example.com/v1, Kind=Shop failed: no response provided";
+        assert_eq!((code, &refused["message"]), (500, &json!(expected)));
+    }
+    *spoil.lock().unwrap() = |a| a["response"]["convertedObjects"] = json!({});
+    let (_, refused) = ask(&server, &format!("GET {V2}/a"), Value::Null).await;
+    let expected = "conversion webhook for example.com/v1, Kind=Shop returned 0 objects, expected 1";
+    assert_eq!(refused["message"], expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_with_the_first_object_that_is_not_converted() {
+    let spoil: Spoil = Arc::new(Mutex::new(|_| {}));
+    let hook = Hook { spoil: Some(Arc::clone(&spoil)), ..Hook::default() };
+    let server = start(&hook).await;
+    let watch = Request::builder().uri(format!("{V2}?watch=true&timeoutSeconds=5")).body(String::new());
+    let watch = server.service().call(watch.unwrap()).await.unwrap();
+    for name in ["a", "b", "c"] {
+        ask(&server, &format!("POST {V1}"), shop("v1", name, json!({"address": "h:80"}))).await;
+    }
+    *spoil.lock().unwrap() = |a| drop(a["response"].take());
+    hook.asked();
+    let bytes = watch.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&bytes);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("{\"object\":{") && text.contains("\"type\":\"ERROR\""), "{text}");
+    assert_eq!(hook.asked(), [1]);
+}

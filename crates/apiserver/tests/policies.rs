@@ -167,3 +167,91 @@ async fn custom_resources_are_merged_by_their_schema() {
     let (_, made) = ask(&server, "POST /apis/example.com/v1/shops", shop).await;
     assert_eq!(made["spec"]["parts"], json!([{"name": "a", "size": 3}, {"name": "b", "size": 1}]));
 }
+
+/// Puts a policy that refuses ConfigMaps into force.
+async fn refuse(server: &Server, variables: Value, validations: &[Value]) {
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]},
+        ]},
+        "variables": variables,
+        "validations": validations,
+    });
+    put_into_force(server, spec).await;
+}
+
+/// Puts a policy that refuses something into force.
+async fn put_into_force(server: &Server, spec: Value) {
+    let policy = json!({"metadata": {"name": "p"}, "spec": spec});
+    let (code, answer) = ask(server, &format!("POST {BASE}/validatingadmissionpolicies"), policy).await;
+    assert_eq!(code, 201, "{answer}");
+    let binding =
+        json!({"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    let (code, answer) =
+        ask(server, &format!("POST {BASE}/validatingadmissionpolicybindings"), binding).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+/// What costs most of what a single expression may cost.
+const COSTLY: &str = "object.data.k.contains(object.data.k)";
+
+#[tokio::test]
+async fn nothing_counts_but_the_budget_once_it_is_used_up() {
+    let server = Server::default();
+    let mut validations = vec![json!({"expression": "false"})];
+    validations.resize(14, json!({"expression": COSTLY}));
+    refuse(&server, json!([]), &validations).await;
+    let (code, refused) = create(&server, json!({"k": "x".repeat(9500)})).await;
+    assert_eq!(code, 422);
+    let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+    let expected = format!("ValidatingAdmissionPolicy 'p' with binding 'p' denied request: {why}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.ends_with(&expected), "{message}");
+    let (_, refused) = create(&server, json!({"k": "x"})).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.ends_with("denied request: failed expression: false"), "{message}");
+}
+
+#[tokio::test]
+async fn a_variable_is_paid_for_once() {
+    let server = Server::default();
+    let variables = json!([{"name": "costly", "expression": COSTLY}]);
+    let validations = vec![json!({"expression": "variables.costly"}); 14];
+    refuse(&server, variables, &validations).await;
+    let (code, made) = create(&server, json!({"k": "x".repeat(9500)})).await;
+    assert_eq!(code, 201, "{made}");
+}
+
+#[tokio::test]
+async fn messages_come_out_of_what_is_left() {
+    let server = Server::default();
+    let mut validations = vec![json!({"expression": "false", "messageExpression": "'told'"})];
+    validations.resize(14, json!({"expression": "true", "messageExpression": format!("string({COSTLY})")}));
+    refuse(&server, json!([]), &validations).await;
+    let (_, refused) = create(&server, json!({"k": "x"})).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.ends_with("denied request: told"), "{message}");
+    let (_, refused) = create(&server, json!({"k": "x".repeat(9500)})).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("denied request: failed messageExpression: validation failed"), "{message}");
+}
+
+#[tokio::test]
+async fn a_policy_hears_of_all_versions_unless_it_wants_one_alone() {
+    let scaler = json!({"metadata": {"name": "a"}, "spec": {
+        "maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"},
+    }});
+    for (policy, expected) in [("Equivalent", 422), ("Exact", 201)] {
+        let server = Server::default();
+        let rule = json!({"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["CREATE"],
+            "resources": ["horizontalpodautoscalers"]});
+        let spec = json!({
+            "matchConstraints": {"matchPolicy": policy, "resourceRules": [rule]},
+            "validations": [{"expression": "object.apiVersion != 'autoscaling/v1'"}],
+        });
+        put_into_force(&server, spec).await;
+        let path = "POST /apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+        let (code, answer) = ask(&server, path, scaler.clone()).await;
+        assert_eq!(code, expected, "{policy}: {answer}");
+    }
+}

@@ -85,6 +85,27 @@ async fn a_definition_with_a_rule_that_does_not_compile_is_refused() {
 }
 
 #[tokio::test]
+async fn a_definition_says_where_replicas_are() {
+    let client = client();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut scaled = definition(&json!({"type": "object", "properties": {"size": {"type": "integer"}}}));
+    scaled.spec.versions[0].subresources = serde_json::from_value(json!({
+        "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
+    }))
+    .unwrap();
+    definitions.create(&PostParams::default(), &scaled).await.unwrap();
+    let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("example.com", "v1", "Shop"));
+    let shops: Api<DynamicObject> = Api::default_namespaced_with(client, &resource);
+    let shop = DynamicObject::new("a", &resource).data(json!({"spec": {"size": 2}}));
+    shops.create(&PostParams::default(), &shop).await.unwrap();
+    let scale = shops.get_scale("a").await.unwrap();
+    assert_eq!(scale.spec.unwrap().replicas, Some(2));
+    let change = Patch::Merge(json!({"spec": {"replicas": 5}}));
+    shops.patch_scale("a", &PatchParams::default(), &change).await.unwrap();
+    assert_eq!(shops.get("a").await.unwrap().data["spec"], json!({"size": 5}));
+}
+
+#[tokio::test]
 async fn older_objects_read_as_the_definition_is_now() {
     let client = client();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());

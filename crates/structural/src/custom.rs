@@ -13,6 +13,15 @@ use crate::rules::{At, OBJECT_LIMIT, Ratchet, Rules, Run};
 use crate::schema::Schema;
 use crate::validate::{self, Subject};
 
+/// What there is to say about a new version of an object.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// What is wrong.
+    pub errors: Vec<FieldError>,
+    /// What rules find wrong that was wrong in the same way before, which is worth a warning.
+    pub tolerated: Vec<FieldError>,
+}
+
 /// A version's schema, ready to be used.
 #[derive(Debug)]
 pub struct CustomSchema {
@@ -77,19 +86,19 @@ impl CustomSchema {
 
     /// Judges an object that replaces another one, its own metadata aside. What has not changed need not be right.
     #[must_use]
-    pub fn check_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    pub fn check_update(&self, object: &Value, old: &Value) -> Judged {
         let mut errors = Vec::new();
         let pair = Pair { new: object, old, schema: &self.schema };
         validate::check(&self.schema, object, Some(pair), Subject::Object, "", &mut errors);
         meta::check_embedded(object, &self.schema, "", false, &mut errors);
         self.check_lists(object, old, &mut errors);
-        self.check_rules(object, Some(old), &mut errors);
-        errors
+        let tolerated = self.check_rules(object, Some(old), &mut errors);
+        Judged { errors, tolerated }
     }
 
     /// Judges a new status.
     #[must_use]
-    pub fn check_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    pub fn check_status(&self, object: &Value, old: &Value) -> Judged {
         let mut errors = Vec::new();
         let whole = Pair { new: object, old, schema: &self.schema };
         if let (Some(status), Some(schema)) = (object.get("status"), self.schema.properties.get("status")) {
@@ -97,8 +106,8 @@ impl CustomSchema {
             validate::check(schema, status, pair, Subject::Object, "status", &mut errors);
         }
         self.check_lists(object, old, &mut errors);
-        self.check_rules(object, Some(old), &mut errors);
-        errors
+        let tolerated = self.check_rules(object, Some(old), &mut errors);
+        Judged { errors, tolerated }
     }
 
     fn check_lists(&self, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
@@ -109,8 +118,14 @@ impl CustomSchema {
         }
     }
 
-    fn check_rules(&self, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-        let Some(rules) = &self.rules else { return };
+    /// Gives what is tolerated.
+    fn check_rules(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        errors: &mut Vec<FieldError>,
+    ) -> Vec<FieldError> {
+        let Some(rules) = &self.rules else { return Vec::new() };
         let is_blocked = errors.iter().any(|error| {
             matches!(
                 error.kind,
@@ -125,16 +140,11 @@ impl CustomSchema {
             let detail = "some validation rules were not checked because the object was invalid; \
                           correct the existing errors to complete validation";
             errors.push(FieldError::invalid(shown(""), Value::Null, detail));
-            return;
+            return Vec::new();
         }
-        errors.append(&mut self.run(rules, object, old).errors);
-    }
-
-    /// What rules find wrong with an object that was wrong in the same way before, which is worth a warning.
-    #[must_use]
-    pub fn tolerated(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let Some(rules) = &self.rules else { return Vec::new() };
-        self.run(rules, object, Some(old)).tolerated
+        let mut run = self.run(rules, object, old);
+        errors.append(&mut run.errors);
+        run.tolerated
     }
 
     fn run(&self, rules: &Rules, object: &Value, old: Option<&Value>) -> Run {
@@ -144,5 +154,36 @@ impl CustomSchema {
         let (schema, path) = (&self.schema, String::new());
         rules.check(&mut run, At { value: object, old, schema, path, is_resource: true, ratchet });
         run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_wrong_before_is_tolerated() {
+        let schema = CustomSchema::new(&json!({"type": "object", "properties": {
+            "a": {"type": "object", "properties": {"n": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.n > 0", "message": "too small"}]},
+            "b": {"type": "string", "maxLength": 2},
+        }}));
+        let old = json!({"a": {"n": 0}, "b": "x"});
+        let said = |object: &Value, of: fn(&Judged) -> &Vec<FieldError>| {
+            let judged = schema.check_update(object, &old);
+            of(&judged).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let same = json!({"a": {"n": 0}, "b": "y"});
+        assert_eq!(said(&same, |judged| &judged.errors), [""; 0]);
+        assert_eq!(said(&same, |judged| &judged.tolerated).len(), 1);
+        let other = json!({"a": {"n": -1}, "b": "x"});
+        assert_eq!(said(&other, |judged| &judged.errors).len(), 1);
+        assert_eq!(said(&other, |judged| &judged.tolerated), [""; 0]);
+        // Rules are not asked about what is wrong otherwise.
+        let blocked = json!({"a": {"n": 0}, "b": "long"});
+        assert_eq!(said(&blocked, |judged| &judged.errors).len(), 2);
+        assert_eq!(said(&blocked, |judged| &judged.tolerated), [""; 0]);
     }
 }

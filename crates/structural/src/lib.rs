@@ -21,6 +21,6 @@ mod schema;
 mod structural;
 mod validate;
 
-pub use custom::CustomSchema;
+pub use custom::{CustomSchema, Judged};
 pub use fields::{FieldError, FieldErrorKind};
 pub use schema::Schema;

@@ -669,7 +669,7 @@ fn outcome(schema: &CustomSchema, case: &Value) -> Value {
     };
     unknown.sort();
     let errors = match case.get("old").map(read) {
-        Some(Ok((old, _, _))) => schema.check_update(&object, &old),
+        Some(Ok((old, _, _))) => schema.check_update(&object, &old).errors,
         Some(Err(_)) => Vec::new(),
         None => schema.check(&object),
     };

@@ -7,9 +7,7 @@ use serde_json::Value;
 use super::Operation;
 use crate::{
     catalog::{Catalog, Resource},
-    object,
     selector::LabelSelector,
-    store::Pairs,
 };
 
 /// Which writes somebody wants to hear of.
@@ -107,12 +105,10 @@ impl Constraints {
         if !self.equivalent || rules.is_empty() {
             return None;
         }
-        let same = |other: &&Arc<Resource>| {
-            other.storage == own.storage && (&other.group, &other.version) != (&own.group, &own.version)
-        };
-        let others: Vec<&Arc<Resource>> = catalog.resources().filter(same).collect();
-        let found = rules.iter().find_map(|rule| others.iter().find(|other| rule.fits(subject, other)));
-        found.map(|other| Arc::clone(other))
+        let others = catalog.stored_as(&own.storage);
+        let is_other = |other: &Resource| (&other.group, &other.version) != (&own.group, &own.version);
+        let fits = |rule: &Rule| others.iter().find(|other| is_other(other) && rule.fits(subject, other));
+        rules.iter().find_map(fits).cloned()
     }
 
     /// Whether the labels of the object, as it was or as it will be, are of interest.
@@ -165,21 +161,4 @@ impl Operation {
             Self::Connect => "CONNECT",
         }
     }
-}
-
-/// The object's labels decide.
-impl LabelSelector {
-    fn selects(&self, value: &Value) -> bool {
-        self.matches(&labels(value))
-    }
-}
-
-/// An object's labels.
-pub(super) fn labels(value: &Value) -> Pairs {
-    object::get(value, &["metadata", "labels"])
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key, value.as_str()?)))
-        .collect()
 }

@@ -15,7 +15,8 @@ pub(super) const CONDITIONS_LIMIT: u64 = 2_500_000;
 /// What a policy does with a write may cost so much.
 pub(super) const LIMIT: u64 = 10_000_000;
 
-const OUT_OF_BUDGET: &str =
+/// What is said once the budget is used up.
+pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// What an expression has to give.
@@ -275,46 +276,122 @@ pub(super) struct Scope<'a> {
     pub(super) request: Cel,
     pub(super) parameter: Cel,
     pub(super) namespace: Cel,
+    pub(super) variables: Variables<'a>,
+    pub(super) budget: Budget,
+}
+
+/// What expressions may still cost.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    left: u64,
+    /// Whether something cost more than was left. Nothing is run after that.
+    spent: bool,
+}
+
+impl Budget {
+    pub(super) fn new(limit: u64) -> Self {
+        Self { left: limit, spent: false }
+    }
+
+    /// Pays for something.
+    ///
+    /// # Errors
+    /// That there is not enough left.
+    fn pay(&mut self, cost: u64) -> Result<(), String> {
+        match self.left.checked_sub(cost).filter(|_| !self.spent) {
+            Some(left) => self.left = left,
+            None => *self = Self { left: 0, spent: true },
+        }
+        if self.spent { Err(OUT_OF_BUDGET.into()) } else { Ok(()) }
+    }
+}
+
+/// The variables of a policy, which are told and paid for once, and only if an expression names them.
+#[derive(Debug, Default)]
+pub(super) struct Variables<'a> {
     /// By name, each of which may use those before it.
-    pub(super) variables: &'a [(String, Expression)],
-    pub(super) budget: u64,
+    all: &'a [(String, Expression)],
+    /// What is known of each.
+    known: Vec<Option<Cel>>,
+}
+
+impl<'a> Variables<'a> {
+    pub(super) fn new(all: &'a [(String, Expression)]) -> Self {
+        Self { all, known: vec![None; all.len()] }
+    }
+
+    /// Which are named by an expression, or by variables that it names. A text that does not contain a name can't name it.
+    fn named(&self, expression: &Expression) -> Vec<bool> {
+        let mut texts = vec![expression.text.as_str()];
+        let mut named = vec![false; self.all.len()];
+        for ((name, variable), named) in self.all.iter().zip(&mut named).rev() {
+            *named = texts.iter().any(|text| text.contains(name.as_str()));
+            if *named {
+                texts.push(&variable.text);
+            }
+        }
+        named
+    }
+
+    /// Those that are known, as a value.
+    fn value(&self) -> Cel {
+        let known = self.all.iter().zip(&self.known);
+        let known = known.filter_map(|((name, _), value)| Some((Cel::string(name.as_str()), value.clone()?)));
+        Cel::map(known.collect())
+    }
 }
 
 impl Scope<'_> {
+    /// Begins with a budget, and with variables that nobody has looked at: when what they are told from has changed, and for
+    /// each purpose of expressions.
+    pub(super) fn begin(&mut self, budget: Budget) {
+        self.budget = budget;
+        self.variables = Variables::new(self.variables.all);
+    }
+
+    /// Whether expressions have cost more than they may, so that all of them have failed.
+    pub(super) fn is_spent(&self) -> bool {
+        self.budget.spent
+    }
+
     /// The value of an expression.
     ///
     /// # Errors
     /// Why there is none.
     pub(super) fn run(&mut self, expression: &Expression) -> Result<Cel, String> {
         let program = expression.program.as_ref().map_err(|why| format!("compilation error: {why}"))?;
-        let variables = if program.uses("variables") { self.compose() } else { Vec::new() };
-        let value = self.run_with(program, variables)?;
+        if program.uses("variables") {
+            self.compose(expression)?;
+        }
+        let value = self.run_with(program)?;
         value.map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text))
     }
 
-    /// The values of all variables. One that can't be told is no harm to whoever does not look at it.
-    fn compose(&mut self) -> Vec<(Cel, Cel)> {
-        let mut known: Vec<(Cel, Cel)> = Vec::new();
-        for (name, expression) in self.variables {
-            let value = match &expression.program {
+    /// Tells the variables that an expression names. One that can't be told is no harm to whoever does not look at it.
+    ///
+    /// # Errors
+    /// That the budget is used up.
+    fn compose(&mut self, expression: &Expression) -> Result<(), String> {
+        let named = self.variables.named(expression);
+        for (index, (name, variable)) in self.variables.all.iter().enumerate() {
+            if !named[index] || self.variables.known[index].is_some() {
+                continue;
+            }
+            let value = match &variable.program {
                 Err(why) => Err(format!("composited variable \"{name}\" fails to compile: {why}")),
                 Ok(program) => self
-                    .run_with(program, known.clone())
-                    .and_then(|value| value)
+                    .run_with(program)?
                     .map_err(|why| format!("composited variable \"{name}\" fails to evaluate: {why}")),
             };
-            let value = value.unwrap_or_else(|why| Cel::Invalid(why.into()));
-            known.push((Cel::string(name.as_str()), value));
+            self.variables.known[index] = Some(value.unwrap_or_else(|why| Cel::Invalid(why.into())));
         }
-        known
+        Ok(())
     }
 
     /// What a program gives. The outer error is that of a budget which is used up.
-    fn run_with(
-        &mut self,
-        program: &Program,
-        variables: Vec<(Cel, Cel)>,
-    ) -> Result<Result<Cel, String>, String> {
+    fn run_with(&mut self, program: &Program) -> Result<Result<Cel, String>, String> {
+        // Nothing is run any more.
+        self.budget.pay(0)?;
         let names = [
             ("object", self.object.clone()),
             ("oldObject", self.old.clone()),
@@ -322,10 +399,10 @@ impl Scope<'_> {
             ("params", self.parameter.clone()),
             ("namespaceObject", self.namespace.clone()),
             ("authorizer", Cel::Invalid("authorizer is not available".into())),
-            ("variables", Cel::map(variables)),
+            ("variables", if program.uses("variables") { self.variables.value() } else { Cel::Null }),
         ];
         let (value, cost) = program.run(names, CALL_LIMIT);
-        self.budget = self.budget.checked_sub(cost).ok_or(OUT_OF_BUDGET)?;
+        self.budget.pay(cost)?;
         Ok(value.map_err(|error| error.to_string()))
     }
 
@@ -339,9 +416,74 @@ impl Scope<'_> {
             match self.run(condition) {
                 Ok(Cel::Bool(false)) => return Ok(false),
                 Ok(_) => {}
+                // That counts alone.
+                Err(why) if self.is_spent() => return Err(why),
                 Err(why) => failures.push(why),
             }
         }
         if failures.is_empty() { Ok(true) } else { Err(crate::auth::rbac::aggregate(&failures)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn variables(list: &[(&str, &str)]) -> (Compiler, Vec<(String, Expression)>) {
+        let mut compiler = Compiler::new(&Value::Null, true);
+        let compile = |(name, text): &(&str, &str)| {
+            let expression = Expression::new(&json!(text), |text| compiler.variable(name, text));
+            ((*name).to_owned(), expression)
+        };
+        let list = list.iter().map(compile).collect();
+        (compiler, list)
+    }
+
+    fn scope(variables: &[(String, Expression)], budget: u64) -> Scope<'_> {
+        Scope {
+            object: Cel::Null,
+            old: Cel::Null,
+            request: Cel::Null,
+            parameter: Cel::Null,
+            namespace: Cel::Null,
+            variables: Variables::new(variables),
+            budget: Budget::new(budget),
+        }
+    }
+
+    #[test]
+    fn variables_are_paid_for_once_and_only_if_they_are_named() {
+        let long = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(n, n > 0)";
+        let (compiler, list) = variables(&[("long", long), ("other", long), ("both", "variables.long")]);
+        let run = |text: &str| Expression::new(&json!(text), |text| compiler.expression(text, Gives::Bool));
+        let mut scope = scope(&list, 1000);
+        let cost = |scope: &mut Scope<'_>, text: &str| {
+            let before = scope.budget.left;
+            assert!(matches!(scope.run(&run(text)), Ok(Cel::Bool(true))), "{text}");
+            before - scope.budget.left
+        };
+        let first = cost(&mut scope, "variables.both");
+        let second = cost(&mut scope, "variables.both");
+        assert!(first > 2 * second, "{first} {second}");
+        assert_eq!(cost(&mut scope, "variables.long"), second);
+        assert!(scope.variables.known[1].is_none());
+        // For another purpose, or another object.
+        scope.begin(scope.budget);
+        assert_eq!(cost(&mut scope, "variables.both"), first);
+    }
+
+    #[test]
+    fn nothing_is_run_once_the_budget_is_used_up() {
+        let (compiler, list) = variables(&[]);
+        let run = |text: &str| Expression::new(&json!(text), |text| compiler.expression(text, Gives::Bool));
+        let mut scope = scope(&list, 10);
+        assert!(scope.run(&run("true")).is_ok());
+        let costly = run("[1, 2, 3, 4, 5, 6, 7, 8, 9].all(n, n > 0)");
+        assert_eq!(scope.run(&costly).unwrap_err(), OUT_OF_BUDGET);
+        assert!(scope.is_spent());
+        assert_eq!(scope.run(&run("true")).unwrap_err(), OUT_OF_BUDGET);
+        assert_eq!(scope.holds(&[run("1 / 0 == 1"), run("true")]).unwrap_err(), OUT_OF_BUDGET);
     }
 }

@@ -7,7 +7,7 @@ use steersman_patch::apply::{TypeId, Types};
 
 use super::{
     Operation,
-    constraints::{Constraints, Subject, labels},
+    constraints::{Constraints, Subject},
     webhook,
 };
 use crate::{
@@ -63,17 +63,9 @@ impl Passage<'_> {
         constraints: &Constraints,
         object: &Value,
     ) -> ApiResult<Option<Arc<Resource>>> {
-        let call = self.call;
-        let subject = Subject {
-            operation: self.operation,
-            resource: &call.resource,
-            subresource: call.subresource_name(),
-            namespace: self.namespace(),
-            object: (!object.is_null()).then_some(object),
-            old: self.old,
-            name: self.name(),
-        };
-        let catalog = call.core.catalog();
+        let subject = self.subject(object);
+        // Rules come first: they leave out nearly everybody, and need nothing but the request.
+        let Some(resource) = constraints.wants(&subject, &self.call.core.catalog()) else { return Ok(None) };
         let in_namespace = self.in_namespace(constraints, &subject);
         if matches!(in_namespace, Ok(false)) {
             return Ok(None);
@@ -82,10 +74,26 @@ impl Passage<'_> {
         if matches!(selected, Ok(false)) {
             return Ok(None);
         }
-        let Some(resource) = constraints.wants(&subject, &catalog) else { return Ok(None) };
         in_namespace?;
         selected?;
         Ok(Some(resource))
+    }
+
+    /// Whether somebody may want to hear of this write, by what is known of it without looking at the object.
+    pub(super) fn concerns(&self, constraints: &Constraints) -> bool {
+        constraints.wants(&self.subject(&Value::Null), &self.call.core.catalog()).is_some()
+    }
+
+    fn subject<'s>(&'s self, object: &'s Value) -> Subject<'s> {
+        Subject {
+            operation: self.operation,
+            resource: &self.call.resource,
+            subresource: self.call.subresource_name(),
+            namespace: self.namespace(),
+            object: (!object.is_null()).then_some(object),
+            old: self.old,
+            name: self.name(),
+        }
     }
 
     /// The request as expressions see it.
@@ -109,7 +117,7 @@ impl Passage<'_> {
         if let Some(object) =
             subject.object.filter(|_| is_namespace && subject.subresource.is_empty() && writes)
         {
-            return Ok(selector.matches(&labels(object)));
+            return Ok(selector.selects(object));
         }
         match self.call.core.store.get("namespaces", subject.namespace) {
             Some(entry) => Ok(selector.matches(entry.labels())),

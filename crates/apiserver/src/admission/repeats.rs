@@ -11,13 +11,15 @@ pub(super) struct Repeats<K> {
     seen: BTreeSet<K>,
     /// Who has to see it again.
     due: BTreeSet<K>,
-    /// The object as it was left by the first round.
+    /// The object as it was left by the round before, if anybody cares.
     left: Option<Value>,
+    /// Whether there was a round before.
+    again: bool,
 }
 
 impl<K> Default for Repeats<K> {
     fn default() -> Self {
-        Self { seen: BTreeSet::new(), due: BTreeSet::new(), left: None }
+        Self { seen: BTreeSet::new(), due: BTreeSet::new(), left: None, again: false }
     }
 }
 
@@ -31,7 +33,7 @@ impl<K: Ord> Repeats<K> {
 
     /// Whether somebody is passed over: in the second round, all who need not see the object again.
     pub(super) fn skips(&self, who: &K) -> bool {
-        self.left.is_some() && !self.due.contains(who)
+        self.again && !self.due.contains(who)
     }
 
     /// The object has changed: whoever saw it before has to see it again.
@@ -46,6 +48,37 @@ impl<K: Ord> Repeats<K> {
 
     /// Ends a round.
     pub(super) fn end(&mut self, object: &Value) {
-        self.left = Some(object.clone());
+        self.again = true;
+        // What others change is of interest only to whoever may see it again.
+        self.left = (!self.seen.is_empty()).then(|| object.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_who_saw_something_else_is_asked_again() {
+        let mut repeats = Repeats::default();
+        repeats.begin(&json!(1));
+        assert!(!repeats.skips(&"a"));
+        repeats.saw("a");
+        repeats.end(&json!(1));
+        repeats.begin(&json!(2));
+        assert!(!repeats.skips(&"a"));
+        assert!(repeats.skips(&"b"));
+    }
+
+    #[test]
+    fn nothing_is_kept_for_nobody() {
+        let mut repeats = Repeats::default();
+        repeats.begin(&json!(1));
+        repeats.end(&json!(1));
+        assert_eq!(repeats.left, None);
+        repeats.begin(&json!(2));
+        assert!(repeats.skips(&"a"));
     }
 }

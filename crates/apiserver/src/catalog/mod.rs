@@ -4,7 +4,7 @@ mod builtin;
 pub(crate) mod discovery;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, OnceLock},
 };
@@ -198,12 +198,14 @@ pub struct Version {
 pub struct Catalog {
     custom: BTreeMap<String, Group>,
     documents: discovery::Documents,
+    /// All resources by the table in which they are stored, once somebody asks.
+    stored: OnceLock<HashMap<Arc<str>, Vec<Arc<Resource>>>>,
 }
 
 impl Catalog {
     /// A catalog of the built-in resources and `custom` ones.
     pub(crate) fn new(custom: BTreeMap<String, Group>) -> Self {
-        Self { custom, documents: discovery::Documents::default() }
+        Self { custom, documents: discovery::Documents::default(), stored: OnceLock::new() }
     }
 
     /// The resource at a path.
@@ -235,6 +237,18 @@ impl Catalog {
     /// All resources in all versions.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups().flat_map(|(_, g)| g.versions.iter().flat_map(|v| v.resources.iter()))
+    }
+
+    /// All resources whose objects are in one table of the store: the same in all versions.
+    pub(crate) fn stored_as(&self, storage: &str) -> &[Arc<Resource>] {
+        let stored = self.stored.get_or_init(|| {
+            let mut stored: HashMap<_, Vec<_>> = HashMap::new();
+            for resource in self.resources() {
+                stored.entry(Arc::clone(&resource.storage)).or_default().push(Arc::clone(resource));
+            }
+            stored
+        });
+        stored.get(storage).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a group is built in.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     admission::webhook::{self, Client},
@@ -16,6 +17,23 @@ use crate::{
 const GROUP: &str = "apiextensions.k8s.io";
 /// A webhook has so long to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The question to a webhook, which only borrows the objects that it is about.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Question<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    request: Request<'a>,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    #[serde(rename = "desiredAPIVersion")]
+    to: &'a str,
+    objects: &'a [&'a Value],
+    uid: &'a str,
+}
 
 /// Who converts the objects of a definition.
 #[derive(Debug)]
@@ -101,9 +119,13 @@ impl Converter {
             return Err("no supported conversion review versions".into());
         };
         let uid = core.environment.uid();
-        let request = json!({"uid": uid, "desiredAPIVersion": to, "objects": objects});
-        let question = json!({"kind": "ConversionReview", "apiVersion": format!("{GROUP}/{version}"), "request": request});
-        let answer = webhook::ask(core, &self.client, &question.to_string().into(), TIMEOUT).await?;
+        let question = Question {
+            api_version: &format!("{GROUP}/{version}"),
+            kind: "ConversionReview",
+            request: Request { to, objects, uid: &uid },
+        };
+        let question = serde_json::to_vec(&question).map_err(|error| error.to_string())?;
+        let answer = webhook::ask(core, &self.client, &question.into(), TIMEOUT).await?;
         let mut answer: Value = serde_json::from_slice(&answer).map_err(|error| {
             format!("couldn't get version/kind; json parse error: {}", crate::decode::syntax(&answer, &error))
         })?;
@@ -114,7 +136,8 @@ impl Converter {
                 return Err(format!("expected webhook response of {expected}, got {found}"));
             }
         }
-        let response = answer["response"].take();
+        // An answer need not be an object.
+        let mut response = answer.get_mut("response").map(Value::take).unwrap_or_default();
         if response.is_null() {
             return Err("no response provided".into());
         }
@@ -129,7 +152,10 @@ impl Converter {
                 message => message.to_owned(),
             });
         }
-        Ok(response["convertedObjects"].as_array().cloned().unwrap_or_default())
+        match response.get_mut("convertedObjects").map(Value::take) {
+            Some(Value::Array(objects)) => Ok(objects),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 

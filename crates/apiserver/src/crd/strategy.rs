@@ -21,7 +21,7 @@ use crate::{
     schema::{Decoded, Decoder, Schema},
     server::Core,
     status::ApiResult,
-    strategy::{Hook, Strategy},
+    strategy::{Hook, Judged, ScalePaths, Strategy},
     table::{self, Cell, Column, Path},
 };
 
@@ -42,15 +42,19 @@ struct Scale {
     spec_replicas: String,
     status_replicas: String,
     label_selector: Option<String>,
+    paths: ScalePaths,
 }
 
 impl Scale {
     fn new(scale: &Value) -> Option<Self> {
         let text = |key: &str| scale.get(key).and_then(Value::as_str).map(str::to_owned);
-        scale.is_object().then(|| Self {
-            spec_replicas: text("specReplicasPath").unwrap_or_default(),
-            status_replicas: text("statusReplicasPath").unwrap_or_default(),
-            label_selector: text("labelSelectorPath"),
+        scale.is_object().then(|| {
+            let [spec_replicas, status_replicas] =
+                ["specReplicasPath", "statusReplicasPath"].map(|key| text(key).unwrap_or_default());
+            let label_selector = text("labelSelectorPath");
+            let selector = label_selector.as_deref().unwrap_or_default();
+            let paths = ScalePaths::new(&spec_replicas, &status_replicas, selector);
+            Self { spec_replicas, status_replicas, label_selector, paths }
         })
     }
 
@@ -255,6 +259,10 @@ impl Strategy for Custom {
         self.version(version).map(|v| v.source.clone())
     }
 
+    fn scale_paths(&self, version: &str) -> Option<&ScalePaths> {
+        Some(&self.version(version)?.scale.as_ref()?.paths)
+    }
+
     fn types(&self, version: &str) -> Option<(&Types, TypeId)> {
         self.version(version).map(|v| (&v.types.0, v.types.1))
     }
@@ -362,17 +370,21 @@ impl Strategy for Custom {
     }
 
     fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
-        let Some(version) = self.version(hook.version) else { return Vec::new() };
+        self.judge_update(hook, object, old).errors
+    }
+
+    fn judge_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Judged {
+        let Some(version) = self.version(hook.version) else { return Judged::default() };
         let is_status = hook.subresource == Some("status");
-        let mut errors = if is_status {
+        let mut judged = if is_status {
             version.schema.check_status(object, old)
         } else {
             version.schema.check_update(object, old)
         };
         if let Some(scale) = &version.scale {
-            scale.check(object, is_status, &mut errors);
+            scale.check(object, is_status, &mut judged.errors);
         }
-        errors
+        judged
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -402,15 +414,6 @@ impl Strategy for Custom {
         if let Some(version) = self.version(version) {
             version.schema.prune(object);
         }
-    }
-
-    fn tolerated(&self, version: &str, errors: &[FieldError], object: &Value, old: &Value) -> Vec<String> {
-        // Rules are not asked about an object that is wrong otherwise, which an error of its own says.
-        let asked =
-            !errors.iter().any(|error| error.detail.starts_with("some validation rules were not checked"));
-        let version = self.version(version).filter(|_| asked);
-        let found = version.map(|version| version.schema.tolerated(object, old)).unwrap_or_default();
-        found.iter().map(ToString::to_string).collect()
     }
 
     fn release(&self, _: &Core, _: &Value) {}

@@ -277,6 +277,10 @@ pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
         }
         Err(error) => return Ok(error_response(&error)),
     };
+    // Nothing of the page has to be read for that, unless somebody else has to be asked first.
+    if matches!(call.output, Output::Metadata(_)) && call.resource.strategy.converter().is_none() {
+        return Err(not_one(call));
+    }
     let bytes = match call.output {
         Output::Object if page.entries.iter().all(|e| call.resource.serves_bytes(e)) => {
             object_list(call, &page)
@@ -307,7 +311,7 @@ fn not_one(call: &Call) -> ApiError {
 
 /// The plain list, put together from stored bytes.
 fn object_list(call: &Call, page: &Page) -> Vec<u8> {
-    let size: usize = page.entries.iter().map(|e| e.size() + 48).sum();
+    let size: usize = page.entries.iter().map(|e| e.length() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);
     let head = json!({
         "kind": call.resource.list_kind,

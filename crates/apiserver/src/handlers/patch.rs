@@ -158,45 +158,39 @@ impl Patch {
         Ok(patched)
     }
 
-    /// The patch as messages quote it after it has been applied.
-    fn used_up(&self, remains: impl FnOnce(&Value) -> Value) -> Self {
-        let kind = match &self.kind {
-            Kind::Json(patch) => Kind::Json(patch.clone()),
-            Kind::Merge(_) => Kind::Merge(Value::Null),
-            Kind::Strategic(patch) => Kind::Strategic(remains(patch)),
-        };
-        Self { kind, complaints: self.complaints.clone() }
-    }
-
     /// Which decoder reads the patched document: a strategic merge patch is converted straight into the object, without JSON in
     /// between.
     pub(super) fn decoder(&self) -> Decoder {
         if matches!(self.kind, Kind::Strategic(_)) { Decoder::Conversion } else { Decoder::Json }
     }
 
-    /// The refusal of a patched document that can't be read, which is quoted.
-    pub(super) fn unreadable(&self, patched: &Value, why: impl Into<String>) -> ApiError {
-        let quoted = match &self.kind {
+    /// What refusals quote: the patched document, or the patch if it is no JSON that is read.
+    pub(super) fn quote(&self, patched: &Value) -> String {
+        match &self.kind {
             Kind::Strategic(patch) => go_print(patch),
             Kind::Json(_) | Kind::Merge(_) => apply::shown(patched).to_string(),
-        };
-        let error = FieldError::invalid("patch", quoted, why);
-        ApiError::invalid_kind("", "", "", vec![error])
+        }
     }
 
     /// Adds the complaints about a patched document to those about the patch, and refuses them where the client is strict.
     pub(super) fn judge(
         &self,
         validation: FieldValidation,
-        patched: &Value,
+        quoted: impl FnOnce() -> String,
         found: Vec<String>,
     ) -> ApiResult<Vec<String>> {
         let complaints: Vec<String> = self.complaints.iter().cloned().chain(found).collect();
         if validation == FieldValidation::Strict && !complaints.is_empty() {
-            return Err(self.unreadable(patched, format!("strict decoding error: {}", complaints.join(", "))));
+            return Err(unreadable(quoted(), format!("strict decoding error: {}", complaints.join(", "))));
         }
         Ok(complaints)
     }
+}
+
+/// The refusal of a patched document that can't be read.
+pub(super) fn unreadable(quoted: String, why: impl Into<String>) -> ApiError {
+    let error = FieldError::invalid("patch", quoted, why);
+    ApiError::invalid_kind("", "", "", vec![error])
 }
 
 /// What a JSON patch sees of an object: the records of fields are put as the API shows them for those patches that may look at
@@ -250,17 +244,37 @@ fn apply_patch(call: &mut Call, patch: &Patch, current: &Value) -> ApiResult<(Va
     let version = &call.resource.version;
     let mut patched =
         patch.apply(current, |patch| call.resource.strategy.strategic(version, current, patch))?;
-    let patch = &patch.used_up(|patch| call.resource.strategy.strategic_remains(version, current, patch));
-    check_identity(call, patch, &mut patched, current)?;
-    let before = patched.clone();
+    let quoted = || quoted(call, patch, current);
+    check_identity(call, quoted, &mut patched, current)?;
     let found = call
         .resource
         .strategy
         .decode(version, &mut patched, patch.decoder())
-        .map_err(|why| patch.unreadable(&before, why))?;
-    let complaints = patch.judge(call.field_validation, &before, found.unknown)?;
+        .map_err(|why| unreadable(quoted(), why))?;
+    let complaints = patch.judge(call.field_validation, quoted, found.unknown)?;
     call.emptied = found.emptied;
     Ok((patched, complaints))
+}
+
+/// What refusals of a patched object quote. Only they pay for it: the patch is applied once more.
+fn quoted(call: &Call, patch: &Patch, current: &Value) -> String {
+    if let Kind::Strategic(patch) = &patch.kind {
+        // As it is after it has been applied.
+        let strategy = &call.resource.strategy;
+        return go_print(&strategy.strategic_remains(&call.resource.version, current, patch));
+    }
+    let mut patched = patch.apply(current, |_| None).unwrap_or_default();
+    keep_type(&mut patched, current);
+    patch.quote(&patched)
+}
+
+/// A patched object that does not name its type has the one that it had.
+fn keep_type(patched: &mut Value, current: &Value) {
+    for field in ["kind", "apiVersion"] {
+        if object::text(patched, &[field]).unwrap_or_default().is_empty() {
+            object::carry(current, patched, field);
+        }
+    }
 }
 
 /// Strategic merge patches fail in three ways, and the words tell which one it is.
@@ -298,15 +312,16 @@ fn go_print(value: &Value) -> String {
 }
 
 /// A patch can't turn an object into another one.
-fn check_identity(call: &Call, patch: &Patch, patched: &mut Value, current: &Value) -> ApiResult<()> {
+fn check_identity(
+    call: &Call,
+    quoted: impl FnOnce() -> String,
+    patched: &mut Value,
+    current: &Value,
+) -> ApiResult<()> {
     if !patched.is_object() {
         return Err(ApiError::bad_request("the patched object is not an object"));
     }
-    for field in ["kind", "apiVersion"] {
-        if object::text(patched, &[field]).unwrap_or_default().is_empty() {
-            object::carry(current, patched, field);
-        }
-    }
+    keep_type(patched, current);
     let given = |field: &str| object::text(patched, &[field]).unwrap_or_default();
     let (version, kind) = (given("apiVersion"), given("kind"));
     if call.resource.custom {
@@ -324,24 +339,9 @@ fn check_identity(call: &Call, patch: &Patch, patched: &mut Value, current: &Val
         }
     } else if version != call.resource.api_version() || kind != call.resource.kind {
         let why = call.wrong_conversion(patched, version, kind, &call.resource.group, &call.resource.kind);
-        return Err(patch.unreadable(patched, why));
+        return Err(unreadable(quoted(), why));
     }
-    check_name(call, patched)
-}
-
-/// A patch can't rename an object.
-fn check_name(call: &Call, patched: &Value) -> ApiResult<()> {
-    let given = object::name(patched);
-    if given.is_empty() {
-        return Err(ApiError::bad_request(decode::no_name(&call.name)));
-    }
-    if given != call.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({})",
-            call.name
-        )));
-    }
-    Ok(())
+    call.check_name(patched)
 }
 
 async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
@@ -380,7 +380,7 @@ impl Edit for Applied<'_> {
     async fn edit(&mut self, call: &mut Call, current: Option<&Value>) -> ApiResult<Value> {
         let object = apply::apply(call, current, self.intent).await?;
         *self.complaints = judge_repeated(call, self.repeated)?;
-        check_name(call, &object)?;
+        call.check_name(&object)?;
         Ok(object)
     }
 }
@@ -400,22 +400,19 @@ impl Intent {
         }
         let bad = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
         // Nearly every client sends JSON, which is read much faster as what it is.
-        let (mut object, repeats) = match duplicates::parse(body, Shape::Any) {
-            Ok((object, repeated)) => (object, !repeated.is_empty()),
-            Err(_) => {
-                let object = steersman_yaml::from_slice(body)
-                    .map_err(|e| bad(format!("error converting YAML to JSON: {e}")))?;
-                (object, true)
+        let (mut object, repeated) = match duplicates::parse(body, Shape::Any) {
+            Ok((object, repeated)) => {
+                let judged = !repeated.is_empty() && call.field_validation != FieldValidation::Ignore;
+                (object, judged.then(|| steersman_yaml::parse_strict(body).err()).flatten())
             }
+            Err(_) => decode::any_yaml(call, body)
+                .map_err(|e| bad(format!("error converting YAML to JSON: {e}")))?,
         };
         if !object.is_object() && !object.is_null() {
             return Err(bad(format!("error unmarshaling JSON: while decoding JSON: {}", not_a_map(&object))));
         }
         object::normalise_numbers(&mut object);
-        let repeated = (repeats && call.field_validation != FieldValidation::Ignore)
-            .then(|| steersman_yaml::parse_strict(body).err())
-            .flatten()
-            .map(|e| format!("error converting YAML to JSON: {e}"));
+        let repeated = repeated.map(|e| format!("error converting YAML to JSON: {e}"));
         Ok(Self { object, repeated })
     }
 }

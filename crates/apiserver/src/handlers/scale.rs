@@ -1,5 +1,7 @@
 //! `scale`: the replicas of whatever has some, as a kind of its own.
 
+use std::sync::{Arc, LazyLock};
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -15,6 +17,7 @@ use super::{
 use crate::{
     apply::Detached,
     call::Call,
+    catalog::Resource,
     decode,
     fields::FieldError,
     http::Body,
@@ -22,60 +25,34 @@ use crate::{
     pipeline::{self, Mode, Written},
     schema,
     status::{ApiError, ApiResult},
+    strategy::ScalePaths,
 };
 
 const API_VERSION: &str = "autoscaling/v1";
 const TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-/// Where a resource keeps what `Scale` speaks of.
-struct Paths {
-    replicas: Vec<String>,
-    status: Vec<String>,
-    selector: Vec<String>,
-}
-
 /// The `Scale` of an object, which is in the version of the request.
 pub(crate) fn scale_of(call: &Call, object: &Value) -> Value {
-    to_scale(call, &paths(call), object)
+    to_scale(call, paths(&call.resource), object)
 }
 
 /// Takes the replicas of a `Scale` over into its object.
 pub(crate) fn take_scale(call: &Call, object: &mut Value, scale: &Value) {
     let replicas = object::get(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-    set(object, &paths(call).replicas, replicas.into());
+    set(object, &paths(&call.resource).replicas, replicas.into());
 }
 
-fn paths(call: &Call) -> Paths {
-    let split = |p: &str| p.trim_start_matches('.').split('.').map(str::to_owned).collect::<Vec<_>>();
-    if call.resource.custom
-        && let Some(entry) = call.core.store.get(crate::crd::RESOURCE, &call.resource.qualified())
-    {
-        let definition = entry.value();
-        let version = definition["spec"]["versions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(|v| v["name"] == call.resource.version.as_str());
-        let scale = version.map(|v| v["subresources"]["scale"].clone()).unwrap_or_default();
-        let text = |key: &str| split(scale[key].as_str().unwrap_or_default());
-        return Paths {
-            replicas: text("specReplicasPath"),
-            status: text("statusReplicasPath"),
-            selector: text("labelSelectorPath"),
-        };
-    }
-    Paths {
-        replicas: split("spec.replicas"),
-        status: split("status.replicas"),
-        selector: split("spec.selector"),
-    }
+fn paths(resource: &Resource) -> &ScalePaths {
+    static USUAL: LazyLock<ScalePaths> =
+        LazyLock::new(|| ScalePaths::new("spec.replicas", "status.replicas", "spec.selector"));
+    resource.strategy.scale_paths(&resource.version).unwrap_or(&USUAL)
 }
 
 fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |v, key| v.get(key))
 }
 
-fn to_scale(call: &Call, paths: &Paths, object: &Value) -> Value {
+fn to_scale(call: &Call, paths: &ScalePaths, object: &Value) -> Value {
     let mut metadata = serde_json::Map::new();
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object["metadata"].get(key) {
@@ -132,21 +109,22 @@ pub(super) async fn scale(
     media: &str,
     body: &Bytes,
 ) -> ApiResult<Response<Body>> {
-    let paths = paths(call);
+    let resource = Arc::clone(&call.resource);
+    let paths = paths(&resource);
     if verb == "get" {
         let object = call.to_served(call.resource.read(&*call.stored()?)).await?;
         if call.resource.custom && at(&object, &paths.replicas).is_none() {
             let path = paths.replicas.join(".");
             return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
         }
-        return answer_value(call, to_scale(call, &paths, &object), StatusCode::OK);
+        return answer_value(call, to_scale(call, paths, &object), StatusCode::OK);
     }
     let wish = Wish::read(call, verb, media, body)?;
     let mut complaints = Vec::new();
     // The record of managers is made here, from that of the Scale.
     let result = pipeline::update(call, Mode::Apply, |call, current| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
-        let (next, found) = wish.fulfil(call, &paths, current)?;
+        let (next, found) = wish.fulfil(call, paths, current)?;
         complaints = found;
         Ok(next)
     })
@@ -159,7 +137,7 @@ pub(super) async fn scale(
         Written::Value(value) => value,
     };
     let object = call.to_served(stored).await?;
-    answer_value(call, to_scale(call, &paths, &object), StatusCode::OK)
+    answer_value(call, to_scale(call, paths, &object), StatusCode::OK)
 }
 
 /// What a client wants of a Scale.
@@ -179,7 +157,7 @@ impl Wish {
             if let Some(schema) = schema::definition(TYPE) {
                 decode::typed(call, &mut scale, &schema, "Scale", "v1")?;
             }
-            check_name(call, &scale)?;
+            call.check_name(&scale)?;
             return Ok(Self::Replace(scale));
         }
         if media == patch::APPLY {
@@ -189,7 +167,7 @@ impl Wish {
     }
 
     /// What becomes of an object that is scaled, and complaints about fields.
-    fn fulfil(&self, call: &Call, paths: &Paths, current: &Value) -> ApiResult<(Value, Vec<String>)> {
+    fn fulfil(&self, call: &Call, paths: &ScalePaths, current: &Value) -> ApiResult<(Value, Vec<String>)> {
         let mut before = to_scale(call, paths, current);
         let owners = current["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
         let owners_of_replicas = of_scale(owners, &paths.replicas);
@@ -237,18 +215,19 @@ impl Wish {
 fn patched(call: &Call, patch: &Patch, before: &Value) -> ApiResult<(Value, Vec<String>)> {
     let mut patched = patch
         .apply(before, |patch| Some(strategic_merge_patch(before, patch, schema::definitions(), TYPE)))?;
-    let quoted = patched.clone();
+    let before = patched.clone();
+    let quoted = || patch.quote(&before);
     let mut found = Vec::new();
     if let Some(schema) = schema::definition(TYPE) {
         let decoded = schema.decode(&mut patched, patch.decoder());
-        found = decoded.map_err(|why| patch.unreadable(&quoted, why))?.unknown;
+        found = decoded.map_err(|why| patch::unreadable(quoted(), why))?.unknown;
     }
-    let complaints = patch.judge(call.field_validation, &quoted, found)?;
-    check_name(call, &patched)?;
+    let complaints = patch.judge(call.field_validation, quoted, found)?;
+    call.check_name(&patched)?;
     Ok((patched, complaints))
 }
 
-fn negative(call: &Call, paths: &Paths, replicas: i64) -> ApiError {
+fn negative(call: &Call, paths: &ScalePaths, replicas: i64) -> ApiError {
     let (resource, path) = (&call.resource, paths.replicas.join("."));
     if resource.custom {
         let error = FieldError::invalid(format!(".{path}"), replicas, "should be a non-negative integer");
@@ -327,18 +306,6 @@ fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_vers
         (text("operation"), text("time"), text("manager"), text("apiVersion"), text("subresource"))
     });
     entries
-}
-
-/// A whole object has to say which it is.
-fn check_name(call: &Call, given: &Value) -> ApiResult<()> {
-    match object::name(given) {
-        "" => Err(ApiError::bad_request(decode::no_name(&call.name))),
-        name if name != call.name => Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.name
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn set(value: &mut Value, path: &[String], leaf: Value) {

@@ -252,6 +252,10 @@ impl Watch {
                 Ok(Batch::Events(events)) => {
                     for event in events {
                         self.take(&event).await;
+                        // Nothing comes after a failure.
+                        if self.done {
+                            break;
+                        }
                     }
                 }
                 Ok(Batch::Idle(revision)) => {

@@ -9,7 +9,6 @@ use crate::{
     call::Call,
     decode,
     http::{Body, Output},
-    object,
     pipeline::{self, Mode},
     status::{ApiError, ApiResult},
 };
@@ -36,14 +35,7 @@ pub(super) async fn create(call: &mut Call, media: &str, body: &Bytes) -> ApiRes
 
 pub(super) async fn replace(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let object = decode::object(call, media, body)?;
-    let given = object::name(&object);
-    if given != call.name {
-        return Err(ApiError::bad_request(if given.is_empty() {
-            decode::no_name(&call.name)
-        } else {
-            format!("the name of the object ({given}) does not match the name on the URL ({})", call.name)
-        }));
-    }
+    call.check_name(&object)?;
     let (written, created) = pipeline::update(call, Mode::Replace, |_, _| Ok(object.clone())).await?;
     answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK }).await
 }

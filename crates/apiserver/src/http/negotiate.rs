@@ -105,7 +105,7 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const SERVED: [&str; 3] = [JSON, YAML, "application/vnd.kubernetes.protobuf"];
 
-/// Whether answers are to be YAML.
+/// Whether answers that come in one form only are to be YAML.
 pub(crate) fn wants_yaml(headers: &HeaderMap) -> bool {
     let known = |c: &Clause<'_>| matches!(c.media, JSON | YAML | "*/*");
     clauses(headers).into_iter().find(known).is_some_and(|c| c.media == YAML)
@@ -123,11 +123,11 @@ pub(crate) fn wants_openapi_protobuf(headers: &HeaderMap) -> bool {
     clauses(headers).into_iter().find(known).is_some_and(|c| protobuf(c.media))
 }
 
-/// Chooses the form of an answer.
-pub(crate) fn negotiate(headers: &HeaderMap) -> ApiResult<Output> {
+/// Chooses the form of an answer, and says whether it is to be YAML.
+pub(crate) fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, bool)> {
     let clauses = clauses(headers);
     if clauses.is_empty() {
-        return Ok(Output::Object);
+        return Ok((Output::Object, false));
     }
     let mut understood = false;
     for clause in &clauses {
@@ -136,13 +136,14 @@ pub(crate) fn negotiate(headers: &HeaderMap) -> ApiResult<Output> {
         }
         understood = true;
         let meta = Meta::parse(clause.parameter("v")).filter(|_| clause.parameter("g") == "meta.k8s.io");
-        match (clause.parameter("as"), meta) {
-            ("", _) => return Ok(Output::Object),
-            ("Table", Some(meta)) => return Ok(Output::Table(meta)),
-            ("PartialObjectMetadata", Some(meta)) => return Ok(Output::Metadata(meta)),
-            ("PartialObjectMetadataList", Some(meta)) => return Ok(Output::MetadataList(meta)),
-            _ => {}
-        }
+        let output = match (clause.parameter("as"), meta) {
+            ("", _) => Output::Object,
+            ("Table", Some(meta)) => Output::Table(meta),
+            ("PartialObjectMetadata", Some(meta)) => Output::Metadata(meta),
+            ("PartialObjectMetadataList", Some(meta)) => Output::MetadataList(meta),
+            _ => continue,
+        };
+        return Ok((output, clause.media == YAML));
     }
     Err(if understood { no_such_form() } else { ApiError::not_acceptable(&SERVED) })
 }
@@ -180,7 +181,7 @@ mod tests {
     fn output(accept: &str) -> ApiResult<Output> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        negotiate(&headers)
+        negotiate(&headers).map(|(output, _)| output)
     }
 
     #[test]
@@ -195,5 +196,19 @@ mod tests {
         );
         assert_eq!(output("*/*").unwrap(), Output::Object);
         assert_eq!(output("text/html").unwrap_err().code.as_u16(), 406);
+    }
+
+    #[test]
+    fn an_answer_is_written_as_the_form_that_was_chosen() {
+        for (accept, yaml) in [
+            ("application/yaml;as=Unknown, application/json", false),
+            ("application/json;as=Unknown, application/yaml", true),
+            ("application/yaml;as=Table;v=v1;g=meta.k8s.io, application/json", true),
+            ("*/*, application/yaml", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            assert_eq!(negotiate(&headers).unwrap().1, yaml, "{accept}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{META, add_paths, collect, custom_name, definition_of, group_versions};
+use super::{META, add_paths, collect, custom_name, definition_of, group_versions, words};
 use crate::{
     catalog::{Catalog, Resource},
     schema::PREFIX,
@@ -52,19 +52,19 @@ pub(super) fn document(catalog: &Catalog) -> Value {
 /// The definitions of a custom resource and its list.
 fn custom(resource: &Resource, schema: &Value, definitions: &mut Map<String, Value>) -> String {
     let name = custom_name(resource);
-    let text = |words: &str| json!({"type": "string", "description": words});
-    let version = "APIVersion defines the versioned schema of this representation of an object.";
-    let kind = "Kind is a string value representing the REST resource this object represents.";
+    let said = |field: &str| words::of_every_kind(field).unwrap_or_default();
+    let text = |field: &str| json!({"type": "string", "description": said(field)});
     let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
     let untyped = schema.as_object().is_none_or(Map::is_empty);
     let mut own = if preserves || untyped { json!({"type": "object"}) } else { simplify(schema.clone()) };
     if !preserves && !untyped {
         let properties = crate::object::child(&mut own, "properties");
-        properties.insert("apiVersion".into(), text(version));
-        properties.insert("kind".into(), text(kind));
+        for field in ["apiVersion", "kind"] {
+            properties.insert(field.into(), text(field));
+        }
         properties.insert(
             "metadata".into(),
-            json!({"description": "Standard object's metadata.", "$ref": format!("{OLD_PREFIX}{META}ObjectMeta")}),
+            json!({"description": said("metadata"), "$ref": format!("{OLD_PREFIX}{META}ObjectMeta")}),
         );
     }
     let gvk = |kind: &str| json!([{"group": resource.group, "version": resource.version, "kind": kind}]);
@@ -75,13 +75,13 @@ fn custom(resource: &Resource, schema: &Value, definitions: &mut Map<String, Val
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": text(version),
+            "apiVersion": text("apiVersion"),
             "items": {
                 "description": format!("List of {}", resource.plural),
                 "type": "array",
                 "items": {"$ref": format!("{OLD_PREFIX}{name}")},
             },
-            "kind": text(kind),
+            "kind": text("kind"),
             "metadata": {"description": "Standard list metadata.", "$ref": format!("{OLD_PREFIX}{META}ListMeta")},
         },
         "x-kubernetes-group-version-kind": gvk(&resource.list_kind),

@@ -77,7 +77,8 @@ static DESCRIBED: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 pub(super) fn describe(name: &str, schema: &mut Value) {
     let Some(described) = DESCRIBED.get(name) else { return };
     add(schema, described.get("description"));
-    for (field, property) in schema["properties"].as_object_mut().into_iter().flatten() {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (field, property) in properties.into_iter().flatten() {
         add(property, described.pointer("/properties").and_then(|all| all.get(field)?.get("description")));
     }
 }
@@ -113,6 +114,11 @@ mod tests {
         describe("io.k8s.api.core.v1.Pod", &mut pod);
         assert!(pod["description"].as_str().unwrap().starts_with("Pod is a collection of containers"));
         assert!(pod["properties"]["spec"]["description"].is_string());
+        for (name, schema) in all {
+            let mut described = schema.clone();
+            describe(name, &mut described);
+            assert_eq!(described.get("properties").is_some(), schema.get("properties").is_some(), "{name}");
+        }
         assert!(of_every_kind("metadata").unwrap().starts_with("Standard object's metadata"));
     }
 }

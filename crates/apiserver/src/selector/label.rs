@@ -346,6 +346,12 @@ impl LabelSelector {
         self.matches_with(|key| labels.get(key))
     }
 
+    /// Whether an object matches by its labels.
+    pub(crate) fn selects(&self, object: &Value) -> bool {
+        let labels = crate::object::get(object, &["metadata", "labels"]);
+        self.matches_with(|key| labels?.get(key)?.as_str())
+    }
+
     fn matches_with<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|r| match (&r.operator, value(&r.key)) {
             (Operator::Exists, found) => found.is_some(),

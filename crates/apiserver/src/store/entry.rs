@@ -144,9 +144,14 @@ impl Entry {
         self.created
     }
 
-    /// How much memory goes with this version, about.
+    /// How much memory goes with this version, about: without the records of fields, which many objects share.
     pub(crate) fn size(&self) -> usize {
         self.object.size()
+    }
+
+    /// How long the object's JSON is, about.
+    pub(crate) fn length(&self) -> usize {
+        self.object.length()
     }
 
     /// The encoded object without its resourceVersion and without the records of fields in `managedFields`: enough for
@@ -286,7 +291,7 @@ impl Event {
 
 /// `{"type":…,"object":…}` and a line feed.
 pub(crate) fn frame(kind: EventKind, entry: &Entry, revision: u64) -> Bytes {
-    let mut out = Vec::with_capacity(entry.size() + 96);
+    let mut out = Vec::with_capacity(entry.length() + 48);
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_str().as_bytes());
     out.extend_from_slice(b"\",\"object\":");

@@ -122,10 +122,8 @@ struct Inner {
 
 impl Inner {
     fn table(&mut self, resource: &str) -> &mut Table {
-        if !self.tables.contains_key(resource) {
-            self.tables.insert(resource.into(), Table::new(self.revision, self.restored));
-        }
-        self.tables.get_mut(resource).expect("it is there by now")
+        let (revision, restored) = (self.revision, self.restored);
+        self.tables.entry(resource.into()).or_insert_with(|| Table::new(revision, restored))
     }
 }
 

@@ -80,6 +80,12 @@ impl Resting {
         self.bytes.len()
     }
 
+    /// At least as many bytes as are written, with the records of fields and a resourceVersion.
+    pub(super) fn length(&self) -> usize {
+        let records: usize = self.records.iter().map(|(_, record)| record.len()).sum();
+        self.bytes.len() + records + 48
+    }
+
     /// Uses the records of others where they are the same.
     pub(super) fn share(&mut self, records: &Records) {
         for (_, record) in &mut self.records {
@@ -114,8 +120,7 @@ impl Resting {
     }
 
     fn write_from(&self, start: usize, revision: u64, out: &mut Vec<u8>) {
-        let records: usize = self.records.iter().map(|(_, record)| record.len()).sum();
-        out.reserve(self.bytes.len() + records + 48);
+        out.reserve(self.length());
         self.write_head(start, revision, out);
         self.write_range(self.gap as usize, out);
     }

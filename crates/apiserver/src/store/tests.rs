@@ -17,6 +17,18 @@ fn the_resource_version_is_written_into_the_gap() {
 }
 
 #[test]
+fn a_length_leaves_room_for_the_records_of_fields() {
+    let store = Store::new(History::default(), None);
+    let fields =
+        json!({"f:data": {"f:a-name-that-is-rather-long": {}, "f:another-one-that-is-no-shorter": {}}});
+    let managers = json!([{"manager": "m", "fieldsType": "FieldsV1", "fieldsV1": fields}]);
+    let object = json!({"apiVersion": "v1", "metadata": {"name": "a", "managedFields": managers}});
+    let entry = store.create("things", "a", Draft::new(&object, vec![]).unwrap()).unwrap();
+    assert!(entry.size() < entry.json().len());
+    assert!((entry.json().len()..entry.json().len() + 48).contains(&entry.length()));
+}
+
+#[test]
 fn a_write_must_know_the_present() {
     let store = Store::new(History::default(), None);
     let first = store.create("things", "a", draft("a", 1)).unwrap();

@@ -263,6 +263,7 @@ impl<'t> Parser<'t> {
                 return None;
             }
             let filter = self.filter()?;
+            self.depth -= 1;
             self.blanks();
             return (self.eat(")]")).then(|| Step::Filter(Box::new(filter)));
         }
@@ -411,6 +412,12 @@ mod tests {
         ] {
             assert_eq!(Path::parse(nowhere).unwrap().first(&object), None, "{nowhere}");
         }
+        // Filters within filters are limited, those beside each other are not.
+        let many = format!(".status.conditions{}[0].status", "[?(@.none)]".repeat(MAX_DEPTH + 1));
+        assert!(Path::parse(&many).is_some());
+        let deep = |depth| format!(".a{}{}", "[?(@.a".repeat(depth), ")]".repeat(depth));
+        assert!(Path::parse(&deep(MAX_DEPTH)).is_some());
+        assert_eq!(Path::parse(&deep(MAX_DEPTH + 1)), None);
         for broken in [".a[", ".a[x]", ".a[?(@.b==]", ".a]", ".a['b"] {
             assert_eq!(Path::parse(broken), None, "{broken}");
         }

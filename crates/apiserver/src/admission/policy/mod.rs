@@ -5,7 +5,7 @@ mod validating;
 
 use std::{
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use serde_json::Value;
@@ -15,8 +15,9 @@ pub(crate) use mutating::Mutators;
 pub(crate) use validating::validate;
 
 use super::{
+    Operation,
     constraints::Constraints,
-    expression::{CONDITIONS_LIMIT, Compiler, Expression, Scope},
+    expression::{Budget, CONDITIONS_LIMIT, Compiler, Expression, Scope, Variables},
     passage::Passage,
     values::cel,
     webhook::EXEMPT,
@@ -41,7 +42,11 @@ pub(crate) struct Policies {
 
 /// Policies of one kind, by their names.
 #[derive(Debug)]
-struct Shelf<A>(RwLock<Arc<[Hook<A>]>>);
+struct Shelf<A> {
+    hooks: RwLock<Arc<[Hook<A>]>>,
+    /// Held by who learns: reading and compiling takes its time, in which nobody else has to wait.
+    learning: Mutex<()>,
+}
 
 /// A policy, and by the names of them its bindings, of which there is at least one.
 #[derive(Debug)]
@@ -157,7 +162,7 @@ impl Binding {
 
 impl<A> Default for Shelf<A> {
     fn default() -> Self {
-        Self(RwLock::new(Arc::from([])))
+        Self { hooks: RwLock::new(Arc::from([])), learning: Mutex::new(()) }
     }
 }
 
@@ -165,7 +170,7 @@ impl<A: Action> Shelf<A> {
     /// Takes over what is stored.
     fn learn(&self, store: &Store) {
         // Read under the lock: of two writers, the later one here sees the later state.
-        let mut hooks = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         let bindings: Vec<Value> =
             store.snapshot(A::BINDINGS, "", None).entries.iter().map(|entry| entry.value()).collect();
         let mut all = Vec::new();
@@ -177,7 +182,7 @@ impl<A: Action> Shelf<A> {
                 all.push(Hook { policy: Policy::new(&policy), bindings });
             }
         }
-        *hooks = all.into();
+        *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = all.into();
     }
 
     /// The policies that may concern a call.
@@ -185,7 +190,12 @@ impl<A: Action> Shelf<A> {
         if call.resource.group == EXEMPT {
             return Arc::from([]);
         }
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.hooks.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether any policy may have to do with a write.
+    fn concerns(&self, passage: &Passage<'_>) -> bool {
+        self.current(passage.call).iter().any(|hook| passage.concerns(&hook.policy.constraints))
     }
 }
 
@@ -204,16 +214,18 @@ impl Policies {
         self.validating.learn(store);
         self.mutating.learn(store);
     }
+}
 
-    /// Whether any policy may refuse anything.
-    pub(crate) fn validates(&self) -> bool {
-        !self.validating.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
+/// Whether any policy may want to refuse a write.
+pub(crate) fn validates(call: &Call, operation: Operation) -> bool {
+    let passage = Passage { call, operation, old: None, changes: false };
+    call.core.policies.validating.concerns(&passage)
+}
 
-    /// Whether anybody may change writes.
-    pub(crate) fn mutates(&self) -> bool {
-        !self.mutating.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
+/// Whether any policy may want to change a write.
+pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
+    let passage = Passage { call, operation, old: None, changes: true };
+    call.core.policies.mutating.concerns(&passage)
 }
 
 /// A policy that is to be carried out, once for each parameter of a binding.
@@ -339,8 +351,8 @@ impl<'a, A> Invocation<'a, A> {
             parameter: cel(&self.parameter),
             // Conditions do not get to know it.
             namespace: Cel::Null,
-            variables: &self.policy.variables,
-            budget: CONDITIONS_LIMIT,
+            variables: Variables::new(&self.policy.variables),
+            budget: Budget::new(CONDITIONS_LIMIT),
         })
     }
 

@@ -10,7 +10,7 @@ use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
 use crate::{
     admission::{
         Operation,
-        expression::{Compiler, Expression, Gives, LIMIT, Scope},
+        expression::{Budget, Compiler, Expression, Gives, LIMIT, Scope},
         passage::{Passage, View},
         repeats::Repeats,
         values::{cel, json as to_json},
@@ -182,7 +182,7 @@ impl<'a> Invocation<'a, Mutating> {
         let mut done = false;
         for mutation in &self.policy.action.mutations {
             scope.object = cel(&view.object);
-            scope.budget = LIMIT;
+            scope.begin(Budget::new(LIMIT));
             match mutation.make(passage, &view, scope) {
                 Ok(changed) => {
                     view.object = changed;

@@ -8,7 +8,7 @@ use super::{Action, Denial, Invocation, invocations, items, namespace, text};
 use crate::{
     admission::{
         Operation,
-        expression::{Compiler, Expression, Gives, LIMIT, Scope},
+        expression::{Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
         passage::Passage,
     },
     call::Call,
@@ -114,16 +114,39 @@ impl<'a> Invocation<'a, Validating> {
             Err(denial) => return Ok(vec![denial]),
         }
         scope.namespace = namespace(passage);
-        scope.budget = LIMIT;
+        scope.begin(Budget::new(LIMIT));
+        let failure = |why: String| (!self.policy.ignores_failure).then(|| self.denial(why, String::new()));
+        let validations = &self.policy.action.0;
+        let mut results = Vec::with_capacity(validations.len());
+        for validation in validations {
+            let result = scope.run(&validation.expression);
+            // What was found before does not count any more.
+            if let Err(why) = &result
+                && scope.is_spent()
+            {
+                return Ok(failure(why.clone()).into_iter().collect());
+            }
+            results.push(result);
+        }
+        if results.iter().all(|result| matches!(result, Ok(Cel::Bool(true)))) {
+            return Ok(Vec::new());
+        }
+        // Messages come out of what is left, all of them.
+        scope.begin(scope.budget);
+        let told = |validation: &Validation| Some(scope.run(validation.message_expression.as_ref()?));
+        let messages: Vec<Option<Result<Cel, String>>> = validations.iter().map(told).collect();
         let mut denials = Vec::new();
-        for validation in &self.policy.action.0 {
-            match scope.run(&validation.expression) {
-                Ok(Cel::Bool(true)) => {}
-                Ok(_) => {
-                    denials.push(self.denial(validation.message(&mut scope), validation.reason.clone()));
+        for ((validation, result), told) in validations.iter().zip(results).zip(&messages) {
+            match (result, scope.is_spent()) {
+                (Err(why), _) => denials.extend(failure(why)),
+                (Ok(_), true) => {
+                    denials.extend(failure(format!("failed messageExpression: {OUT_OF_BUDGET}")));
                 }
-                Err(_) if self.policy.ignores_failure => {}
-                Err(why) => denials.push(self.denial(why, String::new())),
+                (Ok(Cel::Bool(true)), false) => {}
+                (Ok(_), false) => {
+                    let told = told.as_ref().and_then(|told| told.as_ref().ok());
+                    denials.push(self.denial(validation.message(told), validation.reason.clone()));
+                }
             }
         }
         Ok(denials)
@@ -131,8 +154,8 @@ impl<'a> Invocation<'a, Validating> {
 }
 
 impl Validation {
-    fn message(&self, scope: &mut Scope<'_>) -> String {
-        let told = self.message_expression.as_ref().and_then(|expression| scope.run(expression).ok());
+    /// The message of a denial, by what its expression gave.
+    fn message(&self, told: Option<&Cel>) -> String {
         if let Some(Cel::String(told)) = told {
             let told = told.trim();
             // What is no line of text, or too long, is no message.

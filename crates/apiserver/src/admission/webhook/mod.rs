@@ -4,7 +4,7 @@ mod client;
 mod hook;
 mod review;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -18,7 +18,7 @@ pub(in crate::admission) use review::request;
 
 use super::{
     Operation,
-    expression::{CONDITIONS_LIMIT, Scope},
+    expression::{Budget, CONDITIONS_LIMIT, Scope, Variables},
     passage::Passage,
     repeats::Repeats,
     values::cel,
@@ -40,24 +40,24 @@ const VALIDATING: &str = "validatingwebhookconfigurations.admissionregistration.
 /// What configures admission is not subject to it, or nobody could repair it.
 pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
 
-type Hooks = RwLock<Arc<[Hook]>>;
-
 /// The webhooks of a server, in the order in which they are asked.
 #[derive(Debug)]
 pub(crate) struct Webhooks {
-    mutating: Hooks,
-    validating: Hooks,
+    mutating: RwLock<Arc<[Hook]>>,
+    validating: RwLock<Arc<[Hook]>>,
+    /// Held by who learns: reading and compiling takes its time, in which nobody else has to wait.
+    learning: Mutex<()>,
     client: Option<Arc<dyn WebhookClient>>,
 }
 
-fn current(hooks: &Hooks) -> Arc<[Hook]> {
+fn current(hooks: &RwLock<Arc<[Hook]>>) -> Arc<[Hook]> {
     Arc::clone(&hooks.read().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Webhooks {
     pub(crate) fn new(client: Option<Arc<dyn WebhookClient>>) -> Self {
         let none = || RwLock::new(Arc::from([]));
-        Self { mutating: none(), validating: none(), client }
+        Self { mutating: none(), validating: none(), learning: Mutex::new(()), client }
     }
 
     /// Takes over the configurations of a kind, if it is one.
@@ -68,9 +68,9 @@ impl Webhooks {
             _ => return,
         };
         // Read under the lock: of two writers, the later one here sees the later state.
-        let mut hooks = hooks.write().unwrap_or_else(PoisonError::into_inner);
+        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         // Configurations come by name, hooks as they are listed.
-        *hooks = store
+        let learnt = store
             .snapshot(storage, "", None)
             .entries
             .iter()
@@ -80,16 +80,7 @@ impl Webhooks {
                 list.iter().map(Hook::new).collect::<Vec<_>>()
             })
             .collect();
-    }
-
-    /// Whether anybody may refuse anything.
-    pub(crate) fn validates(&self) -> bool {
-        !self.validating.read().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Whether anybody may change writes.
-    pub(crate) fn mutates(&self) -> bool {
-        !self.mutating.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        *hooks.write().unwrap_or_else(PoisonError::into_inner) = learnt;
     }
 
     /// Takes over everything that is stored.
@@ -97,6 +88,21 @@ impl Webhooks {
         self.learn(store, MUTATING);
         self.learn(store, VALIDATING);
     }
+}
+
+/// Whether any hook may want to refuse a write.
+pub(crate) fn validates(call: &Call, operation: Operation) -> bool {
+    concerns(&call.core.webhooks.validating, &Passage { call, operation, old: None, changes: false })
+}
+
+/// Whether any hook may want to change a write.
+pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
+    concerns(&call.core.webhooks.mutating, &Passage { call, operation, old: None, changes: true })
+}
+
+fn concerns(hooks: &RwLock<Arc<[Hook]>>, passage: &Passage<'_>) -> bool {
+    passage.call.resource.group != EXEMPT
+        && current(hooks).iter().any(|hook| passage.concerns(&hook.constraints))
 }
 
 /// Asks somebody outside, in time.
@@ -231,8 +237,8 @@ impl Passage<'_> {
                 request: cel(&self.about(&resource)),
                 parameter: Cel::Null,
                 namespace: Cel::Null,
-                variables: &[],
-                budget: CONDITIONS_LIMIT,
+                variables: Variables::default(),
+                budget: Budget::new(CONDITIONS_LIMIT),
             };
             match scope.holds(&hook.conditions) {
                 Ok(true) => {}
