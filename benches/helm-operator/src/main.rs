@@ -122,13 +122,9 @@ fn keep(
     let namespace = format!("bench-{name}");
     let log = cluster.path(&format!("{name}.log"));
     let process = Process::start(&mut command, &log)?;
-    let told = |problem: String| {
-        let log = std::fs::read_to_string(&log).unwrap_or_default();
-        let end: Vec<&str> = log.lines().rev().take(5).collect();
-        format!("{name}: {problem}\n{}", end.join("\n"))
-    };
+    let told = |problem| with_log(name, problem, &log);
     let begun = Instant::now();
-    cluster.create(&namespace, releases)?;
+    cluster.create(&namespace, releases).map_err(told)?;
     cluster.wait(&namespace, releases, "Deployed").map_err(told)?;
     let seconds = begun.elapsed().as_secs_f64();
     std::thread::sleep(SETTLE);
@@ -141,23 +137,36 @@ fn keep(
     Ok(Taken { seconds, install, idle, peak })
 }
 
+/// A problem, and the last that an operator said.
+fn with_log(name: &str, problem: String, log: &Path) -> String {
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    format!("{name}: {problem}\n{}", end(&log, 5))
+}
+
+/// The last lines of a text.
+fn end(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+}
+
 /// How much memory an operator takes for very many releases; what else there is to tell is printed.
 fn many(root: &Path, steer: &Path, watches: &Path, count: usize) -> Result<f64, String> {
     eprintln!("ours: {count} releases on the embedded cluster");
     let cluster = Cluster::embedded(root, steer)?;
     let mut command = operator(steer, &["run", "helm"], watches);
     cluster.environment(&mut command);
-    let process = Process::start(&mut command, &cluster.path("many.log"))?;
+    let log = cluster.path("many.log");
+    let process = Process::start(&mut command, &log)?;
+    let told = |problem| with_log("many", problem, &log);
     let begun = Instant::now();
-    cluster.create("many", count)?;
-    cluster.wait("many", count, "Ready")?;
+    cluster.create("many", count).map_err(told)?;
+    cluster.wait("many", count, "Ready").map_err(told)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let install = process.cpu()?;
     std::thread::sleep(SETTLE);
-    let settled = process.cpu()?;
+    let install = process.cpu().map_err(told)?;
     std::thread::sleep(Duration::from_secs(60));
-    let idle = process.cpu()? - settled;
-    let (peak, held) = (process.peak()?, process.held()?);
+    let idle = process.cpu().map_err(told)? - install;
+    let (peak, held) = (process.peak().map_err(told)?, process.held().map_err(told)?);
     let server = cluster.process().map_or(Ok(0.0), Process::peak)?;
     println!("bench many-time ours={seconds:.1} unit=s");
     println!("bench many-install-cpu ours={install:.2} unit=s");
@@ -195,4 +204,16 @@ fn options() -> Result<Options, String> {
         }
     }
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end;
+
+    #[test]
+    fn the_end_of_a_log_reads_forwards() {
+        assert_eq!(end("1\n2\n3\n", 2), "2\n3");
+        assert_eq!(end("1\n", 2), "1");
+        assert_eq!(end("", 2), "");
+    }
 }

@@ -158,6 +158,24 @@ async fn decisions_are_recorded() {
 }
 
 #[tokio::test]
+async fn what_is_allowed_later_is_not_denied() {
+    let log = Arc::new(AccessLog::default());
+    let server = Server::builder().recorder(Arc::clone(&log)).build();
+    let denied = || log.denied("jane").into_iter().map(|access| access.resource).collect::<Vec<_>>();
+    ask(&server, By::User(jane()), &format!("GET {MAPS}"), Value::Null).await;
+    ask(&server, By::User(jane()), &format!("GET {ROLES}"), Value::Null).await;
+    ask(&server, By::User(jane()), "GET /version", Value::Null).await;
+    ask(&server, By::User(User::named("janet", [])), "GET /api/v1/pods", Value::Null).await;
+    assert_eq!(denied(), ["configmaps", "roles"]);
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
+    let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"});
+    grant(&server, rules, subject).await;
+    assert_eq!(denied(), ["configmaps", "roles"], "nobody asked again");
+    assert_eq!(ask(&server, By::User(jane()), &format!("GET {MAPS}"), Value::Null).await.0, 200);
+    assert_eq!(denied(), ["roles"]);
+}
+
+#[tokio::test]
 async fn limit_ranges_fill_in_and_refuse() {
     let server = Server::default();
     let namespace = "/api/v1/namespaces/default";

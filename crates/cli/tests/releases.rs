@@ -12,7 +12,7 @@ mod planes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use planes::{Plane, differences, first_difference, shared_chart, steer, tool};
+use planes::{Plane, assert_compared, differences, first_difference, only, shared_chart, steer, tool};
 use serde_json::Value;
 
 /// A chart, what it is installed with, and what it is upgraded with.
@@ -219,7 +219,7 @@ fn without_times(text: &str) -> String {
 #[test]
 #[ignore = "needs the real helm and control plane: make oracle-helm-releases"]
 fn helm_and_steer_take_turns() {
-    let only = std::env::var("STEERSMAN_ONLY").unwrap_or_default();
+    let only = only();
     let mut turns = Turns::new();
     let mut charts = 0;
     for case in CASES.iter().filter(|case| case.chart.contains(&only)) {
@@ -234,4 +234,5 @@ fn helm_and_steer_take_turns() {
     }
     eprintln!("{charts} charts, {} comparisons, {} different", turns.compared, turns.different.len());
     assert!(turns.different.is_empty(), "{}", turns.different.join("\n"));
+    assert_compared(charts);
 }

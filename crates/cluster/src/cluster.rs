@@ -170,6 +170,12 @@ impl Cluster {
         self.inner.accesses.as_ref().map(|log| log.entries()).unwrap_or_default()
     }
 
+    /// What a user asked for and never got. Empty unless [`Builder::record_access`] was said.
+    #[must_use]
+    pub fn denied(&self, user: &str) -> Vec<Access> {
+        self.inner.accesses.as_ref().map(|log| log.denied(user)).unwrap_or_default()
+    }
+
     /// Asks webhooks behind a service at an address from now on, by HTTPS with the certificates that their configuration
     /// trusts. Without this, the service's annotation `cluster.steersman.dev/address` says where.
     pub fn webhooks_at(&self, namespace: &str, service: &str, address: SocketAddr) {

@@ -156,6 +156,16 @@ impl WatchConfig {
             if watch.chart.as_os_str().is_empty() {
                 return Err(Error::Watches(format!("{}: chart must not be empty", watch.title())));
             }
+            if watch.chart_repo.as_ref().is_some_and(String::is_empty) {
+                return Err(Error::Watches(format!("{}: chartRepo must not be empty", watch.title())));
+            }
+            if !watch.chart_version.is_empty() && !watch.is_remote() {
+                return Err(Error::Watches(format!(
+                    "{}: chartVersion is for charts that are fetched, and {} is not",
+                    watch.title(),
+                    watch.chart.display()
+                )));
+            }
             if !seen.insert((&watch.group, &watch.version, &watch.kind)) {
                 return Err(Error::Watches(format!("duplicate GVK: {}", watch.title())));
             }
@@ -244,6 +254,13 @@ mod tests {
         assert!(error(twice).contains("duplicate GVK: a/v1, Kind=B"));
         assert!(
             error("- {version: v1, kind: B, chart: c, reconcilePeriod: soon}").contains("invalid duration")
+        );
+        let local = error("- {version: v1, kind: B, chart: charts/c, chartVersion: 1.2.3}");
+        assert!(local.contains("v1, Kind=B: chartVersion is for charts that are fetched"), "{local}");
+        let nowhere = error("- {version: v1, kind: B, chart: c, chartRepo: \"\", chartVersion: 1.2.3}");
+        assert!(nowhere.contains("v1, Kind=B: chartRepo must not be empty"), "{nowhere}");
+        assert!(
+            WatchConfig::parse(b"- {version: v1, kind: B, chart: 'oci://x/c', chartVersion: 1.2.3}").is_ok()
         );
     }
 }

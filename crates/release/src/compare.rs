@@ -26,7 +26,7 @@ impl Releases {
         values: &Values,
         options: &Options,
     ) -> Result<Release> {
-        self.next(current, current.version + 1, chart, values, options).await
+        Ok(self.next(current, current.version + 1, chart, values, options).await?.release)
     }
 }
 

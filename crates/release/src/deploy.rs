@@ -44,6 +44,8 @@ pub(crate) struct Operation {
     pub(crate) name: &'static str,
     /// The first word about a revision that failed.
     pub(crate) title: &'static str,
+    /// Whether a failed one may delete what it created, if the options want that.
+    pub(crate) cleans_up: bool,
 }
 
 /// A revision that is about to be made.
@@ -58,6 +60,8 @@ pub(crate) struct Prepared {
 pub(crate) struct Broken {
     pub(crate) release: Release,
     pub(crate) error: Error,
+    /// The revisions before it, oldest first.
+    pub(crate) revisions: Vec<Revision>,
     /// What it had created.
     created: Vec<Object>,
     /// What to say, with what came of cleaning up.
@@ -193,8 +197,8 @@ impl Releases {
         if let Err(error) = self.storage.update(&release).await {
             tracing::warn!(%error, "cannot record that the release failed");
         }
-        let mut broken = Broken { message: error.to_string(), release, error, created };
-        if options.cleanup_on_fail {
+        let mut broken = Broken { message: error.to_string(), release, error, revisions, created };
+        if options.cleanup_on_fail && operation.cleans_up {
             self.clean_up(&mut broken, operation.name).await;
         }
         Ok(Err(Box::new(broken)))

@@ -19,6 +19,8 @@ const OPERATION: Operation = Operation {
     hook_failed: |event, error| format!("failed {}: {error}", event.as_str()),
     name: "install",
     title: "Release",
+    // Objects that an install made are left for the next one, or for `atomic` to uninstall.
+    cleans_up: false,
 };
 
 impl Releases {
@@ -114,8 +116,6 @@ impl Releases {
             self.storage.update(&last).await?;
         }
         let description = options.description.clone().unwrap_or_else(|| "Install complete".into());
-        // Objects that an install made are left for the next one, or for `atomic` to uninstall.
-        let options = &Options { cleanup_on_fail: false, ..options.clone() };
         match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
             Ok(release) => Ok(release),
             Err(broken) if options.atomic => {

@@ -3,8 +3,10 @@
 //! A place whose value differs between two renders of the same chart with the same values is drawn at random, or follows
 //! from something that is. Such places keep what they held in the last revision, if they were there. In a text only the
 //! lines that differ are such places, and in a line only what differs: the rest of a configuration file follows the values.
+//! Where it is not certain what was drawn before, all of the text stays: a password that is kept too long can be changed,
+//! one that is made up of other text is lost.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -37,37 +39,121 @@ pub(crate) fn keep(rendered: &mut Rendered, again: &Rendered, last: &Release) ->
             known.insert(key(&document), document);
         }
     }
-    let pairs = rendered.manifests.iter_mut().zip(&again.manifests);
-    for (manifest, other) in pairs {
-        keep_in(manifest, other, &known)?;
+    // The record of a release has a line break after each manifest, and none after a hook: a text block at the end has it
+    // too.
+    let manifests = rendered.manifests.iter_mut().zip(&again.manifests);
+    let manifests = manifests.map(|(manifest, other)| Pair { manifest, other, ending: "\n" });
+    let hooks = rendered.hooks.iter_mut().zip(&again.hooks);
+    let hooks =
+        hooks.map(|(hook, other)| Pair { manifest: &mut hook.manifest, other: &other.manifest, ending: "" });
+    let (configs, others): (Vec<_>, Vec<_>) =
+        manifests.chain(hooks).partition(|pair| is_config(&pair.manifest.kind));
+    let mut gone: HashSet<&Key> = known.keys().filter(|(_, kind, ..)| is_config(kind)).collect();
+    let mut same = true;
+    for mut pair in configs {
+        pair.keep(&known, Checksums::Keep)?;
+        for document in pair.read(&pair.manifest.content)? {
+            let key = key(&document);
+            gone.remove(&key);
+            same &= known.get(&key).is_some_and(|before| content(before) == content(&document));
+        }
     }
-    for (hook, other) in rendered.hooks.iter_mut().zip(&again.hooks) {
-        keep_in(&mut hook.manifest, &other.manifest, &known)?;
+    // The checksum of a draw says nothing of what is kept. If that is another now, pods have to hear of it: any other
+    // checksum will do. The next render finds it the same, and keeps the checksum.
+    let checksums = if same && gone.is_empty() { Checksums::Keep } else { Checksums::Follow };
+    for mut pair in others {
+        pair.keep(&known, checksums)?;
     }
     Ok(())
 }
 
-fn keep_in(manifest: &mut Manifest, other: &Manifest, known: &HashMap<Key, Value>) -> Result<()> {
-    if manifest.content == other.content {
-        return Ok(());
+/// What becomes of a checksum that differs between renders.
+#[derive(Clone, Copy, PartialEq)]
+enum Checksums {
+    /// It stays: what it is of did not change.
+    Keep,
+    /// It becomes that of this render, for pods to be made anew.
+    Follow,
+}
+
+fn is_config(kind: &str) -> bool {
+    matches!(kind, "ConfigMap" | "Secret")
+}
+
+/// What pods see of a configuration.
+fn content(document: &Value) -> [Option<&Value>; 3] {
+    ["data", "binaryData", "stringData"].map(|field| document.get(field))
+}
+
+/// A manifest, and another draw of it.
+struct Pair<'a> {
+    manifest: &'a mut Manifest,
+    other: &'a Manifest,
+    /// What follows it in the record of a release.
+    ending: &'static str,
+}
+
+impl Pair<'_> {
+    fn read(&self, content: &str) -> Result<Vec<Value>> {
+        documents(&format!("{content}{}", self.ending))
     }
-    let (ours, theirs) = (documents(&manifest.content)?, documents(&other.content)?);
-    let ([ours], [theirs]) = (ours.as_slice(), theirs.as_slice()) else { return Ok(()) };
-    let Some(before) = known.get(&key(ours)) else { return Ok(()) };
-    let mut merged = ours.clone();
-    let is_secret = ours.get("kind").and_then(Value::as_str) == Some("Secret");
-    let mut taken = false;
-    if is_secret && let Some(data) = merged.get_mut("data").and_then(Value::as_object_mut) {
-        taken = settle_data(data, theirs.get("data"), before.get("data"));
+
+    /// Puts what is known of the object into the places that differ.
+    fn keep(&mut self, known: &HashMap<Key, Value>, checksums: Checksums) -> Result<()> {
+        if self.manifest.content == self.other.content {
+            return Ok(());
+        }
+        let (ours, theirs) = (self.read(&self.manifest.content)?, self.read(&self.other.content)?);
+        let ([ours], [theirs]) = (ours.as_slice(), theirs.as_slice()) else { return Ok(()) };
+        let Some(before) = known.get(&key(ours)) else { return Ok(()) };
+        let (mut merged, mut theirs) = (ours.clone(), theirs.clone());
+        // The pods of a job cannot be made anew, and it cannot be changed.
+        if checksums == Checksums::Follow && self.manifest.kind != "Job" {
+            agree_on_checksums(&mut theirs, ours);
+        }
+        let (mut taken, mut settled) = (false, None);
+        if self.manifest.kind == "Secret"
+            && let Some(data) = merged.get_mut("data").and_then(Value::as_object_mut)
+        {
+            taken = settle_data(data, theirs.get("data"), before.get("data"));
+            // What is settled already is as it should be, whatever the other draw says of it.
+            settled = Some(std::mem::take(data));
+            if let Some(other) = theirs.get_mut("data").and_then(Value::as_object_mut) {
+                other.clear();
+            }
+        }
+        taken |= settle(&mut merged, &theirs, before);
+        if let (Some(data), Some(place)) = (settled, merged.get_mut("data")) {
+            *place = Value::Object(data);
+        }
+        if taken && let Ok(text) = steersman_yaml::to_string(&merged) {
+            self.manifest.content = text.strip_suffix(self.ending).unwrap_or(&text).to_owned();
+        }
+        Ok(())
     }
-    // What is settled already is as it should be, whatever the other draw says of it.
-    let theirs = if taken { with_data(theirs, &merged) } else { theirs.clone() };
-    if settle(&mut merged, &theirs, before) | taken
-        && let Ok(text) = steersman_yaml::to_string(&merged)
-    {
-        manifest.content = text.trim_end().to_owned();
+}
+
+/// Makes the checksums among the annotations of a draw look as if they were not drawn.
+fn agree_on_checksums(theirs: &mut Value, ours: &Value) {
+    match (theirs, ours) {
+        (Value::Object(theirs), Value::Object(ours)) => {
+            for (key, other) in theirs.iter_mut() {
+                let Some(own) = ours.get(key) else { continue };
+                if key == "annotations"
+                    && let (Value::Object(theirs), Value::Object(ours)) = (&mut *other, own)
+                {
+                    let checksums = ours.iter().filter(|(key, _)| key.to_lowercase().contains("checksum"));
+                    theirs.extend(checksums.map(|(key, value)| (key.clone(), value.clone())));
+                } else {
+                    agree_on_checksums(other, own);
+                }
+            }
+        }
+        (Value::Array(theirs), Value::Array(ours)) => {
+            theirs.iter_mut().zip(ours).for_each(|(other, own)| agree_on_checksums(other, own));
+        }
+        _ => {}
     }
-    Ok(())
 }
 
 /// Takes what `before` holds where `ours` and `theirs` differ; says whether anything was taken.
@@ -109,70 +195,93 @@ fn settle(ours: &mut Value, theirs: &Value, before: &Value) -> bool {
 
 /// The same for a secret's data, whose texts are hidden in base64.
 fn settle_data(ours: &mut Map<String, Value>, theirs: Option<&Value>, before: Option<&Value>) -> bool {
-    let plain = |value: Option<&Value>| {
-        let text = value.and_then(Value::as_str).and_then(|text| BASE64.decode(text.trim()).ok());
+    let plain = |value: &Value| {
+        let text = value.as_str().and_then(|text| BASE64.decode(text.trim()).ok());
         text.and_then(|text| String::from_utf8(text).ok())
     };
     let mut taken = false;
     for (key, value) in ours.iter_mut() {
-        let of = |map: Option<&Value>| plain(map.and_then(|map| map.get(key)));
-        let (Some(own), Some(other), Some(last)) = (plain(Some(&*value)), of(theirs), of(before)) else {
+        let of = |map: Option<&Value>| map.and_then(|map| map.get(key)).cloned();
+        let (Some(other), Some(last)) = (of(theirs), of(before)) else { continue };
+        if *value == other {
             continue;
-        };
-        if own != other {
-            *value = BASE64.encode(settle_text(&own, &other, &last)).into();
-            taken = true;
         }
+        *value = match (plain(value), plain(&other), plain(&last)) {
+            (Some(own), Some(other), Some(last)) => BASE64.encode(settle_text(&own, &other, &last)).into(),
+            // Keys and archives are drawn as a whole.
+            _ => last,
+        };
+        taken = true;
     }
     taken
 }
 
-/// An object with the data of another.
-fn with_data(object: &Value, from: &Value) -> Value {
-    let mut object = object.clone();
-    if let (Some(into), Some(data)) = (object.get_mut("data"), from.get("data")) {
-        into.clone_from(data);
-    }
-    object
+/// `ours` with what `before` holds in the places where `theirs` differs; all of `before` if it is not certain where that is.
+fn settle_text(ours: &str, theirs: &str, before: &str) -> String {
+    settled_lines(ours, theirs, before).unwrap_or_else(|| before.to_owned())
 }
 
-/// `ours` with what `before` holds in the places where `theirs` differs.
-fn settle_text(ours: &str, theirs: &str, before: &str) -> String {
-    let split = |text: &str| text.split('\n').map(str::to_owned).collect::<Vec<_>>();
-    let (our_lines, their_lines, mut left) = (split(ours), split(theirs), split(before));
+fn settled_lines(ours: &str, theirs: &str, before: &str) -> Option<String> {
+    let text = Text {
+        ours: ours.split('\n').collect(),
+        theirs: theirs.split('\n').collect(),
+        before: before.split('\n').collect(),
+    };
     // Draws of different lengths, as of certificates: no line tells where they begin and end.
-    if our_lines.len() != their_lines.len() {
-        return before.to_owned();
+    if text.ours.len() != text.theirs.len() {
+        return None;
     }
-    let same_length = our_lines.len() == left.len();
-    let mut settled = Vec::with_capacity(our_lines.len());
-    for (index, (our, their)) in our_lines.iter().zip(&their_lines).enumerate() {
+    let mut taken = HashSet::new();
+    let mut settled = Vec::with_capacity(text.ours.len());
+    for (index, (our, their)) in text.ours.iter().zip(&text.theirs).enumerate() {
         if our == their {
-            settled.push(our.clone());
+            settled.push((*our).to_owned());
             continue;
         }
-        let gap = Gap::between(our, their);
-        let known = if gap.is_whole() {
-            // Nothing but its place tells which line it was.
-            left.get(index).filter(|_| same_length).cloned()
-        } else {
-            let at = left.iter().position(|line| gap.fits(line));
-            at.and_then(|at| left.get_mut(at)).map(|line| gap.fill(&std::mem::take(line)))
-        };
-        match known {
-            Some(line) => settled.push(line),
-            None => return before.to_owned(),
+        let place = text.is_in_place(index).then_some(index);
+        let (at, line) = Gap::between(our, their).find(&text.before, place)?;
+        // What was drawn once is not two draws now.
+        if !taken.insert(at) {
+            return None;
         }
+        settled.push(line);
     }
-    settled.join("\n")
+    Some(settled.join("\n"))
+}
+
+/// A text by its lines: two draws of it, and how it was before.
+struct Text<'a> {
+    ours: Vec<&'a str>,
+    theirs: Vec<&'a str>,
+    before: Vec<&'a str>,
+}
+
+impl Text<'_> {
+    /// Whether a line was at the same place before: the next words above or below that are not drawn were.
+    fn is_in_place(&self, index: usize) -> bool {
+        if self.ours.len() != self.before.len() {
+            return false;
+        }
+        let is_mark = |at: &usize| {
+            self.ours.get(*at).is_some_and(|line| has_word(line) && self.theirs.get(*at) == Some(line))
+        };
+        let above = (0..index).rev().find(is_mark);
+        let below = (index + 1..self.ours.len()).find(is_mark);
+        let mut marks = above.into_iter().chain(below).peekable();
+        marks.peek().is_none() || marks.any(|at| self.ours.get(at) == self.before.get(at))
+    }
+}
+
+/// Whether there is more to a text than quotes, commas and the like, which are in every line.
+fn has_word(text: &str) -> bool {
+    text.contains(char::is_alphanumeric)
 }
 
 /// A line around what is drawn at random in it.
 struct Gap<'a> {
     prefix: &'a str,
+    drawn: &'a str,
     suffix: &'a str,
-    /// How long the draw is.
-    length: usize,
 }
 
 impl<'a> Gap<'a> {
@@ -189,32 +298,72 @@ impl<'a> Gap<'a> {
         let start = pairs.map_while(|((index, one), other)| (one == other).then_some(index)).last();
         let suffix = rest.get(start.unwrap_or(rest.len())..).unwrap_or_default();
         let suffix = suffix.trim_start_matches(char::is_alphanumeric);
-        Self { prefix, suffix, length: rest.len() - suffix.len() }
+        Self { prefix, drawn: rest.strip_suffix(suffix).unwrap_or_default(), suffix }
     }
 
-    fn is_whole(&self) -> bool {
-        self.prefix.trim().is_empty() && self.suffix.trim().is_empty()
-    }
-
-    /// Whether a line is another draw of this one, maybe with another end or beginning.
-    fn fits(&self, line: &str) -> bool {
-        let long_enough = line.len() >= self.prefix.len() + self.length;
-        (!self.prefix.trim().is_empty() && line.starts_with(self.prefix) && long_enough)
-            || (!self.suffix.trim().is_empty()
-                && line.ends_with(self.suffix)
-                && line.len() >= self.suffix.len() + self.length)
-    }
-
-    /// The line with what another draw of it holds in the gap.
-    fn fill(&self, line: &str) -> String {
-        let (starts, ends) = (line.starts_with(self.prefix), line.ends_with(self.suffix));
-        if starts && ends && line.len() >= self.prefix.len() + self.suffix.len() {
-            return line.to_owned();
+    /// Which line is another draw of this one, and this one with that draw. `place` is where it was, if that is known.
+    /// Nothing if there is no such line, or more than one.
+    fn find(&self, lines: &[&str], place: Option<usize>) -> Option<(usize, String)> {
+        if !has_word(self.prefix) && !has_word(self.suffix) {
+            // Nothing but its place tells which line it was.
+            let at = place?;
+            return Some((at, (*lines.get(at)?).to_owned()));
         }
-        let from = if starts { self.prefix.len() } else { line.len() - self.suffix.len() - self.length };
-        let drawn = line.get(from..from + self.length).unwrap_or_default();
-        format!("{}{drawn}{}", self.prefix, self.suffix)
+        let filled = |at: usize| Some((at, self.fill(lines.get(at)?)?));
+        if let Some(found) = place.and_then(filled) {
+            return Some(found);
+        }
+        let looks: [fn(&Self, &str) -> bool; 3] = [Self::surrounds, Self::begins, Self::ends];
+        let fitting = looks.iter().find_map(|fits| {
+            let fitting = lines.iter().enumerate().filter(|(_, line)| fits(self, line));
+            let fitting: Vec<usize> = fitting.map(|(at, _)| at).collect();
+            (!fitting.is_empty()).then_some(fitting)
+        })?;
+        let [at] = fitting.as_slice() else { return None };
+        filled(*at)
     }
+
+    /// Whether a line begins and ends as this one.
+    fn surrounds(&self, line: &str) -> bool {
+        line.strip_prefix(self.prefix).is_some_and(|rest| rest.ends_with(self.suffix))
+    }
+
+    /// Whether a line begins as this one, and that tells something.
+    fn begins(&self, line: &str) -> bool {
+        has_word(self.prefix) && line.starts_with(self.prefix)
+    }
+
+    /// Whether a line ends as this one, and that tells something.
+    fn ends(&self, line: &str) -> bool {
+        has_word(self.suffix) && line.ends_with(self.suffix)
+    }
+
+    /// The line with what another draw of it holds in the gap; nothing if that is not clear.
+    fn fill(&self, line: &str) -> Option<String> {
+        if self.surrounds(line) {
+            return Some(line.to_owned());
+        }
+        let length = self.drawn.len();
+        // Beyond the draw the line is another, but what sets them apart has to be the same.
+        let (drawn, apart) = if self.begins(line) {
+            let (drawn, rest) = line.strip_prefix(self.prefix)?.split_at_checked(length)?;
+            (drawn, rest.chars().next() == self.suffix.chars().next())
+        } else if self.ends(line) {
+            let line = line.strip_suffix(self.suffix)?;
+            let (rest, drawn) = line.split_at_checked(line.len().checked_sub(length)?)?;
+            (drawn, rest.chars().next_back() == self.prefix.chars().next_back())
+        } else {
+            return None;
+        };
+        (apart && is_alike(self.drawn, drawn)).then(|| format!("{}{drawn}{}", self.prefix, self.suffix))
+    }
+}
+
+/// Whether a draw looks like another: letters and digits where that has some, and all else the same.
+fn is_alike(one: &str, other: &str) -> bool {
+    let alike =
+        |(one, other): (char, char)| one == other || (one.is_alphanumeric() && other.is_alphanumeric());
+    one.chars().count() == other.chars().count() && one.chars().zip(other.chars()).all(alike)
 }
 
 #[cfg(test)]
@@ -252,6 +401,95 @@ mod tests {
     }
 
     #[test]
+    fn a_draw_is_not_taken_from_a_line_that_only_looks_like_it() {
+        let cases = [
+            "{\"user\": \"administrator\",\n \"password\": \"DRAWN\",}",
+            "db.user=\"admin-account\"\ndb.password=\"DRAWN\"",
+            "- \"one of them\",\n- \"DRAWN\",",
+            "user: \"ä\"\npassword: \"DRAWN\"",
+        ];
+        for case in cases {
+            let drawn = |text: &str| case.replace("DRAWN", text);
+            let (ours, theirs, before) = (drawn("bbbbbbbb"), drawn("cccccccc"), drawn("aaaaaaaa"));
+            assert_eq!(settle_text(&ours, &theirs, &before), before);
+            // Nor if there are other lines now.
+            let more = |text: &str| format!("fresh=\"1\"\n{text}\nmore=\"2\"");
+            let settled = settle_text(&more(&ours), &more(&theirs), &before);
+            assert!(settled == before || settled == more(&before), "{settled}");
+        }
+    }
+
+    #[test]
+    fn a_draw_is_not_mixed_with_what_follows_it() {
+        let settled = |ours: &str, theirs: &str, before: &str| settle_text(ours, theirs, before);
+        let before = "url=db://u:aaaaaaaa@oldhost/x";
+        let (ours, theirs) = ("url=db://u:bbbbbbbbbbbbbbbb@new/x", "url=db://u:cccccccccccccccc@new/x");
+        assert_eq!(settled(ours, theirs, before), before, "the draw is longer now");
+        let (ours, theirs) = ("url=db://u:bbbb@new/x", "url=db://u:cccc@new/x");
+        assert_eq!(settled(ours, theirs, before), before, "the draw is shorter now");
+        let (ours, theirs) = ("url=db://u:bbbbbbbb@new/x", "url=db://u:cccccccc@new/x");
+        assert_eq!(settled(ours, theirs, before), "url=db://u:aaaaaaaa@new/x");
+        assert_eq!(settled("bbbb@new", "cccc@new", "aaa@old\naaaa@new"), "aaaa@new");
+    }
+
+    #[test]
+    fn draws_that_nothing_tells_apart_are_not_swapped() {
+        let users = |users: &[(&str, &str)]| {
+            let lines = users.iter().map(|(name, drawn)| format!("- name: {name}\n  password: {drawn}\n"));
+            lines.collect::<String>()
+        };
+        let before = users(&[("a", "aaaa"), ("b", "bbbb")]);
+        let after = |names: [&str; 2]| {
+            let draw = |drawn: [&'static str; 2]| users(&[(names[0], drawn[0]), (names[1], drawn[1])]);
+            settle_text(&draw(["uuuu", "vvvv"]), &draw(["xxxx", "yyyy"]), &before)
+        };
+        assert_eq!(after(["b", "c"]), before);
+        assert_eq!(after(["a", "c"]), before);
+        assert_eq!(after(["a", "b"]), before);
+        let one = users(&[("a", "aaaa")]);
+        let (ours, theirs) = (users(&[("a", "u1"), ("b", "v1")]), users(&[("a", "x2"), ("b", "y2")]));
+        assert_eq!(settle_text(&ours, &theirs, &one), one, "two do not share a password");
+    }
+
+    #[test]
+    fn a_text_in_which_only_the_draws_change_stays() {
+        const PEM: &str =
+            "-----BEGIN PRIVATE KEY-----\nD64\nD64\nD64\nD64\nD64\nD64\nD22==\n-----END PRIVATE KEY-----\n";
+        let templates = [
+            PEM.to_owned(),
+            format!("mood=calm\n{PEM}{PEM}password=D12\n"),
+            "{\"user\": \"administrator\",\n \"password\": \"D16\",\n \"token\": \"D24\",\n}".to_owned(),
+            "url=db://u:D16@host:5432/x?key=D16\nuser=u\npassword=D16".to_owned(),
+            "D32".to_owned(),
+            "D64\nD64\nD64".to_owned(),
+            "- D20\n- D20\n- \"D20\"\n".to_owned(),
+        ];
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut draw = |template: &str| {
+            let mut parts = template.split('D');
+            let mut text = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                let digits = part.chars().take_while(char::is_ascii_digit).count();
+                let (length, rest) = part.split_at(digits);
+                let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(64).collect();
+                let encoded = BASE64.encode(bytes);
+                text.push_str(&encoded[..length.parse().unwrap_or(0)]);
+                if digits == 0 {
+                    text.push('D');
+                }
+                text.push_str(rest);
+            }
+            text
+        };
+        for round in 0..2_000 {
+            for template in &templates {
+                let (ours, theirs, before) = (draw(template), draw(template), draw(template));
+                assert_eq!(settle_text(&ours, &theirs, &before), before, "round {round}");
+            }
+        }
+    }
+
+    #[test]
     fn secrets_are_looked_into() {
         let encoded = |text: &str| json!(BASE64.encode(text));
         let mut ours = json!({ "conf": encoded("a=2\nkey=bbbb\n"), "plain": encoded("same") });
@@ -259,5 +497,75 @@ mod tests {
         let before = json!({ "conf": encoded("a=1\nkey=aaaa\n"), "plain": encoded("old") });
         assert!(settle_data(ours.as_object_mut().unwrap(), Some(&theirs), Some(&before)));
         assert_eq!(ours, json!({ "conf": encoded("a=2\nkey=aaaa\n"), "plain": encoded("same") }));
+    }
+
+    fn rendered(documents: &[Value]) -> Rendered {
+        let text = |document: &Value, path: &str| {
+            document.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let manifest = |document: &Value| Manifest {
+            kind: text(document, "/kind"),
+            name: text(document, "/metadata/name"),
+            content: document.to_string(),
+            ..Manifest::default()
+        };
+        Rendered { manifests: documents.iter().map(manifest).collect(), ..Rendered::default() }
+    }
+
+    /// What is kept of a release of `before` when it is rendered as `ours` and as `theirs`.
+    fn kept(ours: &[Value], theirs: &[Value], before: &[Value]) -> Vec<Value> {
+        let last = Release { manifest: rendered(before).manifest(false), ..Release::default() };
+        let mut rendered_once = rendered(ours);
+        keep(&mut rendered_once, &rendered(theirs), &last).unwrap();
+        let contents =
+            rendered_once.manifests.iter().flat_map(|manifest| documents(&manifest.content).unwrap());
+        contents.collect()
+    }
+
+    #[test]
+    fn bytes_in_secrets_are_kept_beside_texts() {
+        let secret = |drawn: u8| {
+            let text = BASE64.encode(format!("key={}", char::from(drawn).to_string().repeat(8)));
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" },
+                "data": { "bytes": BASE64.encode([0xff, drawn, 0xfe]), "text": text },
+            })
+        };
+        assert_eq!(kept(&[secret(b'o')], &[secret(b't')], &[secret(b'b')]), [secret(b'b')]);
+    }
+
+    #[test]
+    fn checksums_follow_configurations_that_change() {
+        let chart = |mood: &str, drawn: &str| {
+            let config = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" },
+                "data": { "conf": format!("mood={mood}\nkey={drawn}\n") },
+            });
+            let annotations = json!({ "checksum/config": format!("sum-{drawn}"), "rollme": drawn });
+            let template = json!({ "metadata": { "annotations": annotations } });
+            let deployment = json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "d" },
+                "spec": { "template": template },
+            });
+            let job = json!({
+                "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "j" },
+                "spec": { "template": template },
+            });
+            vec![config, deployment, job]
+        };
+        let annotations = |object: &Value| object["spec"]["template"]["metadata"]["annotations"].clone();
+        let first = chart("calm", "aaaa");
+        assert_eq!(kept(&chart("calm", "bbbb"), &chart("calm", "cccc"), &first), first);
+
+        let second = kept(&chart("wild", "bbbb"), &chart("wild", "cccc"), &first);
+        assert_eq!(second[0]["data"]["conf"], "mood=wild\nkey=aaaa\n");
+        assert_eq!(annotations(&second[1]), json!({ "checksum/config": "sum-bbbb", "rollme": "aaaa" }));
+        assert_eq!(second[2], first[2], "a job cannot be changed");
+        // And that is all there is to do.
+        assert_eq!(kept(&chart("wild", "dddd"), &chart("wild", "eeee"), &second), second);
+
+        let (ours, theirs) = (chart("wild", "dddd").split_off(1), chart("wild", "eeee").split_off(1));
+        let third = kept(&ours, &theirs, &second);
+        assert_eq!(annotations(&third[0])["checksum/config"], "sum-dddd", "the configuration is gone");
     }
 }

@@ -14,6 +14,7 @@ const OPERATION: Operation = Operation {
     hook_failed: |_, error| error.to_string(),
     name: "rollback",
     title: "Rollback",
+    cleans_up: true,
 };
 
 /// How to roll back.

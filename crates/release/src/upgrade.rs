@@ -20,7 +20,15 @@ const OPERATION: Operation = Operation {
     hook_failed: |event, error| format!("{} hooks failed: {error}", event.as_str()),
     name: "upgrade",
     title: "Upgrade",
+    cleans_up: true,
 };
+
+/// A revision that is not yet recorded.
+pub(crate) struct Next {
+    pub(crate) release: Release,
+    /// What to log if it is made: one that is only compared may be rendered again and again.
+    warnings: Vec<String>,
+}
 
 impl Releases {
     /// Upgrades a release to a chart and values. An operation on it that broke off is taken up.
@@ -81,7 +89,9 @@ impl Releases {
         };
         let current = self.storage.get(name, current.version).await?;
         let (chart, values) = self.chosen_values(chart, values, &current, options.values)?;
-        let mut release = self.next(&current, last.version + 1, &chart, &values, options).await?;
+        let Next { mut release, warnings } =
+            self.next(&current, last.version + 1, &chart, &values, options).await?;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         release.info.last_deployed = Some(Timestamp::now());
         release.labels = merged_labels(&self.storage.get(name, last.version).await?, options);
         let plan = self.plan(&release, &revisions).await?;
@@ -96,7 +106,7 @@ impl Releases {
         chart: &Chart,
         values: &Values,
         options: &Options,
-    ) -> Result<Release> {
+    ) -> Result<Next> {
         let described = steersman_chart::Release {
             name: current.name.clone(),
             namespace: current.namespace.clone(),
@@ -110,12 +120,11 @@ impl Releases {
             let again = self.render(chart, values, described, capabilities, options).await?;
             random::keep(&mut rendered, &again.rendered, current)?;
         }
-        rendered.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let mut manifest = rendered.manifest(false);
         if let Some(post_render) = &options.post_render {
             manifest = post_render(&manifest).map_err(Error::PostRender)?;
         }
-        Ok(Release {
+        let release = Release {
             name: current.name.clone(),
             namespace: current.namespace.clone(),
             info: Info {
@@ -131,7 +140,8 @@ impl Releases {
             hooks: rendered.hooks.iter().map(hooks::record).collect(),
             version,
             ..Release::default()
-        })
+        };
+        Ok(Next { release, warnings: rendered.warnings })
     }
 
     async fn make_upgrade(&self, mut prepared: Prepared, options: &Options) -> Result<Release> {
@@ -145,11 +155,10 @@ impl Releases {
         }
         self.forget_oldest(&prepared.revisions, options.history_max.0).await?;
         let description = options.description.clone().unwrap_or_else(|| "Upgrade complete".into());
-        let revisions = prepared.revisions.clone();
         match self.deploy(prepared, &OPERATION, options, description).await? {
             Ok(release) => Ok(release),
             Err(broken) if options.atomic => {
-                let message = self.undo_upgrade(&broken, &revisions, options).await;
+                let message = self.undo_upgrade(&broken, options).await;
                 Err(broken.into_error(Some(message)))
             }
             Err(broken) => Err(broken.into_error(None)),
@@ -157,8 +166,8 @@ impl Releases {
     }
 
     /// Rolls back to the last revision that was good, and says what came of it.
-    async fn undo_upgrade(&self, broken: &Broken, revisions: &[Revision], options: &Options) -> String {
-        let Broken { release, error, .. } = broken;
+    async fn undo_upgrade(&self, broken: &Broken, options: &Options) -> String {
+        let Broken { release, error, revisions, .. } = broken;
         let good = |revision: &&Revision| matches!(revision.status, Status::Deployed | Status::Superseded);
         let Some(good) = revisions.iter().rfind(good) else {
             return format!(

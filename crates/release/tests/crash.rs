@@ -1,6 +1,6 @@
 //! A run that breaks off at any write is taken up by the next one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,7 +13,8 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use kube::api::{ListParams, PostParams};
 use kube::client::Body;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
 use steersman_chart::{Chart, File, Values};
 use steersman_cluster::Cluster;
 use steersman_release::{
@@ -121,7 +122,8 @@ fn options() -> Options {
 
 fn values(which: &str) -> Values {
     let mut values = Values::new();
-    values.set(&format!("which={which}")).unwrap();
+    let replicas = if which == "one" { 1 } else { 2 };
+    values.set(&format!("which={which},replicas={replicas}")).unwrap();
     values
 }
 
@@ -146,29 +148,48 @@ async fn prepare(operation: Operation, releases: &Releases, chart: &Chart) {
     }
 }
 
-async fn names<K>(client: &Client, namespace: &str) -> BTreeSet<String>
+/// What there is of a kind, by name: what was asked for, without what differs from run to run.
+async fn found<K>(client: &Client, namespace: &str) -> BTreeMap<String, Value>
 where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
+        + serde::Serialize
         + serde::de::DeserializeOwned,
 {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let found = api.list(&ListParams::default()).await.unwrap();
-    found.items.iter().map(kube::ResourceExt::name_any).collect()
+    let asked_for = |object: &K| {
+        let object = json!(object);
+        let mut spec = object["spec"].clone();
+        if let Some(spec) = spec.as_object_mut() {
+            // A service's addresses, and the marks by which a job knows its pods.
+            for field in ["clusterIP", "clusterIPs", "selector"] {
+                spec.remove(field);
+            }
+        }
+        if let Some(template) = spec.pointer_mut("/template/metadata") {
+            *template = Value::Null;
+        }
+        json!({ "spec": spec, "data": object["data"] })
+    };
+    found.items.iter().map(|object| (object.name_any(), asked_for(object))).collect()
 }
 
 /// What there is of the release, hooks included.
-async fn state(client: &Client, namespace: &str) -> Vec<BTreeSet<String>> {
-    let mut maps = names::<ConfigMap>(client, namespace).await;
+async fn state(client: &Client, namespace: &str) -> State {
+    let mut maps = found::<ConfigMap>(client, namespace).await;
     maps.remove("kube-root-ca.crt");
     vec![
-        names::<Deployment>(client, namespace).await,
+        found::<Deployment>(client, namespace).await,
         maps,
-        names::<Service>(client, namespace).await,
-        names::<Job>(client, namespace).await,
+        found::<Service>(client, namespace).await,
+        found::<Job>(client, namespace).await,
     ]
 }
+
+/// What there is of each kind.
+type State = Vec<BTreeMap<String, Value>>;
 
 /// A cluster in which each try has a namespace of its own.
 struct Place {
@@ -199,7 +220,7 @@ impl Place {
         operation: Operation,
         chart: &Chart,
         (death, write): (Death, i64),
-        expected: &[BTreeSet<String>],
+        expected: &State,
         context: &str,
     ) -> bool {
         let namespace = self.namespace().await;
@@ -225,13 +246,13 @@ impl Place {
         assert!(revisions.iter().all(|revision| !revision.status.is_pending()), "{context}: {revisions:?}");
         if operation == Operation::Uninstall {
             assert!(revisions.is_empty(), "{context}: {revisions:?}");
-            assert_eq!(names::<Secret>(client, &namespace).await, BTreeSet::new(), "{context}");
+            assert_eq!(found::<Secret>(client, &namespace).await, BTreeMap::new(), "{context}");
         } else {
             let deployed = revisions.iter().filter(|revision| revision.status == Status::Deployed);
             let deployed: Vec<_> = deployed.map(|revision| revision.version).collect();
             assert_eq!(deployed, [revisions.last().unwrap().version], "{context}: {revisions:?}");
         }
-        assert_eq!(state(client, &namespace).await, expected, "{context}");
+        assert_eq!(state(client, &namespace).await, *expected, "{context}");
         true
     }
 }

@@ -1,5 +1,6 @@
 //! Releases on the embedded cluster.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -312,6 +313,101 @@ stringData:
     assert_eq!(random(&second.manifest), random(&first.manifest));
     let third = releases.upgrade("keys", &chart, &Values::new(), &quick()).await.unwrap();
     assert_ne!(random(&third.manifest), random(&first.manifest), "as Helm does");
+}
+
+#[tokio::test]
+async fn pods_hear_of_a_configuration_with_something_random_in_it() {
+    let (_cluster, _client, releases) = cluster().await;
+    let chart = Chart::from_files([
+        File::new("Chart.yaml", "{apiVersion: v2, name: keys, version: 0.1.0}"),
+        File::new(
+            "templates/config.yaml",
+            r#"
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: keys}
+data:
+  keys.conf: |
+    key = {{ randAlphaNum 24 }}
+    mood = {{ .Values.mood | default "calm" }}
+"#,
+        ),
+        File::new(
+            "templates/deployment.yaml",
+            r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: keys}
+spec:
+  selector: {matchLabels: {app: keys}}
+  template:
+    metadata:
+      labels: {app: keys}
+      annotations:
+        checksum/config: {{ include (print $.Template.BasePath "/config.yaml") . | sha256sum }}
+    spec: {containers: [{name: c, image: c}]}
+"#,
+        ),
+    ])
+    .unwrap();
+    let find = |manifest: &str, start: &str| {
+        manifest.lines().find_map(|line| line.trim().strip_prefix(start).map(str::to_owned)).unwrap()
+    };
+    let keep = Options { keep_random: true, ..quick() };
+    let first = releases.install("keys", &chart, &Values::new(), &keep).await.unwrap();
+    let same = releases.candidate(&first, &chart, &Values::new(), &keep).await.unwrap();
+    assert!(!same.differs(&first).unwrap(), "{}\n{}", first.manifest, same.manifest);
+    let wild = values(&["mood=wild"]);
+    let second = releases.upgrade("keys", &chart, &wild, &keep).await.unwrap();
+    assert_eq!(find(&second.manifest, "mood = "), "wild");
+    assert_eq!(find(&second.manifest, "key = "), find(&first.manifest, "key = "));
+    assert_ne!(find(&second.manifest, "checksum/config: "), find(&first.manifest, "checksum/config: "));
+    let same = releases.candidate(&second, &chart, &wild, &keep).await.unwrap();
+    assert!(!same.differs(&second).unwrap(), "{}\n{}", second.manifest, same.manifest);
+}
+
+/// Counts what is logged.
+#[derive(Clone, Default)]
+struct Counter(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Counter {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn warnings_are_of_what_is_made() {
+    let (_cluster, _client, releases) = cluster().await;
+    let chart = Chart::from_files([
+        File::new("Chart.yaml", "{apiVersion: v2, name: odd, version: 0.1.0}"),
+        File::new("values.yaml", "some: {table: {a: 1}}"),
+    ])
+    .unwrap();
+    let current = releases.install("odd", &chart, &Values::new(), &quick()).await.unwrap();
+    let counter = Counter::default();
+    let _guard = tracing::subscriber::set_default(counter.clone());
+    let odd = values(&["some.table=none"]);
+    releases.candidate(&current, &chart, &odd, &quick()).await.unwrap();
+    assert_eq!(counter.0.load(Ordering::SeqCst), 0, "it is only compared");
+    releases.upgrade("odd", &chart, &odd, &quick()).await.unwrap();
+    assert!(counter.0.load(Ordering::SeqCst) > 0);
 }
 
 #[tokio::test]

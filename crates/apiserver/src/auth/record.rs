@@ -15,7 +15,7 @@ pub trait Recorder: Send + Sync + fmt::Debug {
 }
 
 /// What somebody asked for, and whether they got it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Access {
     /// The user's name.
     pub user: String,
@@ -79,6 +79,19 @@ impl AccessLog {
     pub fn entries(&self) -> Vec<(Access, u64)> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(access, count)| (access.clone(), *count)).collect()
+    }
+
+    /// What a user asked for and never got, in order. Looks at no decisions about others, as every request waits meanwhile.
+    #[must_use]
+    pub fn denied(&self, user: &str) -> Vec<Access> {
+        let first = Access { user: user.to_owned(), ..Access::default() };
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let denied = counts.range(first..).map(|(access, _)| access);
+        denied
+            .take_while(|access| access.user == user && !access.allowed)
+            .filter(|access| !counts.contains_key(&Access { allowed: true, ..(*access).clone() }))
+            .cloned()
+            .collect()
     }
 
     /// Forgets everything so far.

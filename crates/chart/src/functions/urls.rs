@@ -169,7 +169,6 @@ fn cut(text: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
 }
 
 impl Url {
-    /// `url.Parse`; the error is Go's text.
     /// The host without port and brackets.
     pub(crate) fn hostname(&self) -> Vec<u8> {
         let host = self.host.as_slice();
@@ -182,7 +181,7 @@ impl Url {
         name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name).to_vec()
     }
 
-    /// Splits a URL; the error is Go's text.
+    /// `url.Parse`; the error is Go's text.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let (main, fragment) = cut(text, b'#');
         let error = |text: &[u8], error: String| format!("parse {}: {error}", quote(text));

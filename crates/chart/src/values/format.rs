@@ -7,54 +7,37 @@ use steersman_gotemplate::strconv;
 use crate::functions::{layout, regexes, urls};
 use crate::gofmt::quote_rune;
 
-/// The formats that mean something; any other is met by every text.
-pub(super) const KNOWN: &[&str] = &[
-    "date",
-    "date-time",
-    "duration",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "iri",
-    "iri-reference",
-    "json-pointer",
-    "period",
-    "regex",
-    "relative-json-pointer",
-    "semver",
-    "time",
-    "uri",
-    "uri-reference",
-    "uri-template",
-    "uuid",
+/// The formats that mean something, and what each asks; any other is met by every text.
+pub(super) const KNOWN: &[(&str, Check)] = &[
+    ("date", date),
+    ("date-time", date_time),
+    ("duration", duration),
+    ("email", email),
+    ("hostname", hostname),
+    ("ipv4", ipv4),
+    ("ipv6", ipv6),
+    ("iri", uri),
+    ("iri-reference", uri_reference),
+    ("json-pointer", json_pointer),
+    ("period", period),
+    ("regex", regexes::check),
+    ("relative-json-pointer", relative_json_pointer),
+    ("semver", semver),
+    ("time", time),
+    ("uri", uri),
+    ("uri-reference", uri_reference),
+    ("uri-template", uri_template),
+    ("uuid", uuid),
 ];
 
 /// Why a text is not of a format; `None` if it is.
 pub(super) fn problem(format: &str, text: &str) -> Option<String> {
-    let checked = match format {
-        "date" => date(text),
-        "date-time" => date_time(text),
-        "duration" => duration(text),
-        "email" => email(text),
-        "hostname" => hostname(text),
-        "ipv4" => ipv4(text),
-        "ipv6" => ipv6(text),
-        "json-pointer" => json_pointer(text),
-        "period" => period(text),
-        "regex" => regexes::check(text),
-        "relative-json-pointer" => relative_json_pointer(text),
-        "semver" => semver(text),
-        "time" => time(text),
-        "uri" | "iri" => uri(text),
-        "uri-reference" | "iri-reference" => uri_reference(text),
-        "uri-template" => uri_template(text),
-        "uuid" => uuid(text),
-        _ => Ok(()),
-    };
-    checked.err()
+    let (_, check) = KNOWN.iter().find(|(name, _)| *name == format)?;
+    check(text).err()
 }
 
+/// Says what is wrong with a text, if anything is.
+type Check = fn(&str) -> Checked;
 type Checked = Result<(), String>;
 
 /// Fails with a message unless something holds.

@@ -93,9 +93,7 @@ fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Result<Compiled, String>
         .should_validate_formats(documents.draft() < 2019);
     let built = format::KNOWN
         .iter()
-        .fold(options, |options, name| {
-            options.with_format(*name, |text: &str| format::problem(name, text).is_none())
-        })
+        .fold(options, |options, (name, check)| options.with_format(*name, |text: &str| check(text).is_ok()))
         .build(schema);
     let take =
         |cell: &Mutex<Vec<String>>| std::mem::take(&mut *cell.lock().unwrap_or_else(PoisonError::into_inner));

@@ -2,7 +2,6 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,10 +22,26 @@ pub fn steer() -> PathBuf {
     std::env::var_os("STEERSMAN_STEER").map_or_else(|| env!("CARGO_BIN_EXE_steer").into(), PathBuf::from)
 }
 
+fn shared_charts() -> PathBuf {
+    let shared = std::env::var_os("STEERSMAN_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    shared.join("charts")
+}
+
+/// Which charts are asked for by `STEERSMAN_ONLY`: those with this in their name. All by default.
+pub fn only() -> String {
+    std::env::var("STEERSMAN_ONLY").unwrap_or_default()
+}
+
+/// Fails if charts are there, or one was asked for, and none was compared.
+#[track_caller]
+pub fn assert_compared(charts: usize) {
+    let (only, place) = (only(), shared_charts());
+    assert!(charts > 0 || (only.is_empty() && !place.exists()), "{}: no chart {only:?}", place.display());
+}
+
 /// A chart of others; `None`, loudly, if it is not there.
 pub fn shared_chart(name: &str) -> Option<String> {
-    let shared = std::env::var_os("STEERSMAN_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
-    let chart = shared.join("charts").join(name).join("chart");
+    let chart = shared_charts().join(name).join("chart");
     if chart.exists() {
         return Some(chart.display().to_string());
     }
@@ -47,10 +62,19 @@ pub fn tool(name: &str) -> PathBuf {
 pub struct Running(pub Child);
 
 impl Running {
-    /// Ends the process as Ctrl-C would, and waits for it.
+    /// Ends the process as Ctrl-C would, and waits for it; by force if it does not end.
     pub fn stop(&mut self) -> i32 {
         let id = self.0.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &id]).status();
+        let begun = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) {
+            if begun.elapsed() > PATIENCE {
+                eprintln!("{id} does not end and is killed");
+                let _ = self.0.kill();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
         self.0.wait().ok().and_then(|status| status.code()).unwrap_or(-1)
     }
 }
@@ -74,12 +98,6 @@ pub struct Plane {
     directory: tempfile::TempDir,
     kind: Kind,
     kubectl: PathBuf,
-}
-
-impl fmt::Display for Plane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if matches!(self.kind, Kind::Real) { "real" } else { "embedded" })
-    }
 }
 
 impl Plane {

@@ -17,14 +17,17 @@ const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// How many events a picture has.
 const EVENTS: usize = 5;
-/// The widest line of a picture; what is longer is cut.
+/// The most that is said of an event or a refusal; what is longer is cut.
 const WIDTH: usize = 150;
+/// Lines that do not fit are cut by the terminal: were they wrapped, there would be more of them than are counted.
+const NO_WRAP: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
 
 /// Where the view is shown.
 pub(super) struct Screen {
     format: Format,
-    /// How many lines the last picture had.
-    lines: usize,
+    /// The last picture.
+    last: String,
     /// What was said last of each object.
     said: BTreeMap<String, (String, String)>,
     /// Which events and refusals were told.
@@ -35,7 +38,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new(format: Format) -> Self {
-        Self { format, lines: 0, said: BTreeMap::new(), told: BTreeSet::new(), hinted: false }
+        Self { format, last: String::new(), said: BTreeMap::new(), told: BTreeSet::new(), hinted: false }
     }
 
     /// Shows what there is; nothing if it is as before.
@@ -106,7 +109,8 @@ impl Screen {
         let _ = if self.format == Format::Json {
             writeln!(out, "{}", json!({ "object": title, "state": state, "detail": detail }))
         } else {
-            writeln!(out, "{}", format!("{title:<44} {state:<12} {detail}").trim_end())
+            let text = format!("{title:<44} {state:<12} {detail}");
+            writeln!(out, "{}", in_one_line(text.trim_end()))
         };
     }
 
@@ -117,7 +121,7 @@ impl Screen {
             let kind = if *warning { "Warning" } else { "Normal" };
             writeln!(out, "{}", json!({ "object": title, "event": reason, "type": kind, "note": note }))
         } else {
-            writeln!(out, "{title:<44} event        {reason}: {note}")
+            writeln!(out, "{}", in_one_line(&format!("{title:<44} event        {reason}: {note}")))
         };
     }
 
@@ -126,21 +130,40 @@ impl Screen {
         let _ = if self.format == Format::Json {
             writeln!(out, "{}", json!({ "denied": denied }))
         } else {
-            writeln!(out, " ! the operator may not {denied}: add it to config/rbac")
+            writeln!(out, " ! the operator may not {}: add it to config/rbac", in_one_line(denied))
         };
     }
 
     fn draw(&mut self, scene: &Scene) {
+        if let Some(frame) = self.frame(scene) {
+            let _ = anstream::stdout().write_all(frame.as_bytes());
+        }
+    }
+
+    /// What replaces the last picture; nothing if it is as before.
+    fn frame(&mut self, scene: &Scene) -> Option<String> {
         let mut picture = format!("\n{}", picture(&scene.objects));
         picture.push_str(&happenings(scene));
         picture.push_str(&tries(&scene.objects));
-        let mut out = anstream::stdout();
-        if self.lines > 0 {
-            let _ = write!(out, "\x1b[{}A\x1b[J", self.lines);
+        if picture == self.last {
+            return None;
         }
-        self.lines = picture.lines().count();
-        let _ = writeln!(out, "{}", picture.trim_end_matches('\n'));
+        let lines = self.last.lines().count();
+        let back = if lines > 0 { format!("\x1b[{lines}A\x1b[J") } else { String::new() };
+        let frame = format!("{back}{NO_WRAP}{}{WRAP}\n", picture.trim_end_matches('\n'));
+        self.last = picture;
+        Some(frame)
     }
+}
+
+/// A text that neither begins another line nor tells the terminal anything.
+fn in_one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// The beginning of a text, in one line.
+fn cut(text: &str) -> String {
+    in_one_line(text).chars().take(WIDTH).collect()
 }
 
 /// The last events, and what was not allowed.
@@ -150,11 +173,12 @@ fn happenings(scene: &Scene) -> String {
     for (index, Told { title, reason, note, warning, .. }) in scene.events.iter().skip(last).enumerate() {
         let style = if *warning { BAD } else { QUIET };
         let head = if index == 0 { "\n Events" } else { "       " };
-        let line: String = format!("{title} {reason}: {note}").chars().take(WIDTH).collect();
-        text.push_str(&format!("{head} {style}{}{style:#}\n", line.replace('\n', " ")));
+        let line = cut(&format!("{title} {reason}: {note}"));
+        text.push_str(&format!("{head} {style}{line}{style:#}\n"));
     }
     for denied in &scene.denied {
-        text.push_str(&format!(" {BAD}!{BAD:#} the operator may not {denied}: add it to config/rbac\n"));
+        let line = cut(&format!("the operator may not {denied}: add it to config/rbac"));
+        text.push_str(&format!(" {BAD}!{BAD:#} {line}\n"));
     }
     text
 }
@@ -206,7 +230,9 @@ fn branches(text: &mut String, margin: &str, children: &[Seen]) {
 fn row(text: &mut String, margin: &str, title: &str, object: &Seen) {
     let style = if object.ready { GOOD } else { BAD };
     let width = 44usize.saturating_sub(margin.chars().count());
-    let line = match (object.state.as_str(), object.detail.as_str()) {
+    let (title, state, detail) =
+        (in_one_line(title), in_one_line(&object.state), in_one_line(&object.detail));
+    let line = match (state.as_str(), detail.as_str()) {
         ("", "") => format!("{margin}{title}"),
         (state, "") => format!("{margin}{title:<width$} {style}{state}{style:#}"),
         (state, detail) => {
@@ -230,6 +256,38 @@ mod tests {
             replicas,
             children,
         }
+    }
+
+    #[test]
+    fn a_picture_is_drawn_once_and_in_its_place() {
+        let mut screen = Screen::new(Format::Live);
+        let mut scene = Scene { objects: vec![seen("Shop/one", None, Vec::new())], ..Scene::default() };
+        let first = screen.frame(&scene).unwrap();
+        assert!(first.starts_with(NO_WRAP) && first.ends_with(&format!("{WRAP}\n")), "{first:?}");
+        assert_eq!(screen.frame(&scene), None);
+        scene.objects[0].state = "Failed".into();
+        let second = screen.frame(&scene).unwrap();
+        let lines = first.lines().count();
+        assert!(second.starts_with(&format!("\x1b[{lines}A\x1b[J{NO_WRAP}")), "{second:?}");
+        assert_eq!(screen.frame(&scene), None);
+    }
+
+    #[test]
+    fn what_others_say_stays_in_its_line() {
+        let before = Screen::new(Format::Live).frame(&Scene::default()).unwrap();
+        let mut object = seen("Shop/one", None, Vec::new());
+        object.detail = "first\r\nsecond\x1b[2J".into();
+        let scene = Scene {
+            objects: vec![object],
+            denied: vec![format!("get {}", "x".repeat(500))],
+            ..Scene::default()
+        };
+        let frame = Screen::new(Format::Live).frame(&scene).unwrap();
+        assert!(frame.contains("first  second [2J"), "{frame:?}");
+        assert!(!frame.contains('\r') && !frame.contains("\x1b[2J"), "{frame:?}");
+        let tries = tries(&scene.objects).lines().count();
+        assert_eq!(frame.lines().count(), before.lines().count() + 2 + tries);
+        assert!(frame.lines().all(|line| line.chars().count() < WIDTH + 40), "{frame:?}");
     }
 
     #[test]

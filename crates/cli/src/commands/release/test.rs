@@ -9,7 +9,7 @@ use steersman_release::{Progress, TestOptions, Timeout};
 use super::show::{self, FormatArgs, Shown};
 use crate::args::GlobalArgs;
 use crate::cluster;
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Failure, Result};
 use crate::flags;
 use crate::output::Output;
 
@@ -62,10 +62,16 @@ impl Test {
             Ok(releases.test(&self.name, &options).await?)
         })?;
         release.chart = steersman_release::ChartRecord::default();
-        if !show::data(self.format.output, &release, output)? {
+        let written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        if show::data(self.format.output, &release, output)? {
+            // Whoever reads data reads nothing else.
+            if !written.is_empty() {
+                failure::note(written.trim_end_matches('\n'));
+            }
+        } else {
             show::release(&release, Shown { hide_notes: self.hide_notes, ..Shown::default() }, output)?;
+            output.push(&written);
         }
-        output.push(&written.lock().unwrap_or_else(PoisonError::into_inner));
         failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
@@ -84,5 +90,34 @@ impl Test {
             }
         }
         Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str]) -> Result<TestOptions> {
+        let command = Test::augment_args(clap::Command::new("test"));
+        let matches = command.try_get_matches_from([&["test", "shop"], words].concat()).unwrap();
+        <Test as clap::FromArgMatches>::from_arg_matches(&matches).unwrap().options()
+    }
+
+    #[test]
+    fn filters_choose_and_leave_out() {
+        let chosen = options(&["--filter", "name=a,!name=b", "--filter", "name=c", "--logs"]).unwrap();
+        assert_eq!((chosen.only, chosen.skip), (vec!["a".to_owned(), "c".to_owned()], vec!["b".to_owned()]));
+        assert!(chosen.logs);
+        let usual = options(&[]).unwrap();
+        assert_eq!(usual.timeout.0, Duration::from_secs(300));
+        assert!(!usual.logs && usual.only.is_empty() && usual.skip.is_empty());
+    }
+
+    #[test]
+    fn other_filters_are_refused() {
+        for word in ["attempt=a", "name"] {
+            let failure = options(&["--filter", word]).unwrap_err();
+            assert_eq!(failure.message(), format!("--filter {word:?} is neither name=NAME nor !name=NAME"));
+        }
     }
 }
