@@ -179,7 +179,7 @@ impl Plan {
         } else {
             ("ImagePullBackOff", attempt + backoff)
         };
-        Moment::new(State::Waiting { reason }, Some(self.start_delay + next))
+        Moment::new(State::Waiting { reason }, Some(self.start_delay.saturating_add(next)))
     }
 
     fn run(&self, end: Option<(Duration, i32)>, since: Duration) -> Moment {
@@ -190,8 +190,8 @@ impl Plan {
         let (mut start, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
         let (mut last, mut count) = (None, 0);
         loop {
-            let absolute = |at: Duration| self.start_delay + at;
-            let end = start + run;
+            let absolute = |at: Duration| self.start_delay.saturating_add(at);
+            let end = start.saturating_add(run);
             if since < end {
                 let state = State::Running { since: absolute(start) };
                 return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(end))) };
@@ -200,15 +200,16 @@ impl Plan {
             if !restarts {
                 return Moment { last, restarts: count, ..Moment::new(ended, None) };
             }
-            if since < end + SHOWN {
-                return Moment { last, restarts: count, ..Moment::new(ended, Some(absolute(end + SHOWN))) };
+            let (shown, again) = (end.saturating_add(SHOWN), end.saturating_add(backoff));
+            if since < shown {
+                return Moment { last, restarts: count, ..Moment::new(ended, Some(absolute(shown))) };
             }
             last = Some(ended);
-            if since < end + backoff {
+            if since < again {
                 let state = State::Waiting { reason: "CrashLoopBackOff" };
-                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(end + backoff))) };
+                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(again))) };
             }
-            start = end + backoff;
+            start = again;
             backoff = (backoff * 2).min(LAST_BACKOFF);
             count += 1;
         }
@@ -278,6 +279,16 @@ mod tests {
         assert_eq!(at(11), (State::Running { since: seconds(11) }, 1));
         assert_eq!(at(31), (State::Waiting { reason: "CrashLoopBackOff" }, 1));
         assert_eq!(at(32), (State::Running { since: seconds(32) }, 2));
+    }
+
+    #[test]
+    fn what_takes_longer_than_can_be_counted_never_ends() {
+        let longest = i64::MAX.to_string() + "s";
+        let plan = plan(&[("start-delay", &longest), ("run-for", &longest)], "Never");
+        let begun = plan.start_delay.saturating_add(seconds(1));
+        assert!(matches!(plan.at("c", begun).state, State::Running { .. }));
+        let forever = plan.run(Some((Duration::MAX, 0)), seconds(1));
+        assert_eq!(forever.next, Some(Duration::MAX));
     }
 
     #[test]
