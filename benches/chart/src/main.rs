@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use process::{Cost, run};
-use steersman_bench::{beside_me, figure, line, median};
+use steersman_bench::{arguments, beside_me, figure, line, median};
 use steersman_chart::{Chart, KubeVersion, OutputOptions, Release, RenderOptions, System, Values};
 
 const USAGE: &str = "steersman-bench-chart [--rounds N] [--charts N] [--steer PATH] [--helm PATH] [--check]
@@ -204,22 +204,15 @@ fn ratio(ours: f64, peer: f64) -> f64 {
 
 fn options() -> Result<Options, String> {
     let mut options = Options { rounds: 15, charts: 10, steer: None, helm: None, check: false };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        if argument == "--check" {
-            options.check = true;
-            continue;
-        }
-        let value =
-            arguments.next().ok_or_else(|| format!("{argument}: unknown or without a value\n{USAGE}"))?;
-        let number = || value.parse().map_err(|_| format!("{argument} {value}: not a number\n{USAGE}"));
-        match argument.as_str() {
-            "--rounds" => options.rounds = number()?,
-            "--charts" => options.charts = number()?,
+    options.check = arguments(USAGE, |name, value| {
+        match name {
+            "--rounds" => options.rounds = value.parse()?,
+            "--charts" => options.charts = value.parse()?,
             "--steer" => options.steer = Some(value.into()),
             "--helm" => options.helm = Some(value.into()),
-            _ => return Err(format!("unknown option {argument}\n{USAGE}")),
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     Ok(options)
 }

@@ -1,6 +1,7 @@
 //! The requests, and how fast they are answered.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,11 +98,24 @@ async fn all(client: &Client, requests: Vec<Request<Vec<u8>>>) -> Result<Duratio
 }
 
 /// Sends a write and reads the whole answer.
-pub(crate) async fn write(client: &Client, request: Request<Vec<u8>>) -> Result<(), Failure> {
+async fn write(client: &Client, request: Request<Vec<u8>>) -> Result<(), Failure> {
+    send(client, request, |status| status.is_success()).await
+}
+
+/// The same, of what may be there already.
+async fn ensure(client: &Client, request: Request<Vec<u8>>) -> Result<(), Failure> {
+    send(client, request, |status| status.is_success() || status == StatusCode::CONFLICT).await
+}
+
+async fn send(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    good: fn(StatusCode) -> bool,
+) -> Result<(), Failure> {
     let response = client.send(request.map(Body::from)).await?;
     let status = response.status();
     let body = response.into_body().collect().await?.to_bytes();
-    if status.is_success() || status == StatusCode::CONFLICT {
+    if good(status) {
         return Ok(());
     }
     Err(format!("{status}: {}", String::from_utf8_lossy(&body)).into())
@@ -109,20 +123,20 @@ pub(crate) async fn write(client: &Client, request: Request<Vec<u8>>) -> Result<
 
 /// The first write to a server that may not be ready yet.
 pub(crate) async fn first_write(client: &Client) -> Result<(), Failure> {
-    write(client, post(CONFIG_MAPS, &objects::config_map("first"))?).await
+    ensure(client, post(CONFIG_MAPS, &objects::config_map("first"))?).await
 }
 
 /// Makes what pods need and nobody else makes here.
 pub(crate) async fn prepare(client: &Client) -> Result<(), Failure> {
     let account =
         serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    write(client, post("/api/v1/namespaces/default/serviceaccounts", &account)?).await
+    ensure(client, post("/api/v1/namespaces/default/serviceaccounts", &account)?).await
 }
 
-/// Creates as many pods.
-pub(crate) async fn create_pods(client: &Client, count: usize) -> Result<(), Failure> {
+/// Creates pods of these numbers.
+pub(crate) async fn create_pods(client: &Client, numbers: Range<usize>) -> Result<(), Failure> {
     let requests: Result<Vec<_>, _> =
-        (0..count).map(|number| post(PODS, &objects::pod(&format!("pod-{number}")))).collect();
+        numbers.map(|number| post(PODS, &objects::pod(&format!("pod-{number}")))).collect();
     all(client, requests?).await.map(drop)
 }
 

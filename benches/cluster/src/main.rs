@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use kube::Client;
 use load::{Failure, Load};
 use servers::{ControlPlane, Embedded};
-use steersman_bench::{beside_me, median};
+use steersman_bench::{arguments, beside_me, median};
 use steersman_cluster::Cluster;
 
 /// Objects are trees of small pieces: making and dropping them is a good part of the work, and this does it in half the time.
@@ -176,22 +176,15 @@ impl Sides {
 
 fn options() -> Result<Options, Failure> {
     let mut options = Options { rounds: 5, writes: 1000, pods: 10_000, steer: None, check: false };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        if argument == "--check" {
-            options.check = true;
-            continue;
-        }
-        let value =
-            arguments.next().ok_or_else(|| format!("{argument}: unknown or without a value\n{USAGE}"))?;
-        let number = || value.parse().map_err(|_| format!("{argument} {value}: not a number\n{USAGE}"));
-        match argument.as_str() {
-            "--rounds" => options.rounds = number()?,
-            "--writes" => options.writes = number()?,
-            "--pods" => options.pods = number()?,
+    options.check = arguments(USAGE, |name, value| {
+        match name {
+            "--rounds" => options.rounds = value.parse()?,
+            "--writes" => options.writes = value.parse()?,
+            "--pods" => options.pods = value.parse()?,
             "--steer" => options.steer = Some(value.into()),
-            _ => return Err(format!("unknown option {argument}\n{USAGE}").into()),
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     Ok(options)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use steersman_bench::held_memory;
 use tempfile::TempDir;
 
 use crate::load::{self, Failure};
@@ -82,44 +83,52 @@ fn end(process: &mut Child) {
 
 /// etcd and kube-apiserver.
 pub(crate) struct ControlPlane {
-    script: PathBuf,
-    folder: TempDir,
+    processes: Processes,
     pub(crate) client: Client,
     pub(crate) first_write: Duration,
+}
+
+/// The processes of a control plane, which end with this.
+struct Processes {
+    script: PathBuf,
+    folder: TempDir,
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        // The folder goes either way.
+        let _ = Command::new(&self.script).arg("down").arg(self.folder.path()).status();
+    }
 }
 
 impl ControlPlane {
     pub(crate) async fn start() -> Result<Self, Failure> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../oracles/kubernetes/control-plane");
-        let folder = tempfile::tempdir()?;
+        let processes = Processes { script, folder: tempfile::tempdir()? };
+        let folder = processes.folder.path();
         let start = Instant::now();
-        let status = Command::new(&script).arg("up").arg(folder.path()).stdout(Stdio::null()).status()?;
+        let status = Command::new(&processes.script).arg("up").arg(folder).stdout(Stdio::null()).status()?;
         if !status.success() {
             return Err("the control plane does not start".into());
         }
-        let client = connect(&folder.path().join("kubeconfig")).await?;
+        let client = connect(&folder.join("kubeconfig")).await?;
         while load::first_write(&client).await.is_err() {
             if start.elapsed() > PATIENCE {
                 return Err("the control plane takes no writes".into());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Ok(Self { script, folder, client, first_write: start.elapsed() })
+        Ok(Self { processes, client, first_write: start.elapsed() })
     }
 
     pub(crate) async fn fill(&self, pods: usize) -> Result<Memory, Failure> {
         let pid = |name: &str| -> Result<u32, Failure> {
-            let text = std::fs::read_to_string(self.folder.path().join("run").join(format!("{name}.pid")))?;
+            let text = std::fs::read_to_string(
+                self.processes.folder.path().join("run").join(format!("{name}.pid")),
+            )?;
             Ok(text.split_whitespace().next().unwrap_or_default().parse()?)
         };
         fill(&self.client, &[pid("etcd")?, pid("kube-apiserver")?], pods).await
-    }
-}
-
-impl Drop for ControlPlane {
-    fn drop(&mut self) {
-        // The folder goes either way.
-        let _ = Command::new(&self.script).arg("down").arg(self.folder.path()).status();
     }
 }
 
@@ -131,21 +140,15 @@ async fn connect(kubeconfig: &Path) -> Result<Client, Failure> {
 
 async fn fill(client: &Client, processes: &[u32], pods: usize) -> Result<Memory, Failure> {
     load::prepare(client).await?;
-    load::create_pods(client, 1).await?;
+    load::create_pods(client, 0..1).await?;
     let before = resident(processes)?;
-    load::create_pods(client, pods).await?;
+    load::create_pods(client, 1..pods).await?;
     let total = resident(processes)?;
     Ok(Memory { growth: total - before, total })
 }
 
-/// The memory of processes that is not on disk, in MiB.
+/// The memory that processes hold together, in MiB.
 fn resident(processes: &[u32]) -> Result<f64, Failure> {
-    let mut sum = 0.0;
-    for process in processes {
-        let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-        let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-        sum += kibibytes / 1024.0;
-    }
-    Ok(sum)
+    let held: Result<f64, String> = processes.iter().map(|process| held_memory(*process)).sum();
+    Ok(held?)
 }

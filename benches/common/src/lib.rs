@@ -1,5 +1,6 @@
 //! What the side-by-side measurements have in common: the line that a figure is, and what a process takes.
 
+use std::num::ParseIntError;
 use std::path::PathBuf;
 
 /// What a second of processor time is in the kernel's accounts: it always tells in hundredths.
@@ -25,6 +26,28 @@ pub fn median(mut of: Vec<f64>) -> f64 {
         n if n % 2 == 1 => of[n / 2],
         n => f64::midpoint(of[n / 2 - 1], of[n / 2]),
     }
+}
+
+/// Reads the command line: `--check`, which it gives, and options with a value, of which `set` says whether it knows them.
+pub fn arguments(
+    usage: &str,
+    mut set: impl FnMut(&str, &str) -> Result<bool, ParseIntError>,
+) -> Result<bool, String> {
+    let mut check = false;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--check" {
+            check = true;
+            continue;
+        }
+        let value =
+            arguments.next().ok_or_else(|| format!("{argument}: unknown or without a value\n{usage}"))?;
+        let known = set(&argument, &value);
+        if !known.map_err(|_| format!("{argument} {value}: not a number\n{usage}"))? {
+            return Err(format!("unknown option {argument}\n{usage}"));
+        }
+    }
+    Ok(check)
 }
 
 /// A program that was built beside this one.

@@ -1,6 +1,9 @@
 //! Daemon sets: a pod on every node that fits.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     api::{
@@ -19,6 +22,8 @@ use crate::world::{Duty, Notice, World};
 
 const NAME: &str = "daemonset-controller";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
+/// The label by which pods tell the same.
+const POD_GENERATION: &str = "pod-template-generation";
 
 pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
     let Some(set) = world.caches.daemon_sets.get(namespace, name) else { return Ok(()) };
@@ -27,13 +32,15 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     if pods::is_deleting(&*set) {
         return Ok(());
     }
+    let uid = set.uid().unwrap_or_default();
     let revision = revisions::keep(world, &*set, &spec.template, revisions::LABEL).await?;
-    let hash = revision.rsplit('-').next().unwrap_or_default().to_owned();
-    let turn = Turn { set, hash };
+    let turn = Turn { set, hash: revision.hash };
     let failure = turn.act(world, &own).await.err();
     turn.report(world).await?;
-    let hashes = own.iter().filter_map(|p| p.labels().get(revisions::LABEL).cloned());
-    let used = hashes.map(|hash| format!("{name}-{hash}")).chain([revision]).collect();
+    let hashes: BTreeSet<&String> = own.iter().filter_map(|p| p.labels().get(revisions::LABEL)).collect();
+    let kept = world.caches.controller_revisions.controlled_by(&uid);
+    let used = kept.filter(|r| r.labels().get(revisions::LABEL).is_some_and(|hash| hashes.contains(hash)));
+    let used = used.map(|r| r.name_any()).chain([revision.name]).collect();
     revisions::trim(world, &*turn.set, &used, spec.revision_history_limit.unwrap_or(10)).await?;
     failure.map_or(Ok(()), Err)
 }
@@ -56,8 +63,11 @@ fn place(pod: &Pod) -> Option<&str> {
 }
 
 impl Turn {
+    /// Whether a pod is of the newest template, of which there may be a revision by another name than when it was made.
     fn is_new(&self, pod: &Pod) -> bool {
+        let generation = self.set.annotations().get(GENERATION);
         pod.labels().get(revisions::LABEL) == Some(&self.hash)
+            || (generation.is_some() && pod.labels().get(POD_GENERATION) == generation)
     }
 
     fn wait(&self) -> i32 {
@@ -193,7 +203,7 @@ impl Turn {
         pod.labels_mut().insert(revisions::LABEL.to_owned(), self.hash.clone());
         let generation = self.set.annotations().get(GENERATION).cloned();
         let generation = generation.unwrap_or_else(|| self.set.metadata.generation.unwrap_or(1).to_string());
-        pod.labels_mut().insert("pod-template-generation".to_owned(), generation);
+        pod.labels_mut().insert(POD_GENERATION.to_owned(), generation);
         tolerate(&mut pod);
         if let Some(spec) = &mut pod.spec {
             let affinity = spec.affinity.get_or_insert_with(Affinity::default);

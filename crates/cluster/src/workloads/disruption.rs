@@ -90,7 +90,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
 }
 
 /// Whether a budget is about a pod. An empty selector is about every pod, none about no pod.
-pub(super) fn covers(selector: Option<&LabelSelector>, pod: &Pod) -> bool {
+fn covers(selector: Option<&LabelSelector>, pod: &Pod) -> bool {
     let Some(selector) = selector else { return false };
     Selector::try_from(selector.clone()).is_ok_and(|s| s.matches(pod.labels()))
 }

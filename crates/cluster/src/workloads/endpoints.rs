@@ -12,13 +12,10 @@ use k8s_openapi::{
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, ObjectMeta, PostParams},
-};
+use kube::{ResourceExt as _, api::ObjectMeta};
 
 use super::pods;
-use crate::world::{MANAGER, World, is_missing};
+use crate::world::World;
 
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpointslice-controller.k8s.io";
@@ -227,14 +224,13 @@ async fn write_endpoints(
     let mut labels = service.labels().clone();
     labels.insert("endpoints.kubernetes.io/managed-by".to_owned(), "endpoint-controller".to_owned());
     let subsets = (!subsets.is_empty()).then_some(subsets);
-    let api: Api<Endpoints> = Api::namespaced(world.client.clone(), &namespace);
-    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-    match api.get_opt(&name).await? {
+    match world.caches.endpoints.get(&namespace, &name) {
         Some(found) if found.subsets == subsets && *found.labels() == labels => Ok(()),
-        Some(mut found) => {
-            found.subsets = subsets;
-            found.metadata.labels = Some(labels);
-            api.replace(&name, &params, &found).await.map(drop)
+        Some(found) => {
+            let mut changed = Endpoints::clone(&found);
+            changed.subsets = subsets;
+            changed.metadata.labels = Some(labels);
+            world.update(&changed).await.map(drop)
         }
         None => {
             let metadata = ObjectMeta {
@@ -243,16 +239,15 @@ async fn write_endpoints(
                 labels: Some(labels),
                 ..ObjectMeta::default()
             };
-            api.create(&params, &Endpoints { metadata, subsets }).await.map(drop)
+            world.create(&Endpoints { metadata, subsets }).await.map(drop)
         }
     }
 }
 
 /// The endpoints of a service that is gone have no owner to go with.
 async fn forget(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let api: Api<Endpoints> = Api::namespaced(world.client.clone(), namespace);
-    match api.delete(name, &DeleteParams::default()).await {
-        Err(error) if !is_missing(&error) => Err(error),
-        _ => Ok(()),
+    match world.caches.endpoints.get(namespace, name) {
+        Some(left) => world.delete(&*left, None).await,
+        None => Ok(()),
     }
 }

@@ -1,6 +1,11 @@
 //! Jobs: pods until enough have succeeded, or too many have failed.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -21,30 +26,51 @@ const LAST_BACKOFF: u64 = 600;
 #[derive(Clone)]
 struct Verdict {
     succeeded: bool,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: Cow<'static, str>,
+}
+
+impl Verdict {
+    /// The condition that says so, and the one that says that nothing of the job runs any more.
+    fn conditions(&self) -> [&'static str; 2] {
+        if self.succeeded { ["SuccessCriteriaMet", "Complete"] } else { ["FailureTarget", "Failed"] }
+    }
+
+    /// What was said before: pods that are gone since may have been the reason.
+    fn before(status: &JobStatus) -> Option<Self> {
+        let mut conditions = status.conditions.iter().flatten().filter(|c| c.status == "True");
+        let said = conditions.find(|c| matches!(c.type_.as_str(), "SuccessCriteriaMet" | "FailureTarget"))?;
+        Some(Self {
+            succeeded: said.type_ == "SuccessCriteriaMet",
+            reason: Cow::Owned(said.reason.clone().unwrap_or_default()),
+            message: Cow::Owned(said.message.clone().unwrap_or_default()),
+        })
+    }
 }
 
 const REACHED: Verdict = Verdict {
     succeeded: true,
-    reason: "CompletionsReached",
+    reason: Cow::Borrowed("CompletionsReached"),
     message: Cow::Borrowed("Reached expected number of succeeded pods"),
 };
 const TOO_MANY: Verdict = Verdict {
     succeeded: false,
-    reason: "BackoffLimitExceeded",
+    reason: Cow::Borrowed("BackoffLimitExceeded"),
     message: Cow::Borrowed("Job has reached the specified backoff limit"),
 };
 const TOO_MANY_INDEXES: Verdict = Verdict {
     succeeded: false,
-    reason: "MaxFailedIndexesExceeded",
+    reason: Cow::Borrowed("MaxFailedIndexesExceeded"),
     message: Cow::Borrowed("Job has exceeded the specified maximal number of failed indexes"),
 };
-const INDEXES_FAILED: Verdict =
-    Verdict { succeeded: false, reason: "FailedIndexes", message: Cow::Borrowed("Job has failed indexes") };
+const INDEXES_FAILED: Verdict = Verdict {
+    succeeded: false,
+    reason: Cow::Borrowed("FailedIndexes"),
+    message: Cow::Borrowed("Job has failed indexes"),
+};
 const TOO_LONG: Verdict = Verdict {
     succeeded: false,
-    reason: "DeadlineExceeded",
+    reason: Cow::Borrowed("DeadlineExceeded"),
     message: Cow::Borrowed("Job was active longer than specified deadline"),
 };
 
@@ -134,7 +160,7 @@ impl Work {
         status.uncounted_terminated_pods.get_or_insert_with(UncountedTerminatedPods::default);
         let counted = self.count(&mut status);
         let active: Vec<Arc<Pod>> = self.own.iter().filter(|p| pods::is_active(p)).cloned().collect();
-        let verdict = self.judge(world, &status);
+        let verdict = Verdict::before(&status).or_else(|| self.judge(world, &status));
         if verdict.is_some() || suspended {
             for pod in &active {
                 world.delete(&**pod, None).await?;
@@ -158,19 +184,20 @@ impl Work {
                 .count(),
         )
         .ok();
+        let over = status.terminating.unwrap_or_default() == 0;
         if let Some(verdict) = &verdict {
-            self.conclude(world, &mut status, verdict);
+            conclude(world, &mut status, verdict, over);
         }
         if self.job.status.as_ref() != Some(&status) {
             self.job.status = Some(status);
             self.job = world.update_status(&self.job).await?;
         }
         let_go(world, &counted).await?;
-        if let Some(verdict) = &verdict {
+        if let Some(verdict) = verdict.filter(|_| over) {
             let (reason, message, warning) = if verdict.succeeded {
                 ("Completed", "Job completed", false)
             } else {
-                (verdict.reason, &*verdict.message, true)
+                (&*verdict.reason, &*verdict.message, true)
             };
             world.tell(&self.job, Notice { from: NAME, warning, reason, message }).await;
         }
@@ -191,7 +218,7 @@ impl Work {
         };
         status.failed = add(status.failed, bad.len());
         if self.is_indexed() {
-            let mut done = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
+            let mut done = done_indexes(status);
             done.extend(good.iter().filter_map(|p| indexes::of(p)));
             status.succeeded = add(None, done.len());
             status.completed_indexes = Some(indexes::write(&done)).filter(|t| !t.is_empty());
@@ -216,50 +243,19 @@ impl Work {
         self.job.spec.as_ref().and_then(|s| s.backoff_limit_per_index).filter(|_| self.is_indexed())
     }
 
-    /// What the indexes that are done or have failed mean for the job.
-    fn judge_indexes(&self, status: &JobStatus) -> Option<Verdict> {
-        let spec = self.job.spec.as_ref().filter(|_| self.is_indexed())?;
-        let done = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
-        let met = spec.success_policy.as_ref().and_then(|policy| indexes::rule_met(policy, &done));
-        if let Some(rule) = met {
-            let message = Cow::Owned(format!("Matched rules at index {rule}"));
-            return Some(Verdict { succeeded: true, reason: "SuccessPolicy", message });
-        }
-        let failed = failed_indexes(status).len();
-        let most = spec.max_failed_indexes.and_then(|n| usize::try_from(n).ok());
-        if most.is_some_and(|most| failed > most) {
-            return Some(TOO_MANY_INDEXES);
-        }
-        let total = usize::try_from(spec.completions.unwrap_or_default()).unwrap_or_default();
-        (failed > 0 && done.len() + failed >= total).then_some(INDEXES_FAILED)
+    /// What becomes of the job. It may have failed and succeeded at once: failures speak first, then its policy for
+    /// success, which is what made it succeed even if all of its indexes did.
+    fn judge(&self, world: &mut World, status: &JobStatus) -> Option<Verdict> {
+        self.failure(world, status)
+            .or_else(|| self.failure_of_indexes(status))
+            .or_else(|| self.success_by_policy(status))
+            .or_else(|| self.success(status))
     }
 
-    fn judge(&self, world: &mut World, status: &JobStatus) -> Option<Verdict> {
-        // A policy is what made a job succeed even if all of its indexes did.
-        if let Some(verdict) = self.judge_indexes(status) {
-            return Some(verdict);
-        }
-        let spec = self.job.spec.clone().unwrap_or_default();
-        let succeeded = status.succeeded.unwrap_or_default();
-        let running = self.own.iter().any(|p| pods::is_active(p));
-        let enough = match spec.completions {
-            Some(completions) => succeeded >= completions,
-            // A work queue is done when one found it empty and the others have ended.
-            None => succeeded > 0 && !running,
-        };
-        if enough {
-            return Some(REACHED);
-        }
-        // Containers that are restarted in place count too.
-        let restarts: i32 = self
-            .own
-            .iter()
-            .filter(|p| pods::is_active(p))
-            .flat_map(|p| p.status.iter().flat_map(|s| s.container_statuses.iter().flatten()))
-            .map(|c| c.restart_count)
-            .sum();
+    fn failure(&self, world: &mut World, status: &JobStatus) -> Option<Verdict> {
+        let spec = self.job.spec.as_ref()?;
         let limit = spec.backoff_limit.unwrap_or(6);
-        if status.failed.unwrap_or_default() > limit || (limit > 0 && restarts >= limit) {
+        if status.failed.unwrap_or_default() > limit || self.restarts() >= limit.max(1) {
             return Some(TOO_MANY);
         }
         let deadline = spec.active_deadline_seconds.filter(|_| spec.suspend != Some(true))?;
@@ -272,6 +268,49 @@ impl Work {
         let namespace = self.job.namespace().unwrap_or_default();
         world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
         None
+    }
+
+    /// How often containers were restarted in place, of a job that wants that.
+    fn restarts(&self) -> i32 {
+        let template = self.job.spec.as_ref().and_then(|s| s.template.spec.as_ref());
+        if template.and_then(|t| t.restart_policy.as_deref()) != Some("OnFailure") {
+            return 0;
+        }
+        let under_way = self.own.iter().filter(|p| !pods::is_over(p)).filter_map(|p| p.status.as_ref());
+        let containers = under_way
+            .flat_map(|s| s.init_container_statuses.iter().chain(&s.container_statuses))
+            .flatten()
+            .map(|c| c.restart_count);
+        containers.fold(0, i32::saturating_add)
+    }
+
+    fn failure_of_indexes(&self, status: &JobStatus) -> Option<Verdict> {
+        self.limit_per_index()?;
+        let spec = self.job.spec.as_ref()?;
+        let (done, failed) = (done_indexes(status).len(), failed_indexes(status).len());
+        let most = spec.max_failed_indexes.and_then(|n| usize::try_from(n).ok());
+        if most.is_some_and(|most| failed > most) {
+            return Some(TOO_MANY_INDEXES);
+        }
+        let total = usize::try_from(spec.completions.unwrap_or_default()).unwrap_or_default();
+        (failed > 0 && done + failed >= total).then_some(INDEXES_FAILED)
+    }
+
+    fn success_by_policy(&self, status: &JobStatus) -> Option<Verdict> {
+        let spec = self.job.spec.as_ref().filter(|_| self.is_indexed())?;
+        let rule = indexes::rule_met(spec.success_policy.as_ref()?, &done_indexes(status))?;
+        let message = Cow::Owned(format!("Matched rules at index {rule}"));
+        Some(Verdict { succeeded: true, reason: Cow::Borrowed("SuccessPolicy"), message })
+    }
+
+    fn success(&self, status: &JobStatus) -> Option<Verdict> {
+        let succeeded = status.succeeded.unwrap_or_default();
+        let enough = match self.job.spec.as_ref()?.completions {
+            Some(completions) => succeeded >= completions,
+            // A work queue is done when one found it empty and the others have ended.
+            None => succeeded > 0 && !self.own.iter().any(|p| pods::is_active(p)),
+        };
+        enough.then_some(REACHED)
     }
 
     /// Says that the job is suspended, or no longer is.
@@ -321,20 +360,27 @@ impl Work {
             return Ok(());
         }
         let mut free = self.free_indexes(status, active);
+        let failures = if each { self.failures_by_index() } else { BTreeMap::new() };
         if each {
-            let delays: Vec<Duration> = free.iter().map(|i| self.backoff_of(world, *i)).collect();
-            if let Some(delay) = delays.iter().filter(|d| !d.is_zero()).min() {
-                world.push_after(Duty::Job, &namespace, &self.job.name_any(), *delay);
+            let (mut ready, mut delay) = (Vec::new(), None::<Duration>);
+            for index in free {
+                match failures.get(&index).map_or(Duration::ZERO, |f| f.wait(world)) {
+                    Duration::ZERO => ready.push(index),
+                    left => delay = Some(delay.map_or(left, |least| least.min(left))),
+                }
             }
-            let mut delays = delays.iter();
-            free.retain(|_| delays.next().is_none_or(Duration::is_zero));
+            if let Some(delay) = delay {
+                world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
+            }
+            free = ready;
         }
         for number in 0..missing {
             let index = free.get(number).copied();
             if self.is_indexed() && index.is_none() {
                 break;
             }
-            let pod = self.pod(index.filter(|_| self.is_indexed()));
+            let failed = index.and_then(|i| failures.get(&i)).map_or(0, |f| f.count);
+            let pod = self.pod(index.filter(|_| self.is_indexed()), failed);
             match world.create(&pod).await {
                 Ok(made) => {
                     let message = format!("Created pod: {}", made.name_any());
@@ -356,33 +402,35 @@ impl Work {
 
     /// How long to wait after failures before the next pod.
     fn backoff(&self, world: &World, status: &JobStatus) -> Duration {
-        let failures = status.failed.unwrap_or_default();
-        wait_after(world, failures, self.own.iter().filter(|p| pods::phase(p) == "Failed"))
+        let last = self.failed_pods().filter_map(|p| ended(p)).max();
+        Failures { count: status.failed.unwrap_or_default(), last }.wait(world)
     }
 
-    /// The same for the next pod of an index.
-    fn backoff_of(&self, world: &World, index: i32) -> Duration {
-        wait_after(world, self.failures_of(index), self.failed_pods_of(index))
+    fn failed_pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.own.iter().filter(|p| pods::phase(p) == "Failed")
     }
 
-    fn failed_pods_of(&self, index: i32) -> impl Iterator<Item = &Arc<Pod>> {
-        self.own.iter().filter(move |p| pods::phase(p) == "Failed" && indexes::of(p) == Some(index))
-    }
-
-    /// How many pods of an index have failed.
-    fn failures_of(&self, index: i32) -> i32 {
-        self.failed_pods_of(index).map(|p| indexes::failures_before(p) + 1).max().unwrap_or_default()
+    fn failures_by_index(&self) -> BTreeMap<i32, Failures> {
+        let mut failures: BTreeMap<i32, Failures> = BTreeMap::new();
+        for pod in self.failed_pods() {
+            let Some(index) = indexes::of(pod) else { continue };
+            let of = failures.entry(index).or_default();
+            of.count = of.count.max(indexes::failures_before(pod).saturating_add(1));
+            of.last = of.last.max(ended(pod));
+        }
+        failures
     }
 
     fn free_indexes(&self, status: &JobStatus, active: &[Arc<Pod>]) -> Vec<i32> {
         let total = self.job.spec.as_ref().and_then(|s| s.completions).unwrap_or_default();
-        let mut taken = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
+        let mut taken = done_indexes(status);
         taken.extend(failed_indexes(status));
         taken.extend(active.iter().filter_map(|p| indexes::of(p)));
         (0..total).filter(|i| !taken.contains(i)).collect()
     }
 
-    fn pod(&self, index: Option<i32>) -> Pod {
+    /// The next pod, of an index after so many that failed.
+    fn pod(&self, index: Option<i32>, failed: i32) -> Pod {
         let template = self.job.spec.clone().unwrap_or_default().template;
         let name = self.job.name_any();
         let metadata: ObjectMeta = match index {
@@ -396,8 +444,7 @@ impl Work {
             pod.annotations_mut().insert(indexes::INDEX.to_owned(), number.clone());
             pod.labels_mut().insert(indexes::INDEX.to_owned(), number.clone());
             if self.limit_per_index().is_some() {
-                let failures = self.failures_of(index).to_string();
-                pod.annotations_mut().insert(indexes::FAILURES.to_owned(), failures);
+                pod.annotations_mut().insert(indexes::FAILURES.to_owned(), failed.to_string());
             }
             if let Some(spec) = &mut pod.spec {
                 spec.hostname = Some(format!("{name}-{number}"));
@@ -412,20 +459,19 @@ impl Work {
         }
         pod
     }
+}
 
-    fn conclude(&self, world: &World, status: &mut JobStatus, verdict: &Verdict) {
-        let (first, last) =
-            if verdict.succeeded { ("SuccessCriteriaMet", "Complete") } else { ("FailureTarget", "Failed") };
-        status.active = None;
-        status.ready = Some(0);
-        if verdict.succeeded {
-            status.completion_time = Some(world.time());
-        }
-        let conditions = status.conditions.get_or_insert_default();
-        for type_ in [first, last] {
-            if !conditions.iter().any(|c| c.type_ == type_) {
-                conditions.push(condition(world, type_, "True", verdict.reason, &verdict.message));
-            }
+/// Writes what became of the job; that it is over only when its last pod has ended.
+fn conclude(world: &World, status: &mut JobStatus, verdict: &Verdict, over: bool) {
+    status.active = None;
+    status.ready = Some(0);
+    if verdict.succeeded && over {
+        status.completion_time = Some(world.time());
+    }
+    let conditions = status.conditions.get_or_insert_default();
+    for type_ in verdict.conditions().into_iter().take(if over { 2 } else { 1 }) {
+        if !conditions.iter().any(|c| c.type_ == type_) {
+            conditions.push(condition(world, type_, "True", &verdict.reason, &verdict.message));
         }
     }
 }
@@ -441,25 +487,69 @@ fn condition(world: &World, type_: &str, status: &str, reason: &str, message: &s
     }
 }
 
+/// The indexes of which a pod has succeeded.
+fn done_indexes(status: &JobStatus) -> BTreeSet<i32> {
+    indexes::parse(status.completed_indexes.as_deref().unwrap_or_default())
+}
+
 /// The indexes of which no more pods are made.
 fn failed_indexes(status: &JobStatus) -> BTreeSet<i32> {
     indexes::parse(status.failed_indexes.as_deref().unwrap_or_default())
 }
 
-/// How much longer to wait after so many failures, the last of which was one of these pods.
-fn wait_after<'a>(world: &World, failures: i32, failed: impl Iterator<Item = &'a Arc<Pod>>) -> Duration {
-    let failures = u32::try_from(failures).unwrap_or_default();
-    let Some(last) = failed.filter_map(|p| ended(p)).max().filter(|_| failures > 0) else {
-        return Duration::ZERO;
-    };
-    let wait =
-        FIRST_BACKOFF.saturating_mul(1_u64.checked_shl(failures - 1).unwrap_or(u64::MAX)).min(LAST_BACKOFF);
-    let passed = world.now().as_second().saturating_sub(last.as_second());
-    Duration::from_secs(wait.saturating_sub(u64::try_from(passed).unwrap_or_default()))
+/// Pods that failed: how many, and when the last one did.
+#[derive(Default)]
+struct Failures {
+    count: i32,
+    last: Option<Timestamp>,
 }
 
-/// When the last container of a pod ended.
+impl Failures {
+    /// How much longer to wait before the next pod.
+    fn wait(&self, world: &World) -> Duration {
+        let count = u32::try_from(self.count).unwrap_or_default();
+        let Some(last) = self.last.filter(|_| count > 0) else { return Duration::ZERO };
+        let wait =
+            FIRST_BACKOFF.saturating_mul(1_u64.checked_shl(count - 1).unwrap_or(u64::MAX)).min(LAST_BACKOFF);
+        let passed = world.now().as_second().saturating_sub(last.as_second());
+        Duration::from_secs(wait.saturating_sub(u64::try_from(passed).unwrap_or_default()))
+    }
+}
+
+/// When a pod ended: its last container did; it was no longer ready, as one that failed before they began; somebody
+/// deleted it; and of one that a node refused it is only known when it was made.
 fn ended(pod: &Pod) -> Option<Timestamp> {
-    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    statuses.iter().filter_map(|c| Some(c.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0)).max()
+    containers_ended(pod).or_else(|| unready_since(pod)).or_else(|| deleted(pod)).or_else(|| {
+        let made = pod.metadata.creation_timestamp.as_ref()?;
+        Some(made.0)
+    })
+}
+
+/// When the last container of a pod ended, if all of them and of its sidecars have.
+fn containers_ended(pod: &Pod) -> Option<Timestamp> {
+    let status = pod.status.as_ref()?;
+    let starters = pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten());
+    let sidecars: BTreeSet<&str> =
+        starters.filter(|c| c.restart_policy.as_deref() == Some("Always")).map(|c| c.name.as_str()).collect();
+    let beside = status.init_container_statuses.iter().flatten();
+    let beside = beside.filter(|c| sidecars.contains(c.name.as_str()));
+    let mut last = None;
+    for container in status.container_statuses.iter().flatten().chain(beside) {
+        let at = container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0;
+        last = last.max(Some(at));
+    }
+    last
+}
+
+fn unready_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let unready = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "False")?;
+    unready.last_transition_time.as_ref().map(|t| t.0)
+}
+
+/// When the deletion of a pod was asked for.
+fn deleted(pod: &Pod) -> Option<Timestamp> {
+    let due = pod.metadata.deletion_timestamp.as_ref()?.0.as_second();
+    let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
+    Timestamp::from_second(due.saturating_sub(grace)).ok()
 }

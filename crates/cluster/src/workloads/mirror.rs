@@ -6,7 +6,7 @@ use k8s_openapi::api::{
     core::v1::{EndpointAddress, EndpointSubset, Endpoints},
     discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
 };
-use kube::{ResourceExt as _, api::ObjectMeta};
+use kube::{Resource as _, ResourceExt as _, api::ObjectMeta};
 
 use super::{
     endpoints::{MANAGED_BY, SERVICE},
@@ -30,16 +30,19 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         Some(endpoints) if by_hand && !is_left_out(endpoints) => slices(endpoints),
         _ => Vec::new(),
     };
-    let mut existing: Vec<Arc<EndpointSlice>> = world
-        .caches
-        .endpoint_slices
-        .within(namespace)
-        .filter(|s| {
-            let label = |key: &str| s.labels().get(key).map(String::as_str);
-            label(MANAGED_BY) == Some(CONTROLLER) && label(SERVICE) == Some(name) && !pods::is_deleting(&***s)
-        })
-        .cloned()
-        .collect();
+    let is_mirror = |s: &&Arc<EndpointSlice>| {
+        let label = |key: &str| s.labels().get(key).map(String::as_str);
+        label(MANAGED_BY) == Some(CONTROLLER) && label(SERVICE) == Some(name) && !pods::is_deleting(&***s)
+    };
+    let slices_known = &world.caches.endpoint_slices;
+    let mut existing: Vec<Arc<EndpointSlice>> = match &endpoints {
+        Some(endpoints) => {
+            let own = slices_known.controlled_by(endpoints.meta().uid.as_deref().unwrap_or_default());
+            own.filter(is_mirror).cloned().collect()
+        }
+        // Nobody knows any more what their uid was.
+        None => slices_known.within(namespace).filter(is_mirror).cloned().collect(),
+    };
     for want in wanted {
         let same = existing.iter().position(|s| s.ports == want.ports && s.address_type == want.address_type);
         let Some(found) = same else {

@@ -34,10 +34,13 @@ mod volumes;
 
 use std::time::Duration;
 
-use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::ReplicationController};
+use k8s_openapi::api::{
+    apps::v1::ReplicaSet,
+    core::v1::{Pod, ReplicationController},
+};
 
 pub(crate) use kubelet::Kubelet;
-pub(crate) use room::{Places, settle};
+pub(crate) use room::Places;
 pub(crate) use taints::Evictions;
 
 use crate::{
@@ -54,6 +57,16 @@ pub(crate) fn start(world: &mut World) {
         }
     }
     world.push(Duty::Class, "", "");
+}
+
+/// Keeps the books when a pod changed.
+pub(crate) fn settle(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
+    room::settle(world, old, new);
+    let uid = |pod: Option<&Pod>| pod.and_then(kube::ResourceExt::uid);
+    if let Some(gone) = uid(old).filter(|gone| Some(gone) != uid(new).as_ref()) {
+        world.evictions.forget(&gone);
+        world.kubelet.forget(&gone);
+    }
 }
 
 /// `90s`, `1h30m` and the like.

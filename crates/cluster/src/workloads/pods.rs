@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{Pod, PodTemplateSpec},
+    api::core::v1::{Pod, PodCondition, PodTemplateSpec},
     apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
 use kube::{
@@ -115,6 +115,25 @@ pub(super) async fn claim<O: Kind, K: Kind>(
     mine.sort_by_key(|o| o.name_any());
     debug_assert!(mine.iter().all(|o| controller_uid(&**o) == uid));
     Ok(mine)
+}
+
+/// Deletes a pod that is in the way, after marking it so that its owner knows why it ended.
+pub(super) async fn disrupt(world: &mut World, pod: &Pod, reason: &str, message: String) -> kube::Result<()> {
+    let mut marked = pod.clone();
+    let now = world.time();
+    let conditions = marked.status.get_or_insert_default().conditions.get_or_insert_default();
+    conditions.retain(|c| c.type_ != "DisruptionTarget");
+    conditions.push(PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        last_transition_time: Some(now),
+        observed_generation: pod.metadata.generation,
+        ..PodCondition::default()
+    });
+    let marked = world.update_status(&marked).await?;
+    world.delete(&marked, None).await
 }
 
 /// A pod made from a template.

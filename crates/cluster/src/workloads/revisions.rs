@@ -15,38 +15,47 @@ use crate::world::{Kind, World, exists_already};
 /// The label by which pods tell their revision.
 pub(super) const LABEL: &str = "controller-revision-hash";
 
-/// Keeps a template as the newest revision of `owner` and gives its name. `label` is where the revision itself tells
-/// its hash. A revision of another name with the same template will do: somebody else wrote it.
+/// A revision that is kept.
+pub(super) struct Kept {
+    pub(super) name: String,
+    /// What it tells of itself under the label it was asked for.
+    pub(super) hash: String,
+}
+
+/// Keeps a template as the newest revision of `owner`. `label` is where the revision itself tells its hash. A revision of
+/// another name with the same template will do: somebody else wrote it.
 pub(super) async fn keep<K: Kind>(
     world: &mut World,
     owner: &K,
     template: &PodTemplateSpec,
     label: &str,
-) -> kube::Result<String> {
+) -> kube::Result<Kept> {
     let uid = owner.uid().unwrap_or_default();
     let hash = pods::hash(template, 0);
     let name = format!("{}-{hash}", owner.name_any());
-    let newest =
-        world.caches.controller_revisions.controlled_by(&uid).map(|r| r.revision).max().unwrap_or_default();
+    let own = world.caches.controller_revisions.controlled_by(&uid);
+    let own: Vec<Arc<ControllerRevision>> = own.filter(|r| !pods::is_deleting(&***r)).cloned().collect();
+    let newest = own.iter().max_by_key(|r| (r.revision, r.name_any() == name));
+    if newest.is_some_and(|newest| newest.name_any() == name) {
+        return Ok(Kept { name, hash });
+    }
     let mut patch = json!(template);
     patch["$patch"] = "replace".into();
     let data = Some(RawExtension(json!({"spec": {"template": patch}})));
-    let namespace = owner.namespace().unwrap_or_default();
-    let found = world.caches.controller_revisions.get(&namespace, &name).or_else(|| {
-        let same = world.caches.controller_revisions.controlled_by(&uid);
-        same.filter(|r| r.data == data && !pods::is_deleting(&***r)).max_by_key(|r| r.revision).cloned()
-    });
-    if let Some(found) = found {
-        if found.revision < newest {
+    let (same, others): (Vec<_>, Vec<_>) = own.iter().partition(|r| r.data == data);
+    let next = others.iter().map(|r| r.revision).max().unwrap_or_default().saturating_add(1);
+    if let Some(found) = same.into_iter().max_by_key(|r| r.revision) {
+        if found.revision < next {
             // An old template is back: it is the newest again.
-            let mut again = ControllerRevision::clone(&found);
-            again.revision = newest + 1;
+            let mut again = ControllerRevision::clone(found);
+            again.revision = next;
             world.update(&again).await?;
         }
-        return Ok(name);
+        let hash = found.labels().get(label).cloned().unwrap_or_else(|| found.name_any());
+        return Ok(Kept { name: found.name_any(), hash });
     }
     let mut labels = template.metadata.clone().and_then(|m| m.labels).unwrap_or_default();
-    labels.insert(label.to_owned(), hash);
+    labels.insert(label.to_owned(), hash.clone());
     let made = ControllerRevision {
         metadata: ObjectMeta {
             name: Some(name.clone()),
@@ -56,11 +65,11 @@ pub(super) async fn keep<K: Kind>(
             ..ObjectMeta::default()
         },
         data,
-        revision: newest + 1,
+        revision: next,
     };
     match world.create(&made).await {
         Err(error) if !exists_already(&error) => Err(error),
-        _ => Ok(name),
+        _ => Ok(Kept { name, hash }),
     }
 }
 

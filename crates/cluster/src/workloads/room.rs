@@ -20,11 +20,19 @@ type Amounts = BTreeMap<String, Quantity>;
 /// that is placed would take the square of their number.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    nodes: HashMap<String, Load>,
+    nodes: HashMap<String, Place>,
     /// Pods that fit nowhere, by namespace and name.
     waiting: BTreeSet<(String, String)>,
     /// Pods that others were taken away for, with their node.
     nominated: BTreeMap<(String, String), String>,
+}
+
+/// What is on a node.
+#[derive(Debug, Default)]
+struct Place {
+    load: Load,
+    /// Its pods by namespace and name, with their priorities.
+    pods: BTreeMap<(String, String), i32>,
 }
 
 /// What pods take together.
@@ -90,12 +98,13 @@ impl Load {
             found.unwrap_or(Quantity::ZERO)
         };
         let mut lacking = Vec::new();
-        // A node that says nothing of pods is one that somebody made by hand: it is not full.
+        // A node that says nothing of pods, or nothing at all, is one that somebody made by hand: it is not full.
         let counted = allocatable.is_some_and(|a| a.contains_key("pods"));
         if counted && Quantity::count(self.pods + pod.pods) > offered("pods") {
             lacking.push(TOO_MANY.to_owned());
         }
-        for (name, amount) in pod.amounts.iter().filter(|(_, amount)| **amount > Quantity::ZERO) {
+        let asked = pod.amounts.iter().filter(|(_, amount)| **amount > Quantity::ZERO);
+        for (name, amount) in asked.filter(|_| allocatable.is_some()) {
             let taken = self.amounts.get(name).copied().unwrap_or(Quantity::ZERO);
             if taken.plus(*amount) > offered(name) {
                 lacking.push(format!("Insufficient {name}"));
@@ -111,7 +120,7 @@ impl Load {
 impl Places {
     /// What the pods on a node take, with those that are to come onto it before a pod of this priority.
     pub(super) fn load(&self, world: &World, node: &str, pod: &Pod) -> Load {
-        let mut load = self.nodes.get(node).cloned().unwrap_or_default();
+        let mut load = self.nodes.get(node).map(|place| place.load.clone()).unwrap_or_default();
         let coming = self.nominated.iter().filter(|(_, n)| n.as_str() == node);
         for other in coming.filter_map(|(name, _)| world.caches.pods.get(&name.0, &name.1)) {
             if other.uid() != pod.uid() && priority(&other) >= priority(pod) {
@@ -123,7 +132,13 @@ impl Places {
 
     /// How many pods are on a node.
     pub(super) fn count(&self, node: &str) -> usize {
-        self.nodes.get(node).map_or(0, |load| load.pods)
+        self.nodes.get(node).map_or(0, |place| place.load.pods)
+    }
+
+    /// The names of the pods on a node with a priority below one, in their order.
+    pub(super) fn below(&self, node: &str, priority: i32) -> impl Iterator<Item = &(String, String)> {
+        let pods = self.nodes.get(node).into_iter().flat_map(|place| &place.pods);
+        pods.filter(move |(_, of)| **of < priority).map(|(name, _)| name)
     }
 
     /// Remembers a pod that fits nowhere.
@@ -165,15 +180,18 @@ pub(crate) fn settle(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
         return;
     }
     if let (Some(node), Some(old)) = (before, old)
-        && let Some(load) = places.nodes.get_mut(node)
+        && let Some(place) = places.nodes.get_mut(node)
     {
-        load.take_off(&Load::of(old));
-        if load.pods == 0 {
+        place.load.take_off(&Load::of(old));
+        place.pods.remove(&key);
+        if place.pods.is_empty() {
             places.nodes.remove(node);
         }
     }
     if let (Some(node), Some(new)) = (after, new) {
-        places.nodes.entry(node.to_owned()).or_default().add(&Load::of(new));
+        let place = places.nodes.entry(node.to_owned()).or_default();
+        place.load.add(&Load::of(new));
+        place.pods.insert(key, priority(new));
     }
     if before.is_some() {
         for (namespace, name) in places.waiting.clone() {
@@ -189,7 +207,8 @@ pub(super) fn rejection(world: &World, node: &Node, pod: &Pod) -> Option<(String
         return Some(("NodeAffinity".to_owned(), why.to_owned()));
     }
     let own = Load::of(pod);
-    let mut load = world.places.nodes.get(&node.name_any()).cloned().unwrap_or_default();
+    let place = world.places.nodes.get(&node.name_any());
+    let mut load = place.map(|place| place.load.clone()).unwrap_or_default();
     load.take_off(&own);
     let lacking = load.lacks(node, &own).into_iter().next()?;
     Some(match lacking.strip_prefix("Insufficient ") {
@@ -310,6 +329,14 @@ mod tests {
         );
         taken.take_off(&asks);
         assert_eq!(taken.lacks(&node, &asks), ["Insufficient example.com/thing"]);
+    }
+
+    #[test]
+    fn a_node_that_says_nothing_of_its_room_has_it() {
+        let asks = serde_json::json!({"name": "c", "resources": {"requests": {"cpu": "2"}}});
+        let asks = Load::of(&pod(serde_json::json!({"spec": {"containers": [asks]}})));
+        assert!(asks.lacks(&Node::default(), &asks).is_empty());
+        assert_eq!(asks.lacks(&node(serde_json::json!({})), &asks), ["Insufficient cpu"]);
     }
 
     #[test]

@@ -23,9 +23,10 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     if pods::is_deleting(&*set) {
         return Ok(());
     }
-    let update = revisions::keep(world, &*set, &spec.template, "controller.kubernetes.io/hash").await?;
+    let update = revisions::keep(world, &*set, &spec.template, "controller.kubernetes.io/hash").await?.name;
     let status = set.status.clone().unwrap_or_default();
-    let current = status.current_revision.clone().filter(|r| !r.is_empty()).unwrap_or_else(|| update.clone());
+    let is_kept = |name: &String| world.caches.controller_revisions.get(namespace, name).is_some();
+    let current = status.current_revision.clone().filter(is_kept).unwrap_or_else(|| update.clone());
     let turn = Turn { set, update, current };
     let failure = turn.act(world, &own).await.err();
     turn.report(world, status).await?;

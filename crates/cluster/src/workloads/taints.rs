@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, Taint};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 
@@ -14,6 +14,13 @@ const NAME: &str = "taint-eviction-controller";
 /// When pods were first seen beside a taint that they bear for a while, by uid.
 #[derive(Debug, Default)]
 pub(crate) struct Evictions(HashMap<String, Instant>);
+
+impl Evictions {
+    /// Forgets a pod that is gone.
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.0.remove(uid);
+    }
+}
 
 /// Evicts a pod when it is time. Says whether it is on its way out.
 pub(super) async fn look(world: &mut World, pod: &Pod, node: &Node) -> kube::Result<bool> {
@@ -39,8 +46,9 @@ pub(super) async fn look(world: &mut World, pod: &Pod, node: &Node) -> kube::Res
         world.push_after(Duty::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any(), left);
         return Ok(false);
     }
-    world.evictions.0.remove(&uid);
+    // It is remembered until it is on its way out: one that could not be evicted has waited for long enough.
     evict(world, pod).await?;
+    world.evictions.0.remove(&uid);
     Ok(true)
 }
 
@@ -61,23 +69,11 @@ fn patience(pod: &Pod, taints: &[&Taint]) -> Option<Duration> {
 }
 
 async fn evict(world: &mut World, pod: &Pod) -> kube::Result<()> {
+    let why = "Taint manager: deleting due to NoExecute taint".to_owned();
+    pods::disrupt(world, pod, "DeletionByTaintManager", why).await?;
     let message = format!("Marking for deletion Pod {}", full_name(pod));
     tell(world, pod, &message).await;
-    let mut marked = pod.clone();
-    let now = world.time();
-    let conditions = marked.status.get_or_insert_default().conditions.get_or_insert_default();
-    conditions.retain(|c| c.type_ != "DisruptionTarget");
-    conditions.push(PodCondition {
-        type_: "DisruptionTarget".into(),
-        status: "True".into(),
-        reason: Some("DeletionByTaintManager".into()),
-        message: Some("Taint manager: deleting due to NoExecute taint".into()),
-        last_transition_time: Some(now),
-        observed_generation: pod.metadata.generation,
-        ..PodCondition::default()
-    });
-    let marked = world.update_status(&marked).await?;
-    world.delete(&marked, None).await
+    Ok(())
 }
 
 fn full_name(pod: &Pod) -> String {

@@ -30,7 +30,7 @@ pub(crate) struct Notice<'a> {
     /// Whether something is wrong.
     pub(crate) warning: bool,
     /// One word.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: &'a str,
     /// A sentence.
     pub(crate) message: &'a str,
 }

@@ -38,6 +38,8 @@ pub(crate) struct Queue {
 
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_secs(10);
+/// A thousand years. What is later is never, and need not fit into what the clock counts in.
+const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 impl Queue {
     pub(crate) fn push(&mut self, key: Key) {
@@ -47,6 +49,9 @@ impl Queue {
     }
 
     pub(crate) fn push_after(&mut self, key: Key, delay: Duration) {
+        if delay >= NEVER {
+            return;
+        }
         self.sequence += 1;
         self.timers.insert((Instant::now() + delay, self.sequence), key);
     }

@@ -25,6 +25,13 @@ pub(crate) struct Kubelet {
     addresses: u32,
 }
 
+impl Kubelet {
+    /// Forgets a pod that is gone.
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.pods.remove(uid);
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Run {
     started: Instant,
@@ -55,7 +62,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     }
     let fresh = pod.status.as_ref().is_none_or(|s| s.start_time.is_none());
     if fresh && let Some((reason, why)) = room::rejection(world, &found, &pod) {
-        return reject(world, &pod, &reason, format!("Pod was rejected: {why}")).await;
+        return reject(world, &pod, &reason, &why).await;
     }
     let run = run(world, &pod);
     let elapsed = run.started.elapsed();
@@ -159,14 +166,16 @@ async fn stop(world: &mut World, pod: &Pod, plan: &Plan) -> kube::Result<()> {
 }
 
 /// Refuses a pod that somebody put onto a node without asking whether it fits.
-async fn reject(world: &mut World, pod: &Pod, reason: &str, message: String) -> kube::Result<()> {
+async fn reject(world: &mut World, pod: &Pod, reason: &str, why: &str) -> kube::Result<()> {
     let mut changed = pod.clone();
     let status = changed.status.get_or_insert_default();
     status.phase = Some("Failed".to_owned());
     status.reason = Some(reason.to_owned());
-    status.message = Some(message);
+    status.message = Some(format!("Pod was rejected: {why}"));
     status.observed_generation = pod.metadata.generation;
-    world.update_status(&changed).await.map(drop)
+    let written = world.update_status(&changed).await?;
+    world.tell(&written, Notice { from: NAME, warning: true, reason, message: why }).await;
+    Ok(())
 }
 
 /// Ends a pod that has run for as long as it may.

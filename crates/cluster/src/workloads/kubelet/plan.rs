@@ -42,7 +42,18 @@ pub(super) struct Plan {
     end: Option<(Duration, i32)>,
     /// The same of containers whose program is known.
     known: BTreeMap<String, Option<(Duration, i32)>>,
+    /// The containers of the pod's start, in order.
+    pub(super) starters: Vec<Starter>,
     restart: Restart,
+}
+
+/// A container of the pod's start. Times count from the pod's start.
+#[derive(Debug, Clone)]
+pub(super) struct Starter {
+    name: String,
+    pub(super) begin: Duration,
+    /// When the next one begins, which for one that fails or waits is never.
+    pub(super) over: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,8 +132,10 @@ impl Plan {
         } else {
             Some((run_for.unwrap_or(options.pod_run_time), code.unwrap_or(0)))
         };
+        let start_delay = duration("start-delay").unwrap_or(options.pod_start_delay);
         Self {
-            start_delay: duration("start-delay").unwrap_or(options.pod_start_delay),
+            starters: starters(pod, &known, start_delay),
+            start_delay,
             stop_delay: duration("stop-delay").unwrap_or(options.pod_stop_delay),
             failure,
             container: word("container").map(str::to_owned),
@@ -134,13 +147,18 @@ impl Plan {
 
     /// A container when `elapsed` has passed since the pod's start.
     pub(super) fn at(&self, container: &str, elapsed: Duration) -> Moment {
-        let Some(since) = elapsed.checked_sub(self.start_delay) else {
-            return Moment::new(State::Waiting { reason: "ContainerCreating" }, Some(self.start_delay));
+        let begin = self.starters.last().map_or(self.start_delay, |last| last.over);
+        self.moment(container, begin, elapsed)
+    }
+
+    /// A container that begins at a moment.
+    fn moment(&self, container: &str, begin: Duration, elapsed: Duration) -> Moment {
+        let Some(since) = elapsed.checked_sub(begin) else {
+            return Moment::new(State::Waiting { reason: "ContainerCreating" }, Some(begin));
         };
-        let begin = self.start_delay;
         let failure = self.failure.filter(|_| self.container.as_deref().is_none_or(|c| c == container));
         match failure {
-            Some(Failure::ImagePull) => self.pull(since),
+            Some(Failure::ImagePull) => pull(begin, since),
             Some(Failure::Config) => {
                 Moment::new(State::Waiting { reason: "CreateContainerConfigError" }, None)
             }
@@ -151,7 +169,7 @@ impl Plan {
             None if self.failure == Some(Failure::CrashLoop) => {
                 Moment::new(State::Running { since: begin }, None)
             }
-            _ => self.run(self.end_of(container), since),
+            _ => self.run(self.end_of(container), begin, since),
         }
     }
 
@@ -159,39 +177,31 @@ impl Plan {
         self.known.get(container).copied().unwrap_or(self.end)
     }
 
-    /// The first container of the pod's start that fails, if one does: none after it begins.
-    pub(super) fn stuck(&self, pod: &Pod) -> Option<usize> {
-        let mut starters = pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten());
-        starters.position(|c| {
-            let sidecar = c.restart_policy.as_deref() == Some("Always");
-            !sidecar && matches!(self.known.get(&c.name), Some(Some((_, code))) if *code != 0)
-        })
-    }
-
-    fn pull(&self, since: Duration) -> Moment {
-        let (mut attempt, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
-        while since >= attempt + backoff {
-            attempt += backoff;
-            backoff = (backoff * 2).min(LAST_BACKOFF);
+    /// The container of the pod's start that is under way, if one is: none after it begins before it is over.
+    pub(super) fn under_way(&self, elapsed: Duration) -> Option<(usize, Moment)> {
+        if elapsed < self.start_delay {
+            return None;
         }
-        let (reason, next) = if since < attempt + SHOWN {
-            ("ErrImagePull", attempt + SHOWN)
-        } else {
-            ("ImagePullBackOff", attempt + backoff)
+        let at = self.starters.iter().position(|starter| elapsed < starter.over)?;
+        let Starter { name, begin, .. } = self.starters.get(at)?;
+        let moment = match self.known.get(name) {
+            Some(end @ (None | Some((_, 0)))) => self.run(*end, *begin, elapsed.saturating_sub(*begin)),
+            _ => self.moment(name, *begin, elapsed),
         };
-        Moment::new(State::Waiting { reason }, Some(self.start_delay + next))
+        // It is no service that could be ready.
+        Some((at, Moment { ready: false, ..moment }))
     }
 
-    fn run(&self, end: Option<(Duration, i32)>, since: Duration) -> Moment {
+    fn run(&self, end: Option<(Duration, i32)>, begin: Duration, since: Duration) -> Moment {
         let Some((run, code)) = end else {
-            return Moment::new(State::Running { since: self.start_delay }, None);
+            return Moment::new(State::Running { since: begin }, None);
         };
         let restarts = self.restarts_after(code);
         let (mut start, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
         let (mut last, mut count) = (None, 0);
         loop {
-            let absolute = |at: Duration| self.start_delay + at;
-            let end = start + run;
+            let absolute = |at: Duration| begin.saturating_add(at);
+            let end = start.saturating_add(run);
             if since < end {
                 let state = State::Running { since: absolute(start) };
                 return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(end))) };
@@ -200,15 +210,16 @@ impl Plan {
             if !restarts {
                 return Moment { last, restarts: count, ..Moment::new(ended, None) };
             }
-            if since < end + SHOWN {
-                return Moment { last, restarts: count, ..Moment::new(ended, Some(absolute(end + SHOWN))) };
+            let (shown, again) = (end.saturating_add(SHOWN), end.saturating_add(backoff));
+            if since < shown {
+                return Moment { last, restarts: count, ..Moment::new(ended, Some(absolute(shown))) };
             }
             last = Some(ended);
-            if since < end + backoff {
+            if since < again {
                 let state = State::Waiting { reason: "CrashLoopBackOff" };
-                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(end + backoff))) };
+                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(again))) };
             }
-            start = end + backoff;
+            start = again;
             backoff = (backoff * 2).min(LAST_BACKOFF);
             count += 1;
         }
@@ -222,6 +233,41 @@ impl Plan {
             Restart::Never => false,
         }
     }
+}
+
+/// When the containers of a pod's start begin, one after the other. Those whose program nobody knows are over at once.
+fn starters(
+    pod: &Pod,
+    known: &BTreeMap<String, Option<(Duration, i32)>>,
+    start_delay: Duration,
+) -> Vec<Starter> {
+    let mut begin = start_delay;
+    let containers = pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten());
+    let starters = containers.map(|container| {
+        let sidecar = container.restart_policy.as_deref() == Some("Always");
+        let over = match known.get(&container.name).filter(|_| !sidecar) {
+            None => begin,
+            Some(Some((time, 0))) => begin.saturating_add(*time),
+            Some(_) => Duration::MAX,
+        };
+        Starter { name: container.name.clone(), begin: std::mem::replace(&mut begin, over), over }
+    });
+    starters.collect()
+}
+
+/// A container whose image is not there.
+fn pull(begin: Duration, since: Duration) -> Moment {
+    let (mut attempt, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
+    while since >= attempt + backoff {
+        attempt += backoff;
+        backoff = (backoff * 2).min(LAST_BACKOFF);
+    }
+    let (reason, next) = if since < attempt + SHOWN {
+        ("ErrImagePull", attempt + SHOWN)
+    } else {
+        ("ImagePullBackOff", attempt + backoff)
+    };
+    Moment::new(State::Waiting { reason }, Some(begin.saturating_add(next)))
 }
 
 #[cfg(test)]
@@ -278,6 +324,16 @@ mod tests {
         assert_eq!(at(11), (State::Running { since: seconds(11) }, 1));
         assert_eq!(at(31), (State::Waiting { reason: "CrashLoopBackOff" }, 1));
         assert_eq!(at(32), (State::Running { since: seconds(32) }, 2));
+    }
+
+    #[test]
+    fn what_takes_longer_than_can_be_counted_never_ends() {
+        let longest = i64::MAX.to_string() + "s";
+        let plan = plan(&[("start-delay", &longest), ("run-for", &longest)], "Never");
+        let begun = plan.start_delay.saturating_add(seconds(1));
+        assert!(matches!(plan.at("c", begun).state, State::Running { .. }));
+        let forever = plan.run(Some((Duration::MAX, 0)), seconds(1), seconds(1));
+        assert_eq!(forever.next, Some(Duration::MAX));
     }
 
     #[test]

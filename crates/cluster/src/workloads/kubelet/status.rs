@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use kube::ResourceExt as _;
 
-use super::plan::{Moment, Plan, State};
+use super::plan::{Moment, Plan, Starter, State};
 use crate::world::whole;
 
 /// What a status is made from.
@@ -29,13 +29,7 @@ impl Picture<'_> {
     pub(super) fn at(&self, elapsed: Option<Duration>, now: Time) -> (PodStatus, Option<Duration>) {
         let spec = self.pod.spec.clone().unwrap_or_default();
         let has_init = spec.init_containers.as_ref().is_some_and(|c| !c.is_empty());
-        let stuck = self.plan.stuck(self.pod).filter(|_| elapsed.is_some());
-        let stuck = stuck.and_then(|at| {
-            let name = &spec.init_containers.as_ref()?.get(at)?.name;
-            let moment = self.plan.at(name, elapsed.unwrap_or_default());
-            // It is no service that could be ready.
-            Some((at, Moment { ready: false, ..moment }))
-        });
+        let stuck = elapsed.and_then(|elapsed| self.plan.under_way(elapsed));
         let creating = if has_init { "PodInitializing" } else { "ContainerCreating" };
         let waiting = |next| Moment {
             state: State::Waiting { reason: creating },
@@ -85,13 +79,12 @@ impl Picture<'_> {
             .init_containers
             .iter()
             .flatten()
+            .zip(&self.plan.starters)
             .enumerate()
-            .map(|(at, c)| match &stuck {
+            .map(|(at, (c, starter))| match &stuck {
                 Some((stuck, moment)) if *stuck == at => self.container(c, moment),
-                Some((stuck, _)) => {
-                    self.init(c, at < *stuck && elapsed.is_some_and(|e| e >= self.plan.start_delay), over)
-                }
-                None => self.init(c, begun, over),
+                Some((stuck, _)) => self.init(c, starter, at < *stuck, over),
+                None => self.init(c, starter, begun, over),
             })
             .collect();
         let mut status = PodStatus {
@@ -237,13 +230,13 @@ impl Picture<'_> {
         }
     }
 
-    fn init(&self, container: &Container, begun: bool, over: bool) -> ContainerStatus {
-        let at = self.plan.start_delay;
+    fn init(&self, container: &Container, starter: &Starter, begun: bool, over: bool) -> ContainerStatus {
+        let since = starter.begin;
         let sidecar = container.restart_policy.as_deref() == Some("Always");
         let state = match (begun, sidecar && !over) {
             (false, _) => State::Waiting { reason: "PodInitializing" },
-            (true, true) => State::Running { since: at },
-            (true, false) => State::Ended { since: at, at, code: 0 },
+            (true, true) => State::Running { since },
+            (true, false) => State::Ended { since, at: starter.over, code: 0 },
         };
         let moment = Moment { ready: begun, state, last: None, restarts: 0, next: None };
         self.container(container, &moment)
@@ -299,7 +292,9 @@ pub(super) fn kill(pod: &mut Pod, now: &Time) {
     unready(pod, now);
     let status = pod.status.get_or_insert_default();
     status.phase = Some("Failed".to_owned());
-    for container in status.container_statuses.iter_mut().flatten() {
+    let starters = status.init_container_statuses.iter_mut().flatten();
+    let starters = starters.filter(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()));
+    for container in status.container_statuses.iter_mut().flatten().chain(starters) {
         let running = container.state.take().and_then(|s| s.running);
         container.ready = false;
         container.started = Some(false);
