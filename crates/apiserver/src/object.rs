@@ -29,6 +29,16 @@ pub(crate) fn ensure(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
+/// Whether objects and lists are nested deeper than `limit`.
+pub(crate) fn is_deeper(value: &Value, limit: usize) -> bool {
+    match value {
+        Value::Object(_) | Value::Array(_) if limit == 0 => true,
+        Value::Object(map) => map.values().any(|child| is_deeper(child, limit - 1)),
+        Value::Array(list) => list.iter().any(|child| is_deeper(child, limit - 1)),
+        _ => false,
+    }
+}
+
 /// Mutable metadata, made if absent.
 pub(crate) fn metadata(value: &mut Value) -> &mut Map<String, Value> {
     child(value, "metadata")

@@ -132,6 +132,7 @@ fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
     errors.extend(strategy.validate_create(call.hook(), &object));
     if errors.is_empty() {
         call.warnings.extend(strategy.warnings(&object, None));
+        check_depth(&object)?;
         encode(call, &mut object);
         return Ok(object);
     }
@@ -221,6 +222,19 @@ fn encode(call: &Call, object: &mut Value) {
     {
         schema.encode_resting(object);
     }
+}
+
+/// What is stored has to be read again, by us and by clients, within lists, events and records of fields: readers of JSON
+/// commonly go 128 deep. Bodies in JSON can't be deeper, but those in YAML can, and what patches make.
+const MAX_DEPTH: usize = 100;
+
+fn check_depth(object: &Value) -> ApiResult<()> {
+    if object::is_deeper(object, MAX_DEPTH) {
+        return Err(ApiError::bad_request(format!(
+            "the object is nested more than {MAX_DEPTH} deep, which is not stored"
+        )));
+    }
+    Ok(())
 }
 
 fn draft(call: &Call, object: &Value) -> ApiResult<Draft> {
@@ -555,6 +569,7 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     if !errors.is_empty() {
         return Err(invalid(call, &call.name, errors));
     }
+    check_depth(object)?;
     encode(call, object);
     if call.subresource.is_none() {
         let warnings = strategy.warnings(object, Some(stored));

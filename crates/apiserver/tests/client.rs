@@ -270,3 +270,45 @@ async fn applied_fields_have_owners() {
     let left = api.patch("a", &one, &intent(json!({}))).await.unwrap();
     assert_eq!(left.data.unwrap(), BTreeMap::from([("x".into(), "2".into())]));
 }
+
+#[tokio::test]
+async fn what_is_nested_too_deep_is_refused_and_all_else_can_be_read_again() {
+    let client = client();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "heaps.example.dev"},
+        "spec": {
+            "group": "example.dev",
+            "names": {"plural": "heaps", "kind": "Heap"},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }));
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions.create(&PostParams::default(), &definition.unwrap()).await.unwrap();
+    let kind = kube::core::GroupVersionKind::gvk("example.dev", "v1", "Heap");
+    let heaps: Api<kube::core::DynamicObject> =
+        Api::default_namespaced_with(client, &kube::core::ApiResource::from_gvk_with_plural(&kind, "heaps"));
+    let nested = |depth: usize| (0..depth).fold(json!("x"), |inner, _| json!({"a": inner}));
+    let heap = |name: &str, depth: usize| {
+        let metadata = json!({"name": name});
+        json!({"apiVersion": "example.dev/v1", "kind": "Heap", "metadata": metadata, "spec": nested(depth)})
+    };
+    let params = PatchParams::apply("test");
+    let made = heaps.patch("one", &params, &Patch::Apply(heap("one", 99))).await.unwrap();
+    assert_eq!(made.data["spec"], nested(99));
+    let managers = heaps.get("one").await.unwrap().metadata.managed_fields.unwrap();
+    assert!(managers[0].fields_v1.as_ref().unwrap().0["f:spec"]["f:a"].is_object());
+    heaps.patch("one", &params, &Patch::Apply(heap("one", 98))).await.unwrap();
+
+    let refused = heaps.patch("two", &params, &Patch::Apply(heap("two", 100))).await.unwrap_err();
+    let kube::Error::Api(status) = refused else { panic!("{refused}") };
+    assert_eq!(status.code, 400, "{}", status.message);
+    // Neither step is deep by itself.
+    let deeper = json!([{"op": "add", "path": format!("/spec{}/b", "/a".repeat(90)), "value": nested(60)}]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(deeper).unwrap());
+    let refused = heaps.patch("one", &PatchParams::default(), &patch).await.unwrap_err();
+    let kube::Error::Api(status) = refused else { panic!("{refused}") };
+    assert_eq!(status.code, 400, "{}", status.message);
+    assert_eq!(heaps.get("one").await.unwrap().data["spec"], nested(98));
+}
