@@ -46,6 +46,9 @@ enum Command {
         /// The namespace that the operator runs in
         #[arg(long, default_value = "default", value_name = "NAME")]
         namespace: String,
+        /// For replicas that run with --shard
+        #[arg(long)]
+        shard: bool,
         /// Instead, hold them against the requests of a run with --record-requests; fails if one was not declared
         #[arg(long, value_name = "FILE")]
         least_privilege: Option<PathBuf>,
@@ -64,6 +67,9 @@ struct Manifests {
     /// The namespace that the operator runs in
     #[arg(long, default_value = "default", value_name = "NAME")]
     namespace: String,
+    /// For replicas that share the objects, instead of leading
+    #[arg(long)]
+    shard: bool,
 }
 
 #[derive(Debug, Args)]
@@ -141,7 +147,7 @@ impl Operator {
     /// # Errors
     /// As [`Operator::main`].
     pub async fn main_from(
-        self,
+        mut self,
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<()> {
         let command = Cli::command().bin_name(self.name.clone());
@@ -150,14 +156,27 @@ impl Operator {
         match cli.command {
             None => self.run_command(cli.run).await,
             Some(Command::Run(run)) => self.run_command(*run).await,
-            Some(Command::Manifests(Manifests { image, namespace })) => {
+            Some(Command::Manifests(Manifests { image, namespace, shard })) => {
+                self.share(shard);
                 print(&self.declarations().manifests(&namespace, &image)?)
             }
             Some(Command::Crds) => print(&self.declarations().crd_manifests()?),
-            Some(Command::Rbac { least_privilege: Some(recording), .. }) => self.judge(&recording),
-            Some(Command::Rbac { namespace, .. }) => print(&self.declarations().rbac_manifests(&namespace)?),
+            Some(Command::Rbac { namespace, shard, least_privilege }) => {
+                self.share(shard);
+                match least_privilege {
+                    Some(recording) => self.judge(&recording),
+                    None => print(&self.declarations().rbac_manifests(&namespace)?),
+                }
+            }
             Some(Command::Dashboard) => print(&format!("{:#}\n", self.dashboard())),
             Some(Command::Version) => print(&format!("{} {}\n", self.name, self.version)),
+        }
+    }
+
+    /// Shares the objects if the command line says so. How, the code may have said.
+    fn share(&mut self, yes: bool) {
+        if yes && self.sharding.is_none() {
+            self.sharding = Some(Sharding::new());
         }
     }
 
@@ -175,9 +194,7 @@ impl Operator {
         self.webhook_url = run.webhook_url.or(self.webhook_url);
         self.debug |= run.debug_endpoints;
         self.grace = Duration::from_secs(run.graceful_shutdown_timeout);
-        if run.shard && self.sharding.is_none() {
-            self.sharding = Some(Sharding::new());
-        }
+        self.share(run.shard);
         if run.leader_elect && self.election.is_none() {
             let mut election =
                 LeaderElection::new(run.leader_election_id.unwrap_or_else(|| self.name.clone()));
@@ -294,5 +311,21 @@ mod tests {
         assert!(cli.run.leader_elect);
         let cli = Cli::try_parse_from(["operator", "run", "--leader-elect=false"]).unwrap();
         assert!(matches!(cli.command, Some(Command::Run(run)) if !run.leader_elect));
+    }
+
+    #[test]
+    fn manifests_for_shards_let_them_run() {
+        for command in ["manifests", "rbac"] {
+            let cli = Cli::try_parse_from(["operator", command, "--shard"]).unwrap();
+            let Some(Command::Manifests(Manifests { shard, .. }) | Command::Rbac { shard, .. }) = cli.command
+            else {
+                panic!("{command} is another command")
+            };
+            let mut operator = Operator::new("test");
+            operator.share(shard);
+            let text = operator.manifests("system", "image").unwrap();
+            assert!(text.contains("  - list\n  - patch\n"), "{text}");
+            assert!(text.contains("- --shard\n") && !text.contains("--leader-elect"), "{text}");
+        }
     }
 }

@@ -226,7 +226,8 @@ impl Operator {
         self.declarations().crds()
     }
 
-    /// The permissions that the operator needs.
+    /// The permissions that the operator needs where it watches. In its own namespace it needs leases as well, and a secret
+    /// if it has webhooks.
     #[must_use]
     pub fn rules(&self) -> Vec<PolicyRule> {
         self.declarations().rules()
