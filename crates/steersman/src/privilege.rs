@@ -29,6 +29,19 @@ struct Need {
     resource: String,
 }
 
+impl Need {
+    /// What an API server asks for beside it, at times: an apply creates what is not there, and where lists are not
+    /// streamed, a list comes before the watch.
+    fn behind(&self) -> Option<Self> {
+        let verb = match self.verb.as_str() {
+            "patch" => "create",
+            "watch" => "list",
+            _ => return None,
+        };
+        Some(Self { verb: verb.to_owned(), ..self.clone() })
+    }
+}
+
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
@@ -89,8 +102,8 @@ impl Requests {
         Ok(Self(Arc::new(Mutex::new(all.collect::<Result<_, _>>()?))))
     }
 
-    /// Holds the requests against rules: what is used and not allowed, and what is allowed and not used.
-    pub(crate) fn compare(&self, rules: &[PolicyRule]) -> Vec<Finding> {
+    /// Holds the requests against rules.
+    pub(crate) fn compare(&self, rules: &[PolicyRule]) -> Comparison {
         let used: BTreeSet<Need> = self.lock().keys().cloned().collect();
         let declared: BTreeSet<Need> = rules.iter().flat_map(needs).collect();
         let covers = |rule: &Need, need: &Need| {
@@ -104,13 +117,27 @@ impl Requests {
             problem: format!("used and not declared: {need}"),
             mend: "declare it with Operator::permission".to_owned(),
         });
-        let idle = declared.iter().filter(|rule| !used.iter().any(|need| covers(rule, need)));
+        let behind: Vec<Need> = used.iter().filter_map(Need::behind).collect();
+        // Owner references that block deletion need `update` of this one, which no request asks for by its name.
+        let silent = |rule: &Need| rule.resource.ends_with("/finalizers");
+        let idle = declared
+            .iter()
+            .filter(|rule| !silent(rule) && !used.iter().chain(&behind).any(|need| covers(rule, need)));
         let idle = idle.map(|rule| Finding {
             problem: format!("declared and not used: {rule}"),
             mend: "leave it out, if the run did everything that the operator can do".to_owned(),
         });
-        missing.chain(idle).collect()
+        Comparison { missing: missing.collect(), idle: idle.collect() }
     }
+}
+
+/// How requests compare with rules.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// What was used and is not allowed.
+    pub(crate) missing: Vec<Finding>,
+    /// What is allowed and was not used.
+    pub(crate) idle: Vec<Finding>,
 }
 
 fn needs(rule: &PolicyRule) -> Vec<Need> {
@@ -242,6 +269,7 @@ mod tests {
         let requests = noted(&[
             (Method::GET, "/api/v1/namespaces/lab/secrets/one"),
             (Method::GET, "/api/v1/pods?watch=1"),
+            (Method::PATCH, "/api/v1/namespaces/lab/pods/one"),
         ]);
         let rule = |verbs: &[&str], resources: &[&str]| PolicyRule {
             api_groups: Some(vec![String::new()]),
@@ -249,9 +277,22 @@ mod tests {
             verbs: verbs.iter().map(ToString::to_string).collect(),
             ..PolicyRule::default()
         };
-        let findings = requests.compare(&[rule(&["list", "watch"], &["pods"])]);
-        let problems: Vec<_> = findings.iter().map(|finding| finding.problem.as_str()).collect();
-        assert_eq!(problems, ["used and not declared: get secrets", "declared and not used: list pods"]);
-        assert_eq!(requests.compare(&[rule(&["*"], &["*"])]), []);
+        // Lists and creations are behind watches and applies, and the right to finalizers shows in no request.
+        let Comparison { missing, idle } = requests.compare(&[
+            rule(&["create", "delete", "list", "patch", "watch"], &["pods"]),
+            rule(&["update"], &["pods/finalizers"]),
+            rule(&["list"], &["services"]),
+        ]);
+        let problems: Vec<_> = missing.iter().chain(&idle).map(|finding| finding.problem.as_str()).collect();
+        assert_eq!(
+            problems,
+            [
+                "used and not declared: get secrets",
+                "declared and not used: delete pods",
+                "declared and not used: list services",
+            ]
+        );
+        let Comparison { missing, idle } = requests.compare(&[rule(&["*"], &["*"])]);
+        assert_eq!((missing, idle), (vec![], vec![]));
     }
 }

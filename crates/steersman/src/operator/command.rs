@@ -20,7 +20,7 @@ use super::{Operator, logs};
 use crate::{
     error::{Error, Result},
     leader::LeaderElection,
-    privilege::Requests,
+    privilege::{Comparison, Requests},
     shard::Sharding,
 };
 
@@ -239,12 +239,11 @@ impl Operator {
             .map_err(|error| Error::Config(format!("{}: {error}", recording.display())))?;
         let requests = Requests::from_lines(&text)
             .map_err(|error| Error::Config(format!("{} is no recording: {error}", recording.display())))?;
-        let findings = self.least_privilege(&requests);
-        for finding in &findings {
+        let Comparison { missing, idle } = self.held_against(&requests);
+        for finding in missing.iter().chain(&idle) {
             print(&format!("{}\n", finding.problem))?;
         }
-        let undeclared = findings.iter().filter(|finding| finding.problem.starts_with("used")).count();
-        if undeclared == 0 { Ok(()) } else { Err(Error::Undeclared(undeclared)) }
+        if missing.is_empty() { Ok(()) } else { Err(Error::Undeclared(missing.len())) }
     }
 }
 
