@@ -385,3 +385,30 @@ async fn two_controllers_of_one_name_are_refused() -> Result<()> {
     assert!(matches!(error, Error::DuplicateName(name) if name == "widget"));
     Ok(())
 }
+
+#[tokio::test]
+async fn an_index_that_panics_spoils_nothing() -> Result<()> {
+    let mut env = env().await?;
+    let reconcile = |_: Arc<Widget>, ctx: Context| async move {
+        let color = |map: &ConfigMap| {
+            let color = map.data.as_ref().and_then(|data| data.get("color").cloned());
+            assert_ne!(color.as_deref(), Some("panic"), "as asked");
+            color.into_iter().collect()
+        };
+        let reds = ctx.objects::<ConfigMap>().by_index("color", "red", color).await?;
+        let names: Vec<_> = reds.iter().map(ResourceExt::name_any).collect();
+        ctx.update_status(&WidgetStatus { color: names.join(","), note: None }).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let maps = Watch::mapped::<ConfigMap>("all", |_| vec![Key::namespaced("default", "one")]);
+    env.run(Operator::new("test").controller(Controller::of::<Widget>(reconcile).watch(maps)));
+    env.create(&map("first", &[("color", "red")])).await?;
+    env.create(&widget("one", "")).await?;
+    env.wait("one", |widget| shown(widget) == Some("first")).await?;
+    env.create(&map("broken", &[("color", "panic")])).await?;
+    env.create(&map("second", &[("color", "red")])).await?;
+    env.wait("one", |widget| shown(widget) == Some("first,second")).await?;
+    env.patch::<ConfigMap>("broken", json!({"data": {"color": "red"}})).await?;
+    env.wait("one", |widget| shown(widget) == Some("broken,first,second")).await?;
+    Ok(())
+}

@@ -16,8 +16,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{CustomResourceExt, core::DynamicObject};
 
 pub(crate) use self::engine::Engine;
-pub(crate) use self::watch::Relation;
 pub use self::watch::Watch;
+pub(crate) use self::watch::{Relation, guarded};
 use crate::{
     action::Action,
     cache::Snapshot,

@@ -167,11 +167,11 @@ impl Watch {
     }
 }
 
-/// Runs a function of the author: its panic must not end the watch.
-fn guarded<T>(kind: &Kind, work: impl FnOnce() -> T) -> Option<T> {
+/// Runs a function of the author on a watch's way: its panic must not end the watch.
+pub(crate) fn guarded<T>(kind: &Kind, work: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(work));
     if result.is_err() {
-        tracing::error!(%kind, "a function that looks at changes panicked");
+        tracing::error!(%kind, "a function that looks at what a watch brings panicked");
     }
     result.ok()
 }
