@@ -79,6 +79,13 @@ pub(crate) struct Finalizer {
     pub(crate) cleanup: Step,
 }
 
+impl Finalizer {
+    /// Whether an object waits for the cleanup.
+    fn is_due(&self, state: &Snapshot) -> bool {
+        state.meta().is_ok_and(|meta| meta.deleting() && meta.has_finalizer(self.name))
+    }
+}
+
 /// A controller, described. [`crate::Operator::controller`] takes it.
 ///
 /// ```no_run
