@@ -200,11 +200,14 @@ async fn write(
     fence: &Fence,
     request: Request<Body>,
 ) -> Result<Response<Body>, kube::Error> {
+    // Entered first: whoever takes the permit away and sees no write under way can rely on it.
+    let mut passage = fence.enter();
     let permit = fence.permit();
     if !permit.is_good() {
+        // Nothing was sent.
+        passage.known = true;
         return Err(deposed());
     }
-    let mut passage = fence.enter();
     let answer = match permit {
         Permit::Until(end) => match tokio::time::timeout_at(end, client.send(request)).await {
             Ok(answer) => answer,
