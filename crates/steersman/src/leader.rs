@@ -213,9 +213,15 @@ impl Candidate {
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(MicroTime(self.environment.now()));
-        if let Err(error) = self.api.replace(self.lease(), &PostParams::default(), &lease).await {
-            tracing::debug!(%error, "the lease was not given back");
+        match self.api.replace(self.lease(), &PostParams::default(), &lease).await {
+            Ok(_) => self.seen = None,
+            Err(error) => tracing::debug!(%error, "the lease was not given back"),
         }
+    }
+
+    /// Whether the lease was this replica's when it was last seen, and has not been given back.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
     }
 
     fn holds(&self, spec: &LeaseSpec) -> bool {

@@ -29,8 +29,10 @@ impl Engine {
                     // Whoever gets the object next looks at it anyway.
                     None => Done::Rest,
                     Some(seat) => tokio::select! {
-                        done = self.attempt(&job, &shared).instrument(span) => done,
+                        // A write that was refused since the object has passed on is no failure of the reconcile.
+                        biased;
                         () = seat.lost() => Done::Rest,
+                        done = self.attempt(&job, &shared).instrument(span) => done,
                     },
                 },
             };
