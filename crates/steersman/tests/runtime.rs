@@ -448,3 +448,11 @@ async fn an_index_that_panics_spoils_nothing() -> Result<()> {
     env.wait("one", |widget| shown(widget) == Some("broken,first,second")).await?;
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiting_in_vain_ends_and_says_why() -> Result<()> {
+    let env = TestEnv::start().await?;
+    let error = env.wait("one", |widget: Option<&Widget>| widget.is_some()).await.unwrap_err().to_string();
+    assert!(error.contains("in vain for one") && error.contains("the last watch failed"), "{error}");
+    Ok(())
+}
