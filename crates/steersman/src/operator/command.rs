@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use futures::future::BoxFuture;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -180,8 +181,15 @@ impl Operator {
         }
     }
 
-    async fn run_command(mut self, run: Run) -> Result<()> {
-        logs::start(&run.log_level, run.log_format, self.spans(&run)?);
+    async fn run_command(self, run: Run) -> Result<()> {
+        let (spans, flush) = self.spans(&run)?;
+        logs::start(&run.log_level, run.log_format, spans);
+        let result = self.run_with(run).await;
+        flush.await;
+        result
+    }
+
+    async fn run_with(mut self, run: Run) -> Result<()> {
         let client = connect(run.kubeconfig).await?;
         if let Some(names) = &run.watch_namespace {
             self.namespaces =
@@ -218,19 +226,19 @@ impl Operator {
         result
     }
 
-    /// Where spans go beside the logs.
+    /// Where spans go beside the logs, and what sends the last of them.
     #[cfg(feature = "otlp")]
-    fn spans(&self, run: &Run) -> Result<Option<logs::More>> {
-        let Some(endpoint) = &run.otlp_endpoint else { return Ok(None) };
+    fn spans(&self, run: &Run) -> Result<(Option<logs::More>, BoxFuture<'static, ()>)> {
+        let Some(endpoint) = &run.otlp_endpoint else { return Ok((None, Box::pin(std::future::ready(())))) };
         let (layer, sending) = super::otlp::Collector::read(endpoint)?.layer(&self.name);
-        tokio::spawn(sending);
+        let flush = layer.flush(tokio::spawn(sending));
         let filter = tracing_subscriber::filter::Targets::new().with_default(tracing::Level::INFO);
-        Ok(Some(layer.with_filter(filter).boxed()))
+        Ok((Some(layer.with_filter(filter).boxed()), Box::pin(flush)))
     }
 
     #[cfg(not(feature = "otlp"))]
-    fn spans(&self, _: &Run) -> Result<Option<logs::More>> {
-        Ok(None)
+    fn spans(&self, _: &Run) -> Result<(Option<logs::More>, BoxFuture<'static, ()>)> {
+        Ok((None, Box::pin(std::future::ready(()))))
     }
 
     /// Says which permissions a recorded run lacked, and which it did not need.
