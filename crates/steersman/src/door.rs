@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use http::{HeaderValue, Method, Request, Response, header::ACCEPT};
+use http::{HeaderValue, Method, Request, Response, Uri, header::ACCEPT};
 use kube::{Client, client::Body};
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
@@ -184,7 +184,7 @@ impl Service<Request<Body>> for Partial {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let client = self.client.clone();
-        let form = HeaderValue::from_static(if watches(&request) {
+        let form = HeaderValue::from_static(if watches(request.uri()) {
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
         } else {
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -221,8 +221,8 @@ async fn write(
 }
 
 /// Whether a request begins a watch.
-pub(crate) fn watches(request: &Request<Body>) -> bool {
-    request.uri().query().is_some_and(|query| query.contains("watch=true"))
+pub(crate) fn watches(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"))
 }
 
 /// Whether requests of a method may change something.

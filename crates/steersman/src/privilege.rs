@@ -14,7 +14,7 @@ use kube::{Client, client::Body};
 use serde::{Deserialize, Serialize};
 use tower_service::Service;
 
-use crate::operator::Finding;
+use crate::{door, operator::Finding};
 
 /// The requests that an operator made, each counted. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -178,11 +178,8 @@ fn need(method: &Method, uri: &Uri) -> Option<Need> {
     if group == "authorization.k8s.io" {
         return None;
     }
-    let watches = uri
-        .query()
-        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"));
     let verb = match (method.as_str(), name) {
-        ("GET" | "HEAD", _) if watches => "watch",
+        ("GET" | "HEAD", _) if door::watches(uri) => "watch",
         ("GET" | "HEAD", Some(_)) => "get",
         ("GET" | "HEAD", None) => "list",
         ("POST", _) => "create",

@@ -16,8 +16,8 @@ use crate::door;
 
 /// What lasts shorter has brought nothing.
 const SHORT: Duration = Duration::from_secs(1);
-/// The delays before the next one after watches that were too short.
-const DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// The first and the longest delay after watches that failed or were too short.
+pub(super) const DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
 /// A client for one watch. An end without an error is no failure to the watcher, which asks again at once: here it waits
 /// for it, longer each time, until a watch has lasted a second.
@@ -59,7 +59,7 @@ impl Service<Request<Body>> for Paced {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Self { client, last } = self.clone();
         Box::pin(async move {
-            if !door::watches(&request) {
+            if !door::watches(request.uri()) {
                 return client.send(request).await;
             }
             let before = *last.lock().unwrap_or_else(PoisonError::into_inner);
