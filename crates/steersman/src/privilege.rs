@@ -4,15 +4,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
 };
 
-use futures::future::BoxFuture;
-use http::{Method, Response, Uri};
+use http::{Method, Uri};
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::{Client, client::Body};
+use kube::Client;
 use serde::{Deserialize, Serialize};
-use tower_service::Service;
 
 use crate::{door, operator::Finding};
 
@@ -78,8 +75,11 @@ impl Requests {
     /// A client whose requests are noted down here.
     #[must_use]
     pub fn of(&self, client: Client) -> Client {
-        let namespace = client.default_namespace().to_owned();
-        Client::new(Noted { client, requests: self.clone() }, namespace)
+        let requests = self.clone();
+        door::around(client, move |client, request| {
+            requests.note(request.method(), request.uri());
+            async move { client.send(request).await }
+        })
     }
 
     /// The recording: a line of JSON for each kind of request.
@@ -194,28 +194,6 @@ fn need(method: &Method, uri: &Uri) -> Option<Need> {
         None => resource.to_owned(),
     };
     Some(Need { verb: verb.to_owned(), group: group.to_owned(), resource })
-}
-
-#[derive(Clone)]
-struct Noted {
-    client: Client,
-    requests: Requests,
-}
-
-impl Service<http::Request<Body>> for Noted {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        self.requests.note(request.method(), request.uri());
-        let client = self.client.clone();
-        Box::pin(async move { client.send(request).await })
-    }
 }
 
 #[cfg(test)]
