@@ -1,12 +1,14 @@
 //! Replicas that share the objects of an operator, in virtual time.
 
 mod common;
+#[path = "common/outage.rs"]
+mod outage;
 
 use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -14,6 +16,7 @@ use std::{
 use common::{Widget, WidgetStatus, shown, widget};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap, events::v1::Event};
 use kube::{CustomResourceExt as _, ResourceExt, api::ListParams};
+use outage::Outage;
 use serde_json::json;
 use steersman::{
     Action, Context, Controller, Error, Operator, Result, Sharding,
@@ -160,5 +163,32 @@ async fn a_cleanup_that_was_broken_off_is_taken_up_again() -> Result<()> {
     assert_eq!(*cleaned.lock().unwrap(), ["one", "two"]);
     let events = env.api::<Event>().list(&ListParams::default()).await?.items;
     assert!(events.is_empty(), "a hand-over is no failure: {events:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_without_an_answer_take_no_slot_away() -> Result<()> {
+    let env = TestEnv::start().await?;
+    env.install(&Widget::crd()).await?;
+    env.create(&widget("one", "red")).await?;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let reconcile = move |_: Arc<Widget>, ctx: Context| {
+        let color = (begun.fetch_add(1, SeqCst) + 1).to_string();
+        async move {
+            pause(25).await;
+            ctx.update_status(&WidgetStatus { color, note: None }).await?;
+            Ok::<_, Error>(Action::await_change())
+        }
+    };
+    let operator = Operator::new("test")
+        .controller(Controller::of::<Widget>(reconcile))
+        .sharding(Sharding::new().slots(4).identity("a"));
+    // Long enough to meet a round of renewals, and over when the next one comes.
+    let client = Outage::new(Some((9, 3))).put_into(env.client());
+    let running = tokio::spawn(operator.run_until(client, std::future::pending()));
+    pause(60).await;
+    let color = env.api::<Widget>().get("one").await?.status.map(|status| status.color);
+    assert_eq!(color.as_deref(), Some("1"), "the reconcile was not broken off");
+    assert!(!running.is_finished());
     Ok(())
 }
