@@ -6,13 +6,16 @@ use std::{
     time::Duration,
 };
 
-use futures::future::BoxFuture;
-use http::{HeaderValue, Method, Request, Response, header::ACCEPT};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, Uri, header::ACCEPT};
 use kube::{Client, client::Body};
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
 
-use crate::{error::Error, metrics::Metrics};
+use crate::{
+    error::{BoxError, Error},
+    metrics::Metrics,
+};
 
 /// Until when an operator may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,33 +127,47 @@ impl Drop for Passage {
     }
 }
 
-/// A client whose requests are counted, and whose writes a fence can stop.
-pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) -> Client {
+/// A client whose requests a function takes to another one.
+pub(crate) fn around<F, R, B>(client: Client, take: F) -> Client
+where
+    F: Fn(Client, Request<Body>) -> R + Send + 'static,
+    R: Future<Output = Result<Response<B>, kube::Error>> + Send + 'static,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     let namespace = client.default_namespace().to_owned();
-    Client::new(Door { client, fence, metrics }, namespace)
+    Client::new(Around { client, take }, namespace)
 }
 
-#[derive(Clone)]
-struct Door {
+struct Around<F> {
     client: Client,
-    fence: Option<Fence>,
-    metrics: Metrics,
+    take: F,
 }
 
-impl Service<Request<Body>> for Door {
-    type Response = Response<Body>;
+impl<F, R, B> Service<Request<Body>> for Around<F>
+where
+    F: Fn(Client, Request<Body>) -> R,
+    R: Future<Output = Result<Response<B>, kube::Error>>,
+{
+    type Response = Response<B>;
     type Error = kube::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
+    type Future = R;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (client, metrics) = (self.client.clone(), self.metrics.clone());
-        let method = request.method().clone();
-        let fence = self.fence.clone().filter(|_| writes(&method));
-        Box::pin(async move {
+    fn call(&mut self, request: Request<Body>) -> R {
+        (self.take)(self.client.clone(), request)
+    }
+}
+
+/// A client whose requests are counted, and whose writes a fence can stop.
+pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) -> Client {
+    around(client, move |client, request| {
+        let (metrics, method) = (metrics.clone(), request.method().clone());
+        let fence = fence.clone().filter(|_| writes(&method));
+        async move {
             let host = request.uri().host().unwrap_or_default().to_owned();
             let answer = match fence {
                 Some(fence) => write(&client, &fence, request).await,
@@ -158,40 +175,21 @@ impl Service<Request<Body>> for Door {
             };
             metrics.asked(&method, answer.as_ref().ok().map(|answer| answer.status().as_u16()), &host);
             answer
-        })
-    }
+        }
+    })
 }
 
 /// A client whose reads bring the metadata of objects alone.
 pub(crate) fn metadata_only(client: Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    Client::new(Partial { client }, namespace)
-}
-
-#[derive(Clone)]
-struct Partial {
-    client: Client,
-}
-
-impl Service<Request<Body>> for Partial {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let client = self.client.clone();
-        let form = HeaderValue::from_static(if watches(&request) {
+    around(client, |client, mut request| {
+        let form = HeaderValue::from_static(if watches(request.uri()) {
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
         } else {
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         });
         request.headers_mut().insert(ACCEPT, form);
-        Box::pin(async move { client.send(request).await })
-    }
+        async move { client.send(request).await }
+    })
 }
 
 /// Sends a write if it may pass.
@@ -200,11 +198,14 @@ async fn write(
     fence: &Fence,
     request: Request<Body>,
 ) -> Result<Response<Body>, kube::Error> {
+    // Entered first: whoever takes the permit away and sees no write under way can rely on it.
+    let mut passage = fence.enter();
     let permit = fence.permit();
     if !permit.is_good() {
+        // Nothing was sent.
+        passage.known = true;
         return Err(deposed());
     }
-    let mut passage = fence.enter();
     let answer = match permit {
         Permit::Until(end) => match tokio::time::timeout_at(end, client.send(request)).await {
             Ok(answer) => answer,
@@ -218,8 +219,8 @@ async fn write(
 }
 
 /// Whether a request begins a watch.
-pub(crate) fn watches(request: &Request<Body>) -> bool {
-    request.uri().query().is_some_and(|query| query.contains("watch=true"))
+pub(crate) fn watches(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"))
 }
 
 /// Whether requests of a method may change something.

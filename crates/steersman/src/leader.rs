@@ -45,6 +45,11 @@ impl Times {
         Self { duration, deadline, retry: retry.min(deadline.mul_f64(0.9)) }
     }
 
+    /// How long one attempt may take: another one fits in before the permit ends.
+    pub(crate) fn patience(&self) -> Duration {
+        self.deadline / 2
+    }
+
     /// The duration as leases have it: never shorter than it is meant.
     pub(crate) fn seconds(&self) -> i32 {
         let seconds = self.duration.as_secs() + u64::from(self.duration.subsec_nanos() > 0);
@@ -174,12 +179,13 @@ impl Candidate {
             tokio::time::sleep(self.times.retry).await;
             let deadline = renewed + self.times.deadline;
             let start = Instant::now();
-            match tokio::time::timeout_at(deadline, self.attempt()).await {
+            let limit = deadline.min(start + self.times.patience());
+            match tokio::time::timeout_at(limit, self.attempt()).await {
                 Ok(Ok(true)) => renewed = start,
                 // Another one holds the lease.
                 Ok(Ok(false)) => break,
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be renewed"),
-                Err(_) => break,
+                Err(_) => tracing::warn!("the lease could not be renewed in time"),
             }
             if Instant::now() >= deadline {
                 break;
@@ -195,14 +201,27 @@ impl Candidate {
         if !self.release || !self.fence.drained(self.times.deadline, self.times.duration).await {
             return;
         }
+        // Without an answer it passes on when it expires as well.
+        if tokio::time::timeout(self.times.patience(), self.hand_over()).await.is_err() {
+            tracing::debug!("the lease was not given back in time");
+        }
+    }
+
+    async fn hand_over(&mut self) {
         let Ok(Some(mut lease)) = self.current().await else { return };
         let Some(spec) = lease.spec.as_mut().filter(|spec| self.holds(spec)) else { return };
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(MicroTime(self.environment.now()));
-        if let Err(error) = self.api.replace(self.lease(), &PostParams::default(), &lease).await {
-            tracing::debug!(%error, "the lease was not given back");
+        match self.api.replace(self.lease(), &PostParams::default(), &lease).await {
+            Ok(_) => self.seen = None,
+            Err(error) => tracing::debug!(%error, "the lease was not given back"),
         }
+    }
+
+    /// Whether the lease was this replica's when it was last seen, and has not been given back.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
     }
 
     fn holds(&self, spec: &LeaseSpec) -> bool {
@@ -219,13 +238,13 @@ impl Candidate {
 
     /// Takes or renews the lease, if that is possible.
     pub(crate) async fn attempt(&mut self) -> Result<bool> {
-        let known = self.mine.is_some();
-        match self.try_once().await? {
-            Some(held) => Ok(held),
-            // Somebody has written to the lease since.
-            None if known => Ok(self.try_once().await?.unwrap_or_default()),
-            None => Ok(false),
+        // Whoever wrote to the lease in between need not have taken it.
+        for _ in 0..2 {
+            if let Some(held) = self.try_once().await? {
+                return Ok(held);
+            }
         }
+        Ok(false)
     }
 
     /// `None`: somebody else was faster.
@@ -455,6 +474,60 @@ mod tests {
                 assert!(!arrived.is_empty(), "the leader writes");
             });
         }
+    }
+
+    /// A replica whose requests are not answered from one second to another, and otherwise take a tenth of a second.
+    async fn replica(outage: (u64, u64)) -> (Candidate, Cluster) {
+        let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
+        let outage = (Duration::from_secs(outage.0), Duration::from_secs(outage.1));
+        let trouble =
+            Trouble { outages: vec![outage], delays: vec![Duration::from_millis(100)], stops: Vec::new() };
+        let network = Network {
+            replica: "one".into(),
+            client: cluster.client(),
+            origin: Instant::now(),
+            trouble: Arc::new(trouble),
+            requests: Arc::default(),
+            arrived: Arc::default(),
+        };
+        let options = LeaderElection::new("lease").identity("one");
+        let client = Client::new(network, "default");
+        let mut candidate =
+            options.candidate(client, Fence::new(Permit::Always), Arc::new(SystemEnvironment));
+        candidate.acquire().await;
+        (candidate, cluster)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_without_an_answer_does_not_end_a_leadership() {
+        let (mut candidate, _cluster) = replica((1, 3)).await;
+        let kept = tokio::time::timeout(Duration::from_secs(60), candidate.keep()).await;
+        assert!(kept.is_err(), "{kept:?}");
+        assert!(candidate.fence.permit().is_good());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn somebody_elses_note_on_the_lease_does_not_end_a_leadership() {
+        let (mut candidate, cluster) = replica((1000, 1000)).await;
+        // As after a renewal that failed.
+        candidate.mine = None;
+        let leases: Api<Lease> = Api::default_namespaced(cluster.client());
+        let note = async {
+            // Between the replica's read and its write.
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            let note = serde_json::json!({"metadata": {"annotations": {"seen": "yes"}}});
+            leases.patch("lease", &Default::default(), &kube::api::Patch::Merge(note)).await.unwrap();
+        };
+        let (held, ()) = tokio::join!(candidate.attempt(), note);
+        assert!(held.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_leaves_though_nobody_answers() {
+        let (mut candidate, _cluster) = replica((1, 1000)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let left = tokio::time::timeout(candidate.times.deadline, candidate.release()).await;
+        assert!(left.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

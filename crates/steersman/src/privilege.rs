@@ -4,17 +4,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
 };
 
-use futures::future::BoxFuture;
-use http::{Method, Response, Uri};
+use http::{Method, Uri};
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::{Client, client::Body};
+use kube::Client;
 use serde::{Deserialize, Serialize};
-use tower_service::Service;
 
-use crate::operator::Finding;
+use crate::{door, operator::Finding};
 
 /// The requests that an operator made, each counted. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +24,19 @@ struct Need {
     group: String,
     /// With the subresource, as rules name it: `deployments/status`.
     resource: String,
+}
+
+impl Need {
+    /// What an API server asks for beside it, at times: an apply creates what is not there, and where lists are not
+    /// streamed, a list comes before the watch.
+    fn behind(&self) -> Option<Self> {
+        let verb = match self.verb.as_str() {
+            "patch" => "create",
+            "watch" => "list",
+            _ => return None,
+        };
+        Some(Self { verb: verb.to_owned(), ..self.clone() })
+    }
 }
 
 impl fmt::Display for Need {
@@ -65,8 +75,11 @@ impl Requests {
     /// A client whose requests are noted down here.
     #[must_use]
     pub fn of(&self, client: Client) -> Client {
-        let namespace = client.default_namespace().to_owned();
-        Client::new(Noted { client, requests: self.clone() }, namespace)
+        let requests = self.clone();
+        door::around(client, move |client, request| {
+            requests.note(request.method(), request.uri());
+            async move { client.send(request).await }
+        })
     }
 
     /// The recording: a line of JSON for each kind of request.
@@ -89,8 +102,8 @@ impl Requests {
         Ok(Self(Arc::new(Mutex::new(all.collect::<Result<_, _>>()?))))
     }
 
-    /// Holds the requests against rules: what is used and not allowed, and what is allowed and not used.
-    pub(crate) fn compare(&self, rules: &[PolicyRule]) -> Vec<Finding> {
+    /// Holds the requests against rules.
+    pub(crate) fn compare(&self, rules: &[PolicyRule]) -> Comparison {
         let used: BTreeSet<Need> = self.lock().keys().cloned().collect();
         let declared: BTreeSet<Need> = rules.iter().flat_map(needs).collect();
         let covers = |rule: &Need, need: &Need| {
@@ -104,13 +117,27 @@ impl Requests {
             problem: format!("used and not declared: {need}"),
             mend: "declare it with Operator::permission".to_owned(),
         });
-        let idle = declared.iter().filter(|rule| !used.iter().any(|need| covers(rule, need)));
+        let behind: Vec<Need> = used.iter().filter_map(Need::behind).collect();
+        // Owner references that block deletion need `update` of this one, which no request asks for by its name.
+        let silent = |rule: &Need| rule.resource.ends_with("/finalizers");
+        let idle = declared
+            .iter()
+            .filter(|rule| !silent(rule) && !used.iter().chain(&behind).any(|need| covers(rule, need)));
         let idle = idle.map(|rule| Finding {
             problem: format!("declared and not used: {rule}"),
             mend: "leave it out, if the run did everything that the operator can do".to_owned(),
         });
-        missing.chain(idle).collect()
+        Comparison { missing: missing.collect(), idle: idle.collect() }
     }
+}
+
+/// How requests compare with rules.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// What was used and is not allowed.
+    pub(crate) missing: Vec<Finding>,
+    /// What is allowed and was not used.
+    pub(crate) idle: Vec<Finding>,
 }
 
 fn needs(rule: &PolicyRule) -> Vec<Need> {
@@ -151,11 +178,8 @@ fn need(method: &Method, uri: &Uri) -> Option<Need> {
     if group == "authorization.k8s.io" {
         return None;
     }
-    let watches = uri
-        .query()
-        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"));
     let verb = match (method.as_str(), name) {
-        ("GET" | "HEAD", _) if watches => "watch",
+        ("GET" | "HEAD", _) if door::watches(uri) => "watch",
         ("GET" | "HEAD", Some(_)) => "get",
         ("GET" | "HEAD", None) => "list",
         ("POST", _) => "create",
@@ -170,28 +194,6 @@ fn need(method: &Method, uri: &Uri) -> Option<Need> {
         None => resource.to_owned(),
     };
     Some(Need { verb: verb.to_owned(), group: group.to_owned(), resource })
-}
-
-#[derive(Clone)]
-struct Noted {
-    client: Client,
-    requests: Requests,
-}
-
-impl Service<http::Request<Body>> for Noted {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        self.requests.note(request.method(), request.uri());
-        let client = self.client.clone();
-        Box::pin(async move { client.send(request).await })
-    }
 }
 
 #[cfg(test)]
@@ -242,6 +244,7 @@ mod tests {
         let requests = noted(&[
             (Method::GET, "/api/v1/namespaces/lab/secrets/one"),
             (Method::GET, "/api/v1/pods?watch=1"),
+            (Method::PATCH, "/api/v1/namespaces/lab/pods/one"),
         ]);
         let rule = |verbs: &[&str], resources: &[&str]| PolicyRule {
             api_groups: Some(vec![String::new()]),
@@ -249,9 +252,22 @@ mod tests {
             verbs: verbs.iter().map(ToString::to_string).collect(),
             ..PolicyRule::default()
         };
-        let findings = requests.compare(&[rule(&["list", "watch"], &["pods"])]);
-        let problems: Vec<_> = findings.iter().map(|finding| finding.problem.as_str()).collect();
-        assert_eq!(problems, ["used and not declared: get secrets", "declared and not used: list pods"]);
-        assert_eq!(requests.compare(&[rule(&["*"], &["*"])]), []);
+        // Lists and creations are behind watches and applies, and the right to finalizers shows in no request.
+        let Comparison { missing, idle } = requests.compare(&[
+            rule(&["create", "delete", "list", "patch", "watch"], &["pods"]),
+            rule(&["update"], &["pods/finalizers"]),
+            rule(&["list"], &["services"]),
+        ]);
+        let problems: Vec<_> = missing.iter().chain(&idle).map(|finding| finding.problem.as_str()).collect();
+        assert_eq!(
+            problems,
+            [
+                "used and not declared: get secrets",
+                "declared and not used: delete pods",
+                "declared and not used: list services",
+            ]
+        );
+        let Comparison { missing, idle } = requests.compare(&[rule(&["*"], &["*"])]);
+        assert_eq!((missing, idle), (vec![], vec![]));
     }
 }

@@ -8,6 +8,7 @@ use common::{Widget, WidgetStatus, free_port, get, shown, widget};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{Api, CustomResourceExt as _};
 use steersman::{Action, Context, Controller, Error, LeaderElection, Operator, Result, testing::TestEnv};
+use steersman_cluster::User;
 
 fn operator(note: &'static str) -> Operator {
     let reconcile = move |widget: Arc<Widget>, ctx: Context| async move {
@@ -165,6 +166,11 @@ async fn the_doctor_finds_missing_and_stale_definitions() -> Result<()> {
     assert!(findings[0].problem.ends_with("status.note would be dropped silently"), "{findings:?}");
     operator.install_crds(&env.client()).await?;
     assert_eq!(operator.doctor(&env.client()).await?, []);
+    // Nobody allows a stranger anything, in the operator's own namespace neither.
+    let stranger = env.cluster().unwrap().client_as(User::service_account("default", "stranger"));
+    let findings = operator.namespaces(["kube-public"]).doctor(&stranger).await?;
+    let leases = "not allowed: create, get, update leases.coordination.k8s.io in namespace default";
+    assert!(findings.iter().any(|finding| finding.problem == leases), "{findings:?}");
     let api: Api<
         k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     > = Api::all(env.client());

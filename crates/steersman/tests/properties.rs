@@ -250,8 +250,8 @@ fn life() -> impl Strategy<Value = Life> {
     })
 }
 
-async fn pause_until(second: u64) {
-    tokio::time::sleep_until(tokio::time::Instant::now() + Duration::from_secs(second)).await;
+async fn pause(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
 proptest! {
@@ -275,8 +275,8 @@ proptest! {
                 let operator = operator(&busy)
                     .sharding(Sharding::new().slots(4).identity(format!("replica-{number}")));
                 replicas.spawn(async move {
-                    pause_until(life.from).await;
-                    let running = operator.run_until(client, pause_until(life.until - life.from));
+                    pause(life.from).await;
+                    let running = operator.run_until(client, pause(life.until - life.from));
                     if life.crashes {
                         // A task that is dropped: nothing is given back.
                         let _ = tokio::time::timeout(Duration::from_secs(life.until - life.from - 1), running).await;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Widget, WidgetStatus, shown, widget};
+use common::{Widget, WidgetStatus, free_port, get, shown, widget};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Secret},
     events::v1::Event,
@@ -383,5 +383,76 @@ async fn two_controllers_of_one_name_are_refused() -> Result<()> {
         .controller(Controller::of::<Widget>(reconcile));
     let error = operator.run_until(env.client(), std::future::pending()).await.unwrap_err();
     assert!(matches!(error, Error::DuplicateName(name) if name == "widget"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn metadata_and_whole_objects_of_a_kind_go_together() -> Result<()> {
+    let mut env = env().await?;
+    let reconcile = |widget: Arc<Widget>, ctx: Context| async move {
+        let mut map = map("kept", &[("color", &widget.spec.color)]);
+        map.metadata.finalizers = Some(vec!["test.steersman.dev/map".to_owned()]);
+        ctx.apply(map).await?;
+        ctx.update_status(&WidgetStatus { color: widget.spec.color.clone(), note: None }).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let colors = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&colors);
+    let cleanup = move |map: Arc<ConfigMap>, _: Context| {
+        noted.lock().unwrap().extend(map.data.iter().flatten().map(|(_, color)| color.clone()));
+        std::future::ready(Ok::<_, Error>(Action::await_change()))
+    };
+    let controller = Controller::of::<Widget>(reconcile)
+        .watch(Watch::owned::<ConfigMap>().metadata_only())
+        .finalizer_on::<ConfigMap>("test.steersman.dev/map", cleanup);
+    let metrics = free_port();
+    env.run(Operator::new("test").controller(controller).metrics_address(metrics));
+    env.create(&widget("one", "red")).await?;
+    env.wait("one", |widget| shown(widget) == Some("red")).await?;
+    env.quiet().await;
+    let text = get(metrics, "/metrics").await.map_err(Error::other)?;
+    let maps = Api::<ConfigMap>::all(env.client()).list(&ListParams::default()).await?.items.len();
+    let expected = format!(r#"steersman_cache_objects{{kind="configmaps"}} {}"#, 2 * maps);
+    assert!(text.contains(&expected), "{expected} is not in\n{text}");
+    let uid = env.api::<ConfigMap>().get("kept").await?.metadata.uid;
+    env.delete::<ConfigMap>("kept").await?;
+    // It comes back.
+    env.wait("kept", |map: Option<&ConfigMap>| map.is_some_and(|map| map.metadata.uid != uid)).await?;
+    assert_eq!(*colors.lock().unwrap(), ["red"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_index_that_panics_spoils_nothing() -> Result<()> {
+    let mut env = env().await?;
+    let reconcile = |_: Arc<Widget>, ctx: Context| async move {
+        let color = |map: &ConfigMap| {
+            let color = map.data.as_ref().and_then(|data| data.get("color").cloned());
+            assert_ne!(color.as_deref(), Some("panic"), "as asked");
+            color.into_iter().collect()
+        };
+        let reds = ctx.objects::<ConfigMap>().by_index("color", "red", color).await?;
+        let names: Vec<_> = reds.iter().map(ResourceExt::name_any).collect();
+        ctx.update_status(&WidgetStatus { color: names.join(","), note: None }).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let maps = Watch::mapped::<ConfigMap>("all", |_| vec![Key::namespaced("default", "one")]);
+    env.run(Operator::new("test").controller(Controller::of::<Widget>(reconcile).watch(maps)));
+    env.create(&map("first", &[("color", "red")])).await?;
+    env.create(&widget("one", "")).await?;
+    env.wait("one", |widget| shown(widget) == Some("first")).await?;
+    env.create(&map("broken", &[("color", "panic")])).await?;
+    env.create(&map("second", &[("color", "red")])).await?;
+    env.wait("one", |widget| shown(widget) == Some("first,second")).await?;
+    env.patch::<ConfigMap>("broken", json!({"data": {"color": "red"}})).await?;
+    env.wait("one", |widget| shown(widget) == Some("broken,first,second")).await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_in_vain_ends_and_says_why() -> Result<()> {
+    let env = TestEnv::start().await?;
+    let error = env.wait("one", |widget: Option<&Widget>| widget.is_some()).await.unwrap_err().to_string();
+    assert!(error.contains("in vain for one") && error.contains("the last watch failed"), "{error}");
     Ok(())
 }

@@ -34,8 +34,8 @@ fn operator(address: SocketAddr) -> Operator {
             (Operation::Delete, _) => Ok(()),
             (_, "panic") => panic!("as asked"),
             (_, "ugly") => Err(Denied::field("spec.color", "is ugly")),
-            (Operation::Update, new) if review.old.as_ref().is_some_and(|old| old.spec.color == new) => {
-                Ok(())
+            (Operation::Update, _) if review.old.as_ref().is_some_and(|old| old.spec.color == "fixed") => {
+                Err("it is fixed".into())
             }
             _ => Ok(()),
         };
@@ -69,6 +69,9 @@ async fn reviews_come_by_tls_and_are_counted() -> Result<()> {
     assert!(refused.contains("spec.color: is ugly"), "{refused}");
     let refused = message(env.create(&widget("two", "panic")).await);
     assert!(refused.contains("the webhook panicked"), "{refused}");
+    env.create(&widget("two", "fixed")).await?;
+    let refused = message(env.patch("two", json!({"spec": {"color": "red"}})).await);
+    assert!(refused.contains("it is fixed"), "{refused}");
     env.create(&widget("three", "sticky")).await?;
     let refused = env.delete::<Widget>("three").await.unwrap_err().to_string();
     assert!(refused.contains("it sticks"), "{refused}");
@@ -127,14 +130,45 @@ async fn replicas_share_one_certificate_and_a_url_takes_the_services_place() -> 
     Ok(())
 }
 
-#[test]
-fn an_operator_of_some_namespaces_asks_for_no_other_reviews() -> Result<()> {
-    let text = operator(free_port()).namespaces(["lab"]).manifests("system", "image")?;
+#[tokio::test]
+async fn an_operator_of_some_namespaces_asks_for_no_other_reviews() -> Result<()> {
+    let mut env = TestEnv::start().await?;
+    let operator = || operator(free_port()).namespaces(["kube-public"]);
+    // It runs in a namespace that it does not watch, and keeps its certificate there.
+    env.deploy(operator()).await?;
+    announced(&env).await?;
+    let _: Secret = env.api().get("test-webhook").await?;
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(env.client());
+    let webhooks = api.get("test-webhook").await?.webhooks.unwrap_or_default();
+    let selector = webhooks.into_iter().next().and_then(|webhook| webhook.namespace_selector);
+    assert_eq!(
+        json!(selector),
+        json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["kube-public"]},
+        ]})
+    );
+    env.create(&widget("one", "ugly")).await?;
+
+    let text = operator().manifests("system", "image")?;
     // Definitions and webhook configurations lie outside of namespaces, and so does the right to them.
     assert!(text.contains("kind: ClusterRole\n") && text.contains("kind: Role\n"), "{text}");
     let cluster_role =
         text.split("---\n").find(|part| part.contains("kind: ClusterRole\n")).unwrap_or_default();
     assert!(cluster_role.contains("validatingwebhookconfigurations"), "{cluster_role}");
     assert!(!cluster_role.contains("widgets"), "{cluster_role}");
+    Ok(())
+}
+
+#[test]
+fn the_certificates_secret_is_the_own_namespaces_alone() -> Result<()> {
+    for operator in [operator(free_port()), operator(free_port()).namespaces(["lab"])] {
+        let text = operator.manifests("system", "image")?;
+        let holders: Vec<&str> = text.split("---\n").filter(|part| part.contains("- secrets\n")).collect();
+        assert_eq!(holders.len(), 1, "{holders:?}");
+        assert!(
+            holders[0].contains("kind: Role\n") && holders[0].contains("namespace: system\n"),
+            "{holders:?}"
+        );
+    }
     Ok(())
 }

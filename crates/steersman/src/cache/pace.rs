@@ -2,34 +2,47 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
-use futures::future::BoxFuture;
 use http::{Request, Response};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
-use tower_service::Service;
 
 use crate::door;
 
 /// What lasts shorter has brought nothing.
 const SHORT: Duration = Duration::from_secs(1);
-/// The delays before the next one after watches that were too short.
-const DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// The first and the longest delay after watches that failed or were too short.
+pub(super) const DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
 /// A client for one watch. An end without an error is no failure to the watcher, which asks again at once: here it waits
 /// for it, longer each time, until a watch has lasted a second.
 pub(crate) fn paced(client: Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    Client::new(Paced { client, last: Arc::default() }, namespace)
+    let last = Arc::new(Mutex::new(None));
+    door::around(client, move |client, request| pass(client, request, Arc::clone(&last)))
 }
 
-#[derive(Clone)]
-struct Paced {
+async fn pass(
     client: Client,
+    request: Request<Body>,
     last: Arc<Mutex<Option<Begun>>>,
+) -> Result<Response<Body>, kube::Error> {
+    if !door::watches(request.uri()) {
+        return client.send(request).await;
+    }
+    let before = *last.lock().unwrap_or_else(PoisonError::into_inner);
+    let delay = before.map_or(Duration::ZERO, Begun::next);
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    let answer = client.send(request).await?;
+    // Refusals are failures, and those have their own delays.
+    if answer.status().is_success() {
+        let begun = Begun { at: Instant::now(), delay };
+        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+    }
+    Ok(answer)
 }
 
 /// The last watch that the API server accepted.
@@ -47,43 +60,16 @@ impl Begun {
     }
 }
 
-impl Service<Request<Body>> for Paced {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { client, last } = self.clone();
-        Box::pin(async move {
-            if !door::watches(&request) {
-                return client.send(request).await;
-            }
-            let before = *last.lock().unwrap_or_else(PoisonError::into_inner);
-            let delay = before.map_or(Duration::ZERO, Begun::next);
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
-            }
-            let answer = client.send(request).await?;
-            // Refusals are failures, and those have their own delays.
-            if answer.status().is_success() {
-                let begun = Begun { at: Instant::now(), delay };
-                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
-            }
-            Ok(answer)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
         convert::Infallible,
         sync::atomic::{AtomicUsize, Ordering::SeqCst},
+        task::{Context, Poll},
     };
+
+    use futures::future::BoxFuture;
+    use tower_service::Service;
 
     use super::*;
 

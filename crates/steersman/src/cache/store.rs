@@ -192,8 +192,8 @@ impl Store {
         }
     }
 
-    // A panic while a lock is held leaves the data as it was: nothing here is changed in steps that belong together
-    // with user code in between.
+    // No panic comes between steps that belong together: the author's only functions that run under the lock are those of
+    // indexes, whose panics are caught before they get here.
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }

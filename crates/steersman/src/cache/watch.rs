@@ -8,13 +8,15 @@ use kube::{
     runtime::watcher::{self, Event, InitialListStrategy},
 };
 
-use super::{pace::paced, snapshot::Incoming, store::Store};
+use super::{
+    pace::{DELAY, paced},
+    snapshot::Incoming,
+    store::Store,
+};
 use crate::door;
 
 /// How often a kind that the API server does not know is asked for at most.
 const ABSENT: Duration = Duration::from_secs(2);
-/// The delays after other failures.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
 /// What is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -49,14 +51,14 @@ pub(crate) async fn run(
     }
     let mut epoch = 0;
     let mut first = true;
-    let mut delay = RETRY.0;
+    let mut delay = DELAY.0;
     loop {
         let events = watcher::watcher(api.clone(), config.clone());
         pin_mut!(events);
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    delay = RETRY.0;
+                    delay = DELAY.0;
                     store.alive();
                     match event {
                         Event::Init => epoch = store.begin(),
@@ -81,7 +83,7 @@ pub(crate) async fn run(
                         config.initial_list_strategy = InitialListStrategy::ListWatch;
                         break;
                     }
-                    delay = (delay * 2).min(if absent { ABSENT } else { RETRY.1 });
+                    delay = (delay * 2).min(if absent { ABSENT } else { DELAY.1 });
                     // Spread, so that many watches do not come back at once.
                     tokio::time::sleep(delay.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
                 }

@@ -166,7 +166,8 @@ impl Context {
         Objects::new(self.clone(), kind.clone(), Snapshot::dynamic)
     }
 
-    /// The metadata of objects of a kind, as [`Context::objects`]: see [`Watch::metadata_only`].
+    /// The metadata of objects of a kind, as [`Context::objects`], but from a cache of their own: see
+    /// [`Watch::metadata_only`]. It hears of every write from its watch alone, so a read right after an own write may not see it.
     pub fn metadata<K: Object>(&self) -> Objects<PartialObjectMeta<K>> {
         Objects::new(self.clone(), Kind::of::<K>(), |snapshot, _| snapshot.parse()).metadata()
     }

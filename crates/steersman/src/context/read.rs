@@ -11,6 +11,7 @@ use kube::{
 use super::Context;
 use crate::{
     cache::{Incoming, IndexFn, Snapshot, Store},
+    controller::guarded,
     error::{Error, Result},
     kind::{Key, Kind},
 };
@@ -134,7 +135,7 @@ impl<K> Objects<K> {
     }
 
     /// Those for which `index` gives a value. The cache remembers the index under its name from the first call on, so the
-    /// function must be the same each time.
+    /// function must be the same each time. An object for which it panics is under no value.
     ///
     /// # Errors
     /// As [`Objects::list`].
@@ -148,8 +149,10 @@ impl<K> Objects<K> {
         K: 'static,
     {
         let (read, kind) = (self.read, self.kind.clone());
+        // It runs on the watch's way too.
         let values: IndexFn = Arc::new(move |snapshot| {
-            read(snapshot, &kind).map_or_else(|_| Vec::new(), |object| index(&object))
+            guarded(&kind, || read(snapshot, &kind).map(|object| index(&object)).unwrap_or_default())
+                .unwrap_or_default()
         });
         let mut found = self.store().await?.by_index(name, value, &values);
         if self.kind.namespaced()

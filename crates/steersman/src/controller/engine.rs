@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use futures::StreamExt as _;
@@ -34,8 +34,22 @@ pub(crate) struct Engine {
     watches: RwLock<Vec<Watch>>,
     store: RwLock<Option<Arc<Store>>>,
     reads: Mutex<Reads>,
-    /// Controlled objects that wait for a cleanup, by their owners.
-    dying: Mutex<HashMap<Key, BTreeSet<(usize, Key)>>>,
+    dying: Mutex<Dying>,
+}
+
+/// Controlled objects that wait for a cleanup, and for which of them, by their owners.
+#[derive(Debug, Default)]
+struct Dying(HashMap<Key, BTreeSet<(usize, Key)>>);
+
+impl Dying {
+    fn remove(&mut self, owner: &Key, which: &(usize, Key)) {
+        if let Some(all) = self.0.get_mut(owner) {
+            all.remove(which);
+            if all.is_empty() {
+                self.0.remove(owner);
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -44,11 +58,10 @@ impl Engine {
         let name = blueprint.name.unwrap_or_else(|| kind.name().to_lowercase()).into();
         let mut watches = vec![blueprint.primary];
         watches.extend(blueprint.watches);
-        // A finalizer is of no use without a watch.
+        // A finalizer is of no use without a watch, and its cleanup gets whole objects.
         for (kind, _) in &blueprint.secondary {
-            let watch = Watch::owned_kind(kind.clone());
-            if !watches.iter().any(|other| other.kind == *kind && matches!(other.relation, Relation::Owned)) {
-                watches.push(watch);
+            if !watches.iter().any(|other| other.kind == *kind && other.is_of_owned_wholes()) {
+                watches.push(Watch::owned_kind(kind.clone()));
             }
         }
         let engine = Self {
@@ -110,8 +123,7 @@ impl Engine {
 
     /// Has objects looked at, and those that are gone but have something left to clean up.
     pub(crate) fn look_at(&self, which: impl Fn(&Key) -> bool) {
-        let dying: Vec<Key> =
-            self.dying.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let dying: Vec<Key> = self.dying().0.keys().cloned().collect();
         let keys = self.store().map(|store| store.keys()).unwrap_or_default();
         for key in keys.iter().chain(&dying).filter(|key| which(key)) {
             self.queue.add(key, queue::LISTED);
@@ -169,23 +181,26 @@ impl Engine {
         }
     }
 
-    pub(super) fn reads(&self) -> std::sync::MutexGuard<'_, Reads> {
+    pub(super) fn reads(&self) -> MutexGuard<'_, Reads> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the controlled objects of an owner that wait for a cleanup.
-    pub(super) fn take_dying(&self, owner: &Key) -> BTreeSet<(usize, Key)> {
-        self.dying.lock().unwrap_or_else(PoisonError::into_inner).remove(owner).unwrap_or_default()
+    fn dying(&self) -> MutexGuard<'_, Dying> {
+        self.dying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts one back that could not be cleaned up.
-    pub(super) fn still_dying(&self, owner: &Key, which: (usize, Key)) {
-        self.dying
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(owner.clone())
-            .or_default()
-            .insert(which);
+    /// The controlled objects of an owner that wait for a cleanup. They are kept: the cleanup may be broken off.
+    pub(super) fn dying_of(&self, owner: &Key) -> BTreeSet<(usize, Key)> {
+        self.dying().0.get(owner).cloned().unwrap_or_default()
+    }
+
+    /// Forgets a controlled object unless it still waits.
+    pub(super) fn buried(&self, owner: &Key, which: &(usize, Key), waits: impl FnOnce() -> bool) {
+        let mut dying = self.dying();
+        // Asked under the lock: an object of the same name that comes to wait now is noted afterwards.
+        if !waits() {
+            dying.remove(owner, which);
+        }
     }
 
     fn hear(&self, watch: &Watch, notice: &Notice<'_>) {
@@ -200,6 +215,7 @@ impl Engine {
     }
 
     fn changed(&self, watch: &Watch, change: &Change<'_>) {
+        self.note_dying(watch, change);
         if !watch.passes(change) {
             return;
         }
@@ -218,7 +234,6 @@ impl Engine {
                 keys
             }
         };
-        self.note_dying(watch, change);
         // Who wrote this has seen it.
         if let Some(author) = change.author.filter(|author| author.controller == self.name) {
             keys.retain(|key| *key != author.object);
@@ -228,15 +243,75 @@ impl Engine {
         }
     }
 
-    /// Notes that a controlled object waits for a cleanup.
+    /// Notes that a controlled object waits for a cleanup, or that it does not any more: another replica may have cleaned up.
     fn note_dying(&self, watch: &Watch, change: &Change<'_>) {
-        let Some(state) = change.new.filter(|_| matches!(watch.relation, Relation::Owned)) else { return };
-        for (index, (kind, finalizer)) in self.secondary.iter().enumerate() {
-            let waits = *kind == watch.kind
-                && state.meta().is_ok_and(|meta| meta.deleting() && meta.has_finalizer(finalizer.name));
-            if waits && let Some(owner) = controller_key(&self.kind, state) {
-                self.still_dying(&owner, (index, change.key.clone()));
+        if !watch.is_of_owned_wholes() {
+            return;
+        }
+        for (index, (_, finalizer)) in
+            self.secondary.iter().enumerate().filter(|(_, (kind, _))| *kind == watch.kind)
+        {
+            let which = (index, change.key.clone());
+            let owner = |state| controller_key(&self.kind, state);
+            let (before, now) = (change.old.and_then(owner), change.new.and_then(owner));
+            let mut dying = self.dying();
+            for owner in [&before, &now].into_iter().flatten() {
+                dying.remove(owner, &which);
+            }
+            if let Some(owner) = now.filter(|_| change.new.is_some_and(|state| finalizer.is_due(state))) {
+                dying.0.entry(owner).or_default().insert(which);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        action::Action,
+        cache::{Incoming, Snapshot},
+        context::Context,
+        controller::Controller,
+    };
+
+    /// A config map of the secret `owner` that is being deleted, with these finalizers.
+    fn deleted(finalizers: &[&str]) -> Snapshot {
+        let owner =
+            json!({"apiVersion": "v1", "kind": "Secret", "name": "owner", "uid": "1", "controller": true});
+        let object = json!({"metadata": {
+            "name": "map", "namespace": "lab", "resourceVersion": "1", "ownerReferences": [owner],
+            "finalizers": finalizers, "deletionTimestamp": "2026-01-01T00:00:00Z",
+        }});
+        let incoming: Incoming = serde_json::from_value(object).unwrap();
+        incoming.snapshot("test", Arc::from)
+    }
+
+    #[test]
+    fn objects_that_another_replica_cleaned_up_are_forgotten() {
+        let reconcile =
+            |_: Arc<Secret>, _: Context| std::future::ready(Ok::<_, Error>(Action::await_change()));
+        let cleanup =
+            |_: Arc<ConfigMap>, _: Context| std::future::ready(Ok::<_, Error>(Action::await_change()));
+        let controller = Controller::of_existing::<Secret>(reconcile)
+            .finalizer_on::<ConfigMap>("steersman.dev/x", cleanup);
+        let (engine, _) = Engine::new(controller.blueprint);
+        // A predicate is not asked about this.
+        let watch = Watch::owned::<ConfigMap>().when(|_, _| false);
+        let (key, owner) = (Key::namespaced("lab", "map"), Key::namespaced("lab", "owner"));
+        let hear = |old: Option<&Snapshot>, new: Option<&Snapshot>| {
+            let change = Change { key: &key, old, new, listed: false, author: None };
+            engine.hear(&watch, &Notice::Changed(change));
+            engine.dying_of(&owner).len()
+        };
+        let (waits, cleaned) = (deleted(&["steersman.dev/x", "others/y"]), deleted(&["others/y"]));
+        assert_eq!(hear(None, Some(&waits)), 1);
+        assert_eq!(hear(Some(&waits), Some(&cleaned)), 0);
+        assert_eq!(hear(None, Some(&waits)), 1);
+        assert_eq!(hear(Some(&waits), None), 0);
+        assert!(engine.dying().0.is_empty());
     }
 }

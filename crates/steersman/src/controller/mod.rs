@@ -16,8 +16,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{CustomResourceExt, core::DynamicObject};
 
 pub(crate) use self::engine::Engine;
-pub(crate) use self::watch::Relation;
 pub use self::watch::Watch;
+pub(crate) use self::watch::{Relation, guarded};
 use crate::{
     action::Action,
     cache::Snapshot,
@@ -77,6 +77,13 @@ impl Default for Options {
 pub(crate) struct Finalizer {
     pub(crate) name: &'static str,
     pub(crate) cleanup: Step,
+}
+
+impl Finalizer {
+    /// Whether an object waits for the cleanup.
+    fn is_due(&self, state: &Snapshot) -> bool {
+        state.meta().is_ok_and(|meta| meta.deleting() && meta.has_finalizer(self.name))
+    }
 }
 
 /// A controller, described. [`crate::Operator::controller`] takes it.

@@ -117,7 +117,7 @@ impl Watch {
     }
 
     /// Only their metadata: the cache takes a fraction of the memory, and [`crate::Context::metadata`] reads it. For kinds that
-    /// are many or large, and of which labels, owners or mere existence count.
+    /// are many or large, and of which labels, owners or mere existence count. The controller is called for its own writes, too.
     pub fn metadata_only(mut self) -> Self {
         self.selection.metadata = true;
         self
@@ -135,6 +135,11 @@ impl Watch {
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
+    }
+
+    /// Whether it brings whole objects that the controller's objects control.
+    pub(crate) fn is_of_owned_wholes(&self) -> bool {
+        matches!(self.relation, Relation::Owned) && !self.selection.metadata
     }
 
     /// Whether two watches hear of the same.
@@ -167,11 +172,11 @@ impl Watch {
     }
 }
 
-/// Runs a function of the author: its panic must not end the watch.
-fn guarded<T>(kind: &Kind, work: impl FnOnce() -> T) -> Option<T> {
+/// Runs a function of the author on a watch's way: its panic must not end the watch.
+pub(crate) fn guarded<T>(kind: &Kind, work: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(work));
     if result.is_err() {
-        tracing::error!(%kind, "a function that looks at changes panicked");
+        tracing::error!(%kind, "a function that looks at what a watch brings panicked");
     }
     result.ok()
 }

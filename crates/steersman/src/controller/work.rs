@@ -29,8 +29,10 @@ impl Engine {
                     // Whoever gets the object next looks at it anyway.
                     None => Done::Rest,
                     Some(seat) => tokio::select! {
-                        done = self.attempt(&job, &shared).instrument(span) => done,
+                        // A write that was refused since the object has passed on is no failure of the reconcile.
+                        biased;
                         () = seat.lost() => Done::Rest,
+                        done = self.attempt(&job, &shared).instrument(span) => done,
                     },
                 },
             };
@@ -174,26 +176,20 @@ impl Engine {
     async fn bury(self: &Arc<Self>, owner: &Key, shared: &Arc<Shared>) -> Result<Action> {
         let mut rest = Action::await_change();
         let mut failure = None;
-        for (index, key) in self.take_dying(owner) {
-            let Some((kind, finalizer)) = self.secondary.get(index) else { continue };
+        for which in self.dying_of(owner) {
+            let (index, key) = &which;
+            let Some((kind, finalizer)) = self.secondary.get(*index) else { continue };
             let context = self
                 .context(owner, shared)
                 .unwrap_or_else(|| self.context_for(owner.clone(), &Meta::default(), shared));
-            let Some(snapshot) = context.cached(kind, &key) else { continue };
-            if !snapshot.meta()?.deleting() {
-                continue;
-            }
-            match self.finalize(kind, std::slice::from_ref(finalizer), snapshot, &context).await {
-                Ok(Action { after: None }) => {}
-                Ok(action) => {
-                    self.still_dying(owner, (index, key));
-                    rest = rest.or_sooner(action);
-                }
-                Err(error) => {
-                    self.still_dying(owner, (index, key));
-                    failure = Some(error);
+            let due = || context.cached(kind, key).filter(|snapshot| finalizer.is_due(snapshot));
+            if let Some(snapshot) = due() {
+                match self.finalize(kind, std::slice::from_ref(finalizer), snapshot, &context).await {
+                    Ok(action) => rest = rest.or_sooner(action),
+                    Err(error) => failure = Some(error),
                 }
             }
+            self.buried(owner, &which, || due().is_some());
         }
         failure.map_or(Ok(rest), Err)
     }

@@ -80,7 +80,7 @@ impl Declarations<'_> {
         crds.into_values().collect()
     }
 
-    /// The permissions, as few rules as possible.
+    /// The permissions where the operator watches, as few rules as possible.
     pub(crate) fn rules(&self) -> Vec<PolicyRule> {
         let (mut rules, outside) = self.scoped_rules();
         rules.extend(outside);
@@ -113,8 +113,7 @@ impl Declarations<'_> {
             }
         }
         if !self.webhooks.is_empty() {
-            // The own certificate, and its announcement.
-            allow(&Kind::of::<Secret>(), "", &["create", "get", "update"]);
+            // The announcement of the own certificate.
             allow(&Kind::of::<MutatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
             allow(&Kind::of::<ValidatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
         }
@@ -128,20 +127,24 @@ impl Declarations<'_> {
         (inside, outside.rules())
     }
 
-    /// What leading, or sharing the objects, takes in the operator's own namespace.
-    fn lease_rules(&self) -> Vec<PolicyRule> {
+    /// What the operator needs in its own namespace, wherever it watches: leases, to lead or to share the objects, and the
+    /// secret with the webhooks' certificate.
+    pub(crate) fn own_rules(&self) -> Vec<PolicyRule> {
         let mut verbs = Verbs::default();
         verbs.allow(&Kind::of::<Lease>(), "", &["create", "get", "update"]);
         if self.sharded {
             verbs.allow(&Kind::of::<Lease>(), "", &["delete", "list", "patch"]);
         }
+        if !self.webhooks.is_empty() {
+            verbs.allow(&Kind::of::<Secret>(), "", &["create", "get", "update"]);
+        }
         verbs.rules()
     }
 
-    /// The permissions, with those for leases.
+    /// The permissions, with those in the operator's own namespace.
     pub(crate) fn all_rules(&self) -> Vec<PolicyRule> {
         let mut rules = self.rules();
-        rules.extend(self.lease_rules());
+        rules.extend(self.own_rules());
         rules
     }
 
@@ -299,7 +302,7 @@ impl Declarations<'_> {
         all.push(json!({
             "apiVersion": api_version, "kind": "Role",
             "metadata": {"name": election, "namespace": namespace, "labels": labels},
-            "rules": self.lease_rules(),
+            "rules": self.own_rules(),
         }));
         all.push(json!({
             "apiVersion": api_version, "kind": "RoleBinding",
@@ -317,7 +320,7 @@ impl Declarations<'_> {
         let name = self.name;
         // Replicas that share the objects all work at once.
         let (arguments, replicas) =
-            if self.sharded { (vec!["run"], 2) } else { (vec!["run", "--leader-elect"], 1) };
+            if self.sharded { (vec!["run", "--shard"], 2) } else { (vec!["run", "--leader-elect"], 1) };
         let selector = json!({"app.kubernetes.io/name": name, "control-plane": "controller-manager"});
         let mut env =
             vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];

@@ -3,6 +3,7 @@
 mod dashboard;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicU64},
     time::Duration,
 };
@@ -168,17 +169,17 @@ impl Metrics {
             longest: family(r, "workqueue_longest_running_processor_seconds", "The longest work under way"),
             requests: family(r, "rest_client_requests", "Requests to the API server"),
             leader: family(r, "leader_election_master_status", "Whether this replica is the leader"),
-            cache_objects: family(r, "steersman_cache_objects", "Objects in the cache"),
-            cache_bytes: family(r, "steersman_cache_bytes", "Memory of the objects in the cache"),
+            cache_objects: family(r, "steersman_cache_objects", "Objects in the caches of a kind"),
+            cache_bytes: family(r, "steersman_cache_bytes", "Memory of the objects in the caches of a kind"),
             cache_synced: family(
                 r,
                 "steersman_cache_synced",
-                "Whether the cache is filled and its watch is alive",
+                "Whether the caches are filled and their watches are alive",
             ),
             cache_silence: family(
                 r,
                 "steersman_cache_silence_seconds",
-                "Time since the watch brought anything",
+                "Time since the most silent watch brought anything",
             ),
             slots: family(r, "steersman_shard_slots", "Slots that this replica holds"),
             reviews: family(r, "controller_runtime_webhook_requests", "Reviews by webhook and answer"),
@@ -313,16 +314,36 @@ impl Metrics {
         let Some(shared) = sources.shared.as_ref().and_then(Weak::upgrade) else { return };
         let slots = shared.shards.as_ref().map_or(0, |shards| shards.held());
         self.slots.set(int(slots));
+        // A kind may have several caches: of some labels, or of the metadata alone.
+        let mut kinds: BTreeMap<String, Held> = BTreeMap::new();
         for (_, store) in shared.caches.all() {
-            let cache = CacheOf { kind: store.kind.to_string() };
             let (objects, bytes) = store.size();
             let progress = store.progress.borrow().clone();
-            self.cache_objects.get_or_create(&cache).set(int(objects));
-            self.cache_bytes.get_or_create(&cache).set(int(bytes));
-            self.cache_synced.get_or_create(&cache).set((progress.synced && progress.error.is_none()).into());
-            self.cache_silence.get_or_create(&cache).set(store.silence().as_secs_f64());
+            let held = kinds.entry(store.kind.to_string()).or_default();
+            held.objects += objects;
+            held.bytes += bytes;
+            held.unsynced |= !progress.synced || progress.error.is_some();
+            held.silence = held.silence.max(store.silence());
+        }
+        for (kind, held) in kinds {
+            let cache = CacheOf { kind };
+            self.cache_objects.get_or_create(&cache).set(int(held.objects));
+            self.cache_bytes.get_or_create(&cache).set(int(held.bytes));
+            self.cache_synced.get_or_create(&cache).set((!held.unsynced).into());
+            self.cache_silence.get_or_create(&cache).set(held.silence.as_secs_f64());
         }
     }
+}
+
+/// What the caches of one kind hold.
+#[derive(Default)]
+struct Held {
+    objects: usize,
+    bytes: usize,
+    /// Whether one of them is not filled, or its watch is not alive.
+    unsynced: bool,
+    /// Of the one that has been silent for longest.
+    silence: Duration,
 }
 
 /// A review under way.

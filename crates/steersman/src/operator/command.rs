@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use futures::future::BoxFuture;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -20,7 +21,7 @@ use super::{Operator, logs};
 use crate::{
     error::{Error, Result},
     leader::LeaderElection,
-    privilege::Requests,
+    privilege::{Comparison, Requests},
     shard::Sharding,
 };
 
@@ -46,6 +47,9 @@ enum Command {
         /// The namespace that the operator runs in
         #[arg(long, default_value = "default", value_name = "NAME")]
         namespace: String,
+        /// For replicas that run with --shard
+        #[arg(long)]
+        shard: bool,
         /// Instead, hold them against the requests of a run with --record-requests; fails if one was not declared
         #[arg(long, value_name = "FILE")]
         least_privilege: Option<PathBuf>,
@@ -64,6 +68,9 @@ struct Manifests {
     /// The namespace that the operator runs in
     #[arg(long, default_value = "default", value_name = "NAME")]
     namespace: String,
+    /// For replicas that share the objects, instead of leading
+    #[arg(long)]
+    shard: bool,
 }
 
 #[derive(Debug, Args)]
@@ -141,7 +148,7 @@ impl Operator {
     /// # Errors
     /// As [`Operator::main`].
     pub async fn main_from(
-        self,
+        mut self,
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<()> {
         let command = Cli::command().bin_name(self.name.clone());
@@ -150,19 +157,39 @@ impl Operator {
         match cli.command {
             None => self.run_command(cli.run).await,
             Some(Command::Run(run)) => self.run_command(*run).await,
-            Some(Command::Manifests(Manifests { image, namespace })) => {
+            Some(Command::Manifests(Manifests { image, namespace, shard })) => {
+                self.share(shard);
                 print(&self.declarations().manifests(&namespace, &image)?)
             }
             Some(Command::Crds) => print(&self.declarations().crd_manifests()?),
-            Some(Command::Rbac { least_privilege: Some(recording), .. }) => self.judge(&recording),
-            Some(Command::Rbac { namespace, .. }) => print(&self.declarations().rbac_manifests(&namespace)?),
+            Some(Command::Rbac { namespace, shard, least_privilege }) => {
+                self.share(shard);
+                match least_privilege {
+                    Some(recording) => self.judge(&recording),
+                    None => print(&self.declarations().rbac_manifests(&namespace)?),
+                }
+            }
             Some(Command::Dashboard) => print(&format!("{:#}\n", self.dashboard())),
             Some(Command::Version) => print(&format!("{} {}\n", self.name, self.version)),
         }
     }
 
-    async fn run_command(mut self, run: Run) -> Result<()> {
-        logs::start(&run.log_level, run.log_format, self.spans(&run)?);
+    /// Shares the objects if the command line says so. How, the code may have said.
+    fn share(&mut self, yes: bool) {
+        if yes && self.sharding.is_none() {
+            self.sharding = Some(Sharding::new());
+        }
+    }
+
+    async fn run_command(self, run: Run) -> Result<()> {
+        let (spans, flush) = self.spans(&run)?;
+        logs::start(&run.log_level, run.log_format, spans);
+        let result = self.run_with(run).await;
+        flush.await;
+        result
+    }
+
+    async fn run_with(mut self, run: Run) -> Result<()> {
         let client = connect(run.kubeconfig).await?;
         if let Some(names) = &run.watch_namespace {
             self.namespaces =
@@ -175,9 +202,7 @@ impl Operator {
         self.webhook_url = run.webhook_url.or(self.webhook_url);
         self.debug |= run.debug_endpoints;
         self.grace = Duration::from_secs(run.graceful_shutdown_timeout);
-        if run.shard && self.sharding.is_none() {
-            self.sharding = Some(Sharding::new());
-        }
+        self.share(run.shard);
         if run.leader_elect && self.election.is_none() {
             let mut election =
                 LeaderElection::new(run.leader_election_id.unwrap_or_else(|| self.name.clone()));
@@ -201,19 +226,19 @@ impl Operator {
         result
     }
 
-    /// Where spans go beside the logs.
+    /// Where spans go beside the logs, and what sends the last of them.
     #[cfg(feature = "otlp")]
-    fn spans(&self, run: &Run) -> Result<Option<logs::More>> {
-        let Some(endpoint) = &run.otlp_endpoint else { return Ok(None) };
+    fn spans(&self, run: &Run) -> Result<(Option<logs::More>, BoxFuture<'static, ()>)> {
+        let Some(endpoint) = &run.otlp_endpoint else { return Ok((None, Box::pin(std::future::ready(())))) };
         let (layer, sending) = super::otlp::Collector::read(endpoint)?.layer(&self.name);
-        tokio::spawn(sending);
+        let flush = layer.flush(tokio::spawn(sending));
         let filter = tracing_subscriber::filter::Targets::new().with_default(tracing::Level::INFO);
-        Ok(Some(layer.with_filter(filter).boxed()))
+        Ok((Some(layer.with_filter(filter).boxed()), Box::pin(flush)))
     }
 
     #[cfg(not(feature = "otlp"))]
-    fn spans(&self, _: &Run) -> Result<Option<logs::More>> {
-        Ok(None)
+    fn spans(&self, _: &Run) -> Result<(Option<logs::More>, BoxFuture<'static, ()>)> {
+        Ok((None, Box::pin(std::future::ready(()))))
     }
 
     /// Says which permissions a recorded run lacked, and which it did not need.
@@ -222,12 +247,11 @@ impl Operator {
             .map_err(|error| Error::Config(format!("{}: {error}", recording.display())))?;
         let requests = Requests::from_lines(&text)
             .map_err(|error| Error::Config(format!("{} is no recording: {error}", recording.display())))?;
-        let findings = self.least_privilege(&requests);
-        for finding in &findings {
+        let Comparison { missing, idle } = self.held_against(&requests);
+        for finding in missing.iter().chain(&idle) {
             print(&format!("{}\n", finding.problem))?;
         }
-        let undeclared = findings.iter().filter(|finding| finding.problem.starts_with("used")).count();
-        if undeclared == 0 { Ok(()) } else { Err(Error::Undeclared(undeclared)) }
+        if missing.is_empty() { Ok(()) } else { Err(Error::Undeclared(missing.len())) }
     }
 }
 
@@ -294,5 +318,21 @@ mod tests {
         assert!(cli.run.leader_elect);
         let cli = Cli::try_parse_from(["operator", "run", "--leader-elect=false"]).unwrap();
         assert!(matches!(cli.command, Some(Command::Run(run)) if !run.leader_elect));
+    }
+
+    #[test]
+    fn manifests_for_shards_let_them_run() {
+        for command in ["manifests", "rbac"] {
+            let cli = Cli::try_parse_from(["operator", command, "--shard"]).unwrap();
+            let Some(Command::Manifests(Manifests { shard, .. }) | Command::Rbac { shard, .. }) = cli.command
+            else {
+                panic!("{command} is another command")
+            };
+            let mut operator = Operator::new("test");
+            operator.share(shard);
+            let text = operator.manifests("system", "image").unwrap();
+            assert!(text.contains("  - list\n  - patch\n"), "{text}");
+            assert!(text.contains("- --shard\n") && !text.contains("--leader-elect"), "{text}");
+        }
     }
 }

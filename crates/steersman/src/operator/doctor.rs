@@ -153,8 +153,11 @@ async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result
         [] => vec![None],
         some => some.iter().cloned().map(Some).collect(),
     };
+    let own = [Some(client.default_namespace().to_owned())];
+    let everywhere = declarations.rules().into_iter().map(|rule| (rule, &*namespaces));
+    let at_home = declarations.own_rules().into_iter().map(|rule| (rule, &own[..]));
     let mut findings = Vec::new();
-    for rule in declarations.rules() {
+    for (rule, namespaces) in everywhere.chain(at_home) {
         let groups = rule.api_groups.unwrap_or_default();
         for (group, resource) in groups
             .iter()
@@ -164,7 +167,7 @@ async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result
                 Some((name, subresource)) => (name, Some(subresource.to_owned())),
                 None => (resource.as_str(), None),
             };
-            for namespace in &namespaces {
+            for namespace in namespaces {
                 let mut denied = Vec::new();
                 for verb in &rule.verbs {
                     let attributes = ResourceAttributes {

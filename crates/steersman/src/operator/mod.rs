@@ -25,7 +25,7 @@ use crate::{
     leader::LeaderElection,
     manifests::Declarations,
     metrics::dashboard,
-    privilege::Requests,
+    privilege::{Comparison, Requests},
     shard::Sharding,
     webhook::{Conversion, Webhook, Webhooks},
 };
@@ -226,7 +226,8 @@ impl Operator {
         self.declarations().crds()
     }
 
-    /// The permissions that the operator needs.
+    /// The permissions that the operator needs where it watches. In its own namespace it needs leases as well, and a secret
+    /// if it has webhooks.
     #[must_use]
     pub fn rules(&self) -> Vec<PolicyRule> {
         self.declarations().rules()
@@ -253,6 +254,11 @@ impl Operator {
     /// and what it declared and did not use.
     #[must_use]
     pub fn least_privilege(&self, requests: &Requests) -> Vec<Finding> {
+        let Comparison { missing, idle } = self.held_against(requests);
+        missing.into_iter().chain(idle).collect()
+    }
+
+    fn held_against(&self, requests: &Requests) -> Comparison {
         requests.compare(&self.declarations().all_rules())
     }
 

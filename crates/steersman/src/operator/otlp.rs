@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
-use tokio::{net::TcpStream, sync::mpsc};
+use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -31,6 +31,8 @@ const BATCH: usize = 512;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the collector may take.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How many events of a span are kept, as OpenTelemetry's own limit has it. More are counted.
+const EVENTS: usize = 128;
 
 /// Where spans go.
 #[derive(Debug, Clone)]
@@ -57,7 +59,7 @@ impl Collector {
         Ok(Self { host, port: uri.port_u16().unwrap_or(4318), path })
     }
 
-    /// A layer that takes spans, and the work that sends them, which ends with the layer.
+    /// A layer that takes spans, and the work that sends them. It ends with the layer, or when it is told to.
     pub(super) fn layer(self, service: &str) -> (Spans, impl Future<Output = ()> + Send + use<>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Spans { sender }, send(self, Arc::from(service), receiver))
@@ -87,15 +89,18 @@ impl Collector {
     }
 }
 
-async fn send(collector: Collector, service: Arc<str>, mut spans: mpsc::Receiver<Value>) {
+/// Sends spans until `None` comes, which lets what waits be sent before the process ends.
+async fn send(collector: Collector, service: Arc<str>, mut spans: mpsc::Receiver<Option<Value>>) {
     let mut batch = Vec::new();
-    while let Some(first) = spans.recv().await {
+    let mut ended = false;
+    while !ended && let Some(Some(first)) = spans.recv().await {
         batch.push(first);
         let fill = async {
-            while batch.len() < BATCH
-                && let Some(span) = spans.recv().await
-            {
-                batch.push(span);
+            while batch.len() < BATCH && !ended {
+                match spans.recv().await.flatten() {
+                    Some(span) => batch.push(span),
+                    None => ended = true,
+                }
             }
         };
         // Either it is full, or the first one has waited long enough.
@@ -114,7 +119,22 @@ async fn send(collector: Collector, service: Arc<str>, mut spans: mpsc::Receiver
 
 /// Takes spans.
 pub(super) struct Spans {
-    sender: mpsc::Sender<Value>,
+    sender: mpsc::Sender<Option<Value>>,
+}
+
+impl Spans {
+    /// Ends the work that sends, which runs in this task, when all that waits is sent. A collector that is slow or away
+    /// holds nobody up for long.
+    pub(super) fn flush(&self, work: JoinHandle<()>) -> impl Future<Output = ()> + Send + use<> {
+        let sender = self.sender.clone();
+        async move {
+            let end = async {
+                let _ = sender.send(None).await;
+                let _ = work.await;
+            };
+            let _ = tokio::time::timeout(PATIENCE, end).await;
+        }
+    }
 }
 
 /// What is known of a span while it is open.
@@ -125,6 +145,7 @@ struct Open {
     start: SystemTime,
     attributes: Map<String, Value>,
     events: Vec<Value>,
+    dropped: usize,
     failed: Option<String>,
 }
 
@@ -152,6 +173,7 @@ where
             start: SystemTime::now(),
             attributes: fields.0,
             events: Vec::new(),
+            dropped: 0,
             failed: None,
         });
     }
@@ -176,6 +198,10 @@ where
             let why = fields.0.get("error").unwrap_or(&name);
             open.failed = Some(why.as_str().map_or_else(|| why.to_string(), str::to_owned));
         }
+        if open.events.len() == EVENTS {
+            open.dropped += 1;
+            return;
+        }
         open.events.push(json!({
             "timeUnixNano": nanos(SystemTime::now()), "name": name, "attributes": attributes(&fields.0),
         }));
@@ -189,13 +215,14 @@ where
             "name": span.name(), "kind": 1,
             "startTimeUnixNano": nanos(open.start), "endTimeUnixNano": nanos(SystemTime::now()),
             "attributes": attributes(&open.attributes), "events": open.events,
+            "droppedEventsCount": open.dropped,
             "status": open.failed.map_or_else(|| json!({"code": 1}), |why| json!({"code": 2, "message": why})),
         });
         if let Some(parent) = open.parent {
             value["parentSpanId"] = format!("{parent:016x}").into();
         }
         // Full: the collector is slow or away.
-        let _ = self.sender.try_send(value);
+        let _ = self.sender.try_send(Some(value));
     }
 }
 
@@ -293,15 +320,18 @@ mod tests {
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await
         });
         let (layer, sending) = Collector::read(&endpoint).unwrap().layer("test-operator");
-        let sending = tokio::spawn(sending);
+        let flush = layer.flush(tokio::spawn(sending));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let outer = tracing::info_span!("reconcile", controller = "widget", name = "one").entered();
             tracing::info_span!("apply", attempt = 1).in_scope(|| {});
             tracing::error!(error = "it broke", "reconcile failed");
+            for number in 0..200 {
+                tracing::info!(number, "going on");
+            }
             drop(outer);
         });
+        flush.await;
         let (path, body) = heard.recv().await.unwrap();
-        sending.await.unwrap();
         assert_eq!(path, "/v1/traces");
         let resource = &body["resourceSpans"][0];
         assert_eq!(resource["resource"]["attributes"][0]["value"]["stringValue"], "test-operator");
@@ -313,5 +343,7 @@ mod tests {
         assert_eq!(inner["attributes"][0], json!({"key": "attempt", "value": {"intValue": "1"}}));
         assert_eq!(outer["status"], json!({"code": 2, "message": "it broke"}));
         assert_eq!(outer["events"][0]["name"], "reconcile failed");
+        assert_eq!(outer["events"].as_array().unwrap().len(), EVENTS);
+        assert_eq!(outer["droppedEventsCount"], 201 - EVENTS);
     }
 }

@@ -36,6 +36,13 @@ impl Right {
         }
     }
 
+    /// No more work begins: what nobody works on can go to others now.
+    pub(super) fn begin_to_leave(&mut self) {
+        if let Self::Share(keeper) = self {
+            keeper.begin_to_leave();
+        }
+    }
+
     /// Gives the right back, so that another one takes over at once. No work may be under way.
     pub(super) async fn give_back(&mut self, metrics: &Metrics) {
         match self {

@@ -127,6 +127,7 @@ impl Operator {
             return Err(error);
         }
         tracing::info!("stopping");
+        right.begin_to_leave();
         let finish = async { while workers.join_next().await.is_some() {} };
         // The right is kept until the last write is done.
         tokio::select! {

@@ -4,6 +4,9 @@
 //! [`crate::leader`]: its writes stop before the lease can pass to another. Which replica should hold which slot
 //! follows from the replicas that are alive, each with a Lease of its own. Replicas may see each other's coming and
 //! going at different moments, and then want the same slot: the slot's lease decides, so no object is ever with two.
+//!
+//! Replicas that disagree on the number of slots put one object under two leases. So a replica that holds nothing takes
+//! nothing while one with another number is there: the new ones of a rolling update wait until the last old one has left.
 
 mod ring;
 
@@ -37,6 +40,8 @@ use crate::{
 const LABEL: &str = "steersman.dev/sharding";
 /// Says what a lease is for: `member` or `slot`.
 const ROLE: &str = "steersman.dev/sharding-role";
+/// Says how many slots there are for a member.
+const SLOTS: &str = "steersman.dev/sharding-slots";
 
 /// How replicas share the objects of an operator. All of them work at the same time, each on its own share; their caches
 /// hold all objects. It takes the place of leader election.
@@ -62,7 +67,7 @@ impl Sharding {
     }
 
     /// Into how many slots objects fall: at least as many as there are ever replicas, and the same in all of them. Each
-    /// is a Lease that is renewed all the time. Default: 16.
+    /// is a Lease that is renewed all the time. Replicas with another number wait until the others are gone. Default: 16.
     pub fn slots(mut self, slots: u16) -> Self {
         self.slots = usize::from(slots.max(1));
         self
@@ -116,8 +121,11 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What happens to its objects from now on may concern another replica: all are looked at should it come back.
     fn close(&self) {
-        self.state().open = false;
+        let mut state = self.state();
+        state.open = false;
+        state.missed = true;
     }
 
     /// Whether work may begin.
@@ -187,8 +195,10 @@ impl Shards {
             ));
         }
         let shards = Arc::new(Self { identity: identity.clone(), slots });
+        let mut member = metadata(member_name(operator, &identity), "member");
+        member.labels.get_or_insert_default().insert(SLOTS.to_owned(), sharding.slots.to_string());
         let keeper = Keeper {
-            member: metadata(member_name(operator, &identity), "member"),
+            member,
             selector: ListParams::default().labels(&format!("{LABEL}={operator},{ROLE}=member")),
             api,
             times: sharding.times,
@@ -196,6 +206,8 @@ impl Shards {
             shards: Arc::clone(&shards),
             candidates,
             seen: BTreeMap::new(),
+            waiting: false,
+            leaving: false,
         };
         (shards, keeper)
     }
@@ -248,8 +260,21 @@ pub(crate) struct Keeper {
     environment: Arc<dyn Environment>,
     shards: Arc<Shards>,
     candidates: Vec<Candidate>,
-    /// The members' leases as last seen, and when each was first seen so.
-    seen: BTreeMap<String, (LeaseSpec, Instant)>,
+    /// The members by the names of their leases.
+    seen: BTreeMap<String, Member>,
+    /// Whether it takes nothing, since another replica has another number of slots.
+    waiting: bool,
+    /// Whether it takes nothing more, and gives away what nobody works on.
+    leaving: bool,
+}
+
+/// A replica as another one sees it.
+struct Member {
+    /// Its lease as last seen, and when it was first seen so.
+    spec: LeaseSpec,
+    since: Instant,
+    /// How many slots there are for it. `None`: it does not say.
+    slots: Option<usize>,
 }
 
 impl Keeper {
@@ -257,8 +282,8 @@ impl Keeper {
     pub(crate) async fn keep(&mut self, engines: &[Arc<Engine>]) -> Error {
         loop {
             let start = Instant::now();
-            // A request without an answer must not hold up the renewals for longer than they last.
-            match tokio::time::timeout(self.times.deadline, self.round(engines)).await {
+            // A request without an answer must not hold up the renewals until it is too late for them.
+            match tokio::time::timeout(self.times.patience(), self.round(engines)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the share could not be renewed"),
                 Err(_) => tracing::warn!("the share could not be renewed in time"),
@@ -272,16 +297,29 @@ impl Keeper {
         let known: Vec<String> = self.alive();
         let renewed = self.turn(&known, true, engines).await;
         self.announce().await?;
+        if self.leaving {
+            return renewed;
+        }
         self.look().await?;
+        self.waiting = self.must_wait();
+        if self.waiting {
+            return renewed;
+        }
         let members = self.alive();
         let taken = self.turn(&members, false, engines).await;
         renewed.and(taken)
     }
 
-    /// Says that this replica is there.
+    /// Gives the slots away as soon as nobody works on their objects, from now on.
+    pub(crate) fn begin_to_leave(&mut self) {
+        self.leaving = true;
+    }
+
+    /// Says that this replica is there. One that leaves stays until the end, since it may hold slots, but without a name
+    /// it gets none.
     async fn announce(&self) -> Result<()> {
         let spec = LeaseSpec {
-            holder_identity: Some(self.shards.identity.clone()),
+            holder_identity: Some(self.shards.identity.clone()).filter(|_| !self.leaving),
             lease_duration_seconds: Some(self.times.seconds()),
             renew_time: Some(MicroTime(self.environment.now())),
             ..LeaseSpec::default()
@@ -295,52 +333,71 @@ impl Keeper {
     /// Looks who else is there.
     async fn look(&mut self) -> Result<()> {
         let now = Instant::now();
-        let mut seen = BTreeMap::new();
+        let (mut seen, mut forgotten) = (BTreeMap::new(), Vec::new());
         for lease in self.api.list(&self.selector).await?.items {
             let name = lease.name_any();
+            let slots = lease.labels().get(SLOTS).and_then(|slots| slots.parse().ok());
             let spec = lease.spec.unwrap_or_default();
-            let since = match self.seen.remove(&name) {
-                Some((before, since)) if before == spec => since,
+            let since = match self.seen.get(&name) {
+                Some(before) if before.spec == spec => before.since,
                 _ => now,
             };
             if now.duration_since(since) > self.times.duration * 8 {
-                // Nobody came back for it.
-                let _ = self.api.delete(&name, &DeleteParams::default()).await;
+                forgotten.push(name);
                 continue;
             }
-            seen.insert(name, (spec, since));
+            seen.insert(name, Member { spec, since, slots });
         }
         self.seen = seen;
+        for name in forgotten {
+            // Nobody came back for it.
+            let _ = self.api.delete(&name, &DeleteParams::default()).await;
+        }
         Ok(())
     }
 
-    /// Who is there, as far as this replica knows.
+    fn fresh(&self) -> impl Iterator<Item = &Member> {
+        self.seen.values().filter(|member| member.since.elapsed() < self.times.duration)
+    }
+
+    /// Who is there to share the slots with, as far as this replica knows.
     fn alive(&self) -> Vec<String> {
-        let fresh = self.seen.values().filter(|(_, since)| since.elapsed() < self.times.duration);
-        fresh.filter_map(|(spec, _)| spec.holder_identity.clone()).collect()
+        let same = |member: &&Member| member.slots.is_none_or(|slots| slots == self.candidates.len());
+        self.fresh().filter(same).filter_map(|member| member.spec.holder_identity.clone()).collect()
+    }
+
+    /// Whether others, which may work by another number of slots, have to go first. Each says its number before it looks for
+    /// the others', so of two that start at once at least one waits; whoever holds something already does not.
+    fn must_wait(&self) -> bool {
+        let own = self.candidates.len();
+        let other = self.fresh().find_map(|member| member.slots.filter(|slots| *slots != own));
+        let Some(other) = other.filter(|_| self.shards.held() == 0) else { return false };
+        if !self.waiting {
+            tracing::warn!(own, other, "waiting until the replicas with another number of slots are gone");
+        }
+        true
     }
 
     /// Brings each slot one step further: those that are held, or those that are not.
     async fn turn(&mut self, members: &[String], held: bool, engines: &[Arc<Engine>]) -> Result<()> {
         let members: Vec<&str> = members.iter().map(String::as_str).collect();
         let wanted = ring::assign(&members, self.candidates.len());
-        let shards = &self.shards;
+        let (shards, leaving) = (&self.shards, self.leaving);
         let each = self.candidates.iter_mut().zip(&shards.slots).zip(wanted);
         let steps = each.filter_map(|((candidate, slot), wanted)| {
             let mine = wanted == Some(&*shards.identity);
             match (held, slot.fence.permit().is_good()) {
                 // Whoever knows of nobody keeps what it has.
-                (true, true) => Some(step(candidate, slot, mine || members.is_empty())),
+                (true, true) => Some(step(candidate, slot, !leaving && (mine || members.is_empty()))),
                 (false, false) if mine => Some(step(candidate, slot, true)),
                 _ => None,
             }
         });
         let outcomes = futures::future::join_all(steps).await;
-        for (number, slot) in shards.slots.iter().enumerate() {
-            if slot.owes() {
-                for engine in engines {
-                    engine.look_at(|key| shards.number(key) == number);
-                }
+        let owed: Vec<bool> = shards.slots.iter().map(|slot| slot.owes()).collect();
+        if owed.contains(&true) {
+            for engine in engines {
+                engine.look_at(|key| owed.get(shards.number(key)).copied().unwrap_or_default());
             }
         }
         outcomes.into_iter().collect()
@@ -351,11 +408,13 @@ impl Keeper {
         for slot in &self.shards.slots {
             slot.close();
         }
-        let held = self.candidates.iter_mut().zip(&self.shards.slots);
-        let held = held.filter(|(_, slot)| slot.fence.permit().is_good());
-        futures::future::join_all(held.map(|(candidate, _)| candidate.release())).await;
+        // Also those whose permit is gone: they may have been on the way to others.
+        let held = self.candidates.iter_mut().filter(|candidate| candidate.may_hold());
+        futures::future::join_all(held.map(Candidate::release)).await;
         if let Some(name) = &self.member.name {
-            let _ = self.api.delete(name, &DeleteParams::default()).await;
+            let params = DeleteParams::default();
+            // Without an answer the others find out by themselves.
+            let _ = tokio::time::timeout(self.times.patience(), self.api.delete(name, &params)).await;
         }
     }
 }

@@ -55,10 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_always_fall_into_the_same_slots() {
+    fn names_always_fall_into_the_same_slots_and_slots_to_the_same_replicas() {
         // Written down: another answer would let two versions of an operator work on one object.
         assert_eq!(hash("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(mix(1), 0xb456_bcfc_34c2_cb2c);
+        let slots = ["lab/one", "lab/two", "three"].map(|name| slot(name, 16));
+        assert_eq!(slots, [13, 14, 14]);
+        let letters: String = assign(&["a", "b", "c"], 16).into_iter().flatten().collect();
+        assert_eq!(letters, "cbaacccabbacabac");
     }
 
     #[test]

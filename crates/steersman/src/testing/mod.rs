@@ -117,7 +117,7 @@ impl TestEnv {
     /// Installs a CRD and waits until its objects are served.
     ///
     /// # Errors
-    /// Fails if the API server refuses it.
+    /// Fails if the API server refuses it, or does not serve its objects in time.
     pub async fn install(&self, crd: &CustomResourceDefinition) -> Result<()> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client());
         let params = PatchParams::apply("steersman-testing").force();
@@ -133,9 +133,13 @@ impl TestEnv {
             let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
             let objects: Api<DynamicObject> = Api::all_with(self.client(), &resource);
             // A real server is a moment behind its own word.
+            let start = Instant::now();
             while let Err(kube::Error::Api(status)) = objects.list(&ListParams::default().limit(1)).await
                 && status.code == 404
             {
+                if start.elapsed() > self.ground.patience() {
+                    return Err(kube::Error::Api(status).into());
+                }
                 tokio::time::sleep(self.ground.calm() / 10).await;
             }
         }
@@ -310,12 +314,21 @@ impl TestEnv {
     where
         K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
     {
-        let mut last = None;
+        let (mut last, mut trouble) = (None, String::new());
         let states = watcher::watch_object(api, name);
         pin_mut!(states);
         let waiting = async {
             while let Some(state) = states.next().await {
-                let Ok(state) = state else { continue };
+                let state = match state {
+                    Ok(state) => state,
+                    Err(error) => {
+                        trouble = format!("; the last watch failed: {error}");
+                        // The stream asks again as soon as it is polled.
+                        tokio::time::sleep(self.ground.calm()).await;
+                        continue;
+                    }
+                };
+                trouble.clear();
                 let found = is(state.as_ref());
                 last = state;
                 if found {
@@ -336,12 +349,22 @@ impl TestEnv {
             }
             () = tokio::time::sleep(patience) => {}
         }
-        Err(Error::other(format!("waited {patience:?} in vain for {name}; it is {last:#?}")))
+        Err(Error::other(format!("waited {patience:?} in vain for {name}; it is {last:#?}{trouble}")))
     }
 
     /// Waits until it is quiet: for a while nothing passes between the operators and the API server, either way, and in
     /// the embedded cluster nothing changes at all.
+    ///
+    /// # Panics
+    /// Panics if it is not quiet after half a minute, or two minutes outside.
     pub async fn quiet(&self) {
+        let patience = self.ground.patience();
+        let quiet = tokio::time::timeout(patience, self.calmed()).await;
+        #[expect(clippy::panic, reason = "a test ends here")]
+        quiet.unwrap_or_else(|_| panic!("waited {patience:?} in vain for quiet: the operators never rest"));
+    }
+
+    async fn calmed(&self) {
         let mut before = (self.tap.passed(), self.revision());
         loop {
             if let Ground::Embedded(cluster) = &self.ground {

@@ -1,19 +1,14 @@
 //! Counts what passes between operators and the API server.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
-    task::{Context, Poll},
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst},
 };
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
-use tower_service::Service;
 
 use crate::{door, privilege::Requests};
 
@@ -32,8 +27,30 @@ struct Counts {
 impl Tap {
     /// A client whose traffic is counted.
     pub(super) fn put_into(&self, client: Client) -> Client {
-        let namespace = client.default_namespace().to_owned();
-        Client::new(Tapped { client, tap: self.clone() }, namespace)
+        let tap = self.clone();
+        door::around(client, move |client, request| tap.clone().pass(client, request))
+    }
+
+    async fn pass(
+        self,
+        client: Client,
+        request: Request<Body>,
+    ) -> Result<Response<UnsyncBoxBody<Bytes, kube::Error>>, kube::Error> {
+        let pending = Pending::new(&self);
+        self.0.passed.fetch_add(1, SeqCst);
+        self.0.requests.note(request.method(), request.uri());
+        if door::writes(request.method()) {
+            self.0.writes.fetch_add(1, SeqCst);
+        }
+        let answer = client.send(request).await?;
+        drop(pending);
+        Ok(answer.map(|body| {
+            body.map_frame(move |frame| {
+                self.0.passed.fetch_add(1, SeqCst);
+                frame
+            })
+            .boxed_unsync()
+        }))
     }
 
     /// What has passed so far: requests, answers and the parts that watches bring. `None` while a request waits for its
@@ -67,42 +84,5 @@ impl Drop for Pending {
     fn drop(&mut self) {
         self.0.0.passed.fetch_add(1, SeqCst);
         self.0.0.pending.fetch_sub(1, SeqCst);
-    }
-}
-
-#[derive(Clone)]
-struct Tapped {
-    client: Client,
-    tap: Tap,
-}
-
-impl Service<Request<Body>> for Tapped {
-    type Response = Response<UnsyncBoxBody<Bytes, kube::Error>>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, kube::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (client, tap) = (self.client.clone(), self.tap.clone());
-        Box::pin(async move {
-            let pending = Pending::new(&tap);
-            tap.0.passed.fetch_add(1, SeqCst);
-            tap.0.requests.note(request.method(), request.uri());
-            if door::writes(request.method()) {
-                tap.0.writes.fetch_add(1, SeqCst);
-            }
-            let answer = client.send(request).await?;
-            drop(pending);
-            Ok(answer.map(|body| {
-                body.map_frame(move |frame| {
-                    tap.0.passed.fetch_add(1, SeqCst);
-                    frame
-                })
-                .boxed_unsync()
-            }))
-        })
     }
 }

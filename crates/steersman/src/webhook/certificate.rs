@@ -129,17 +129,14 @@ impl Certificates {
 
     /// Says whether there was anything new.
     async fn try_refresh(&self) -> Result<bool> {
+        let mut modified = None;
         let pem = match &self.source {
             Source::Files(folder) => {
-                let modified =
-                    std::fs::metadata(folder.join("tls.crt")).and_then(|meta| meta.modified()).ok();
+                modified = std::fs::metadata(folder.join("tls.crt")).and_then(|meta| meta.modified()).ok();
                 if modified.is_some() && self.known().modified == modified {
                     return Ok(false);
                 }
-                let pem = read_files(folder)?;
-                certified(&pem)?;
-                self.known().modified = modified;
-                pem
+                read_files(folder)?
             }
             Source::Own { name, namespace } => {
                 let pem = shared(&self.client, name, namespace, self.environment.now()).await?;
@@ -150,6 +147,7 @@ impl Certificates {
             }
         };
         let key = certified(&pem)?;
+        self.known().modified = modified;
         if let Some(authority) = pem.authority {
             // Before the first client sees a certificate, the cluster trusts who signed it.
             (self.announce)(authority.clone()).await?;
