@@ -34,7 +34,7 @@
 //! | `cluster.steersman.dev/stop-delay` | `5s` | time that a deleted pod takes to end |
 //!
 //! Without such an order, programs whose whole work is known do it: `true`, `false`, `sleep`, `exit` in a shell, and the
-//! image that pauses. A container of a pod's start that fails keeps the others waiting.
+//! image that pauses. A container of a pod's start that fails, or has not ended, keeps the others waiting.
 //!
 //! The annotation `cluster.steersman.dev/address` on a service says at which address its webhooks answer, such as
 //! `127.0.0.1:9443` for an operator that runs beside the cluster.
