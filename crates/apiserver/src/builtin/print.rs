@@ -66,22 +66,20 @@ pub(super) fn joined(items: &[Value], key: &str) -> String {
 
 fn pod(column: &str, pod: &Value, now: Timestamp) -> Option<Cell> {
     let containers = list(pod, &["status", "containerStatuses"]);
-    let restartable: Vec<&str> = list(pod, &["spec", "initContainers"])
-        .iter()
-        .filter(|c| c["restartPolicy"] == "Always")
-        .filter_map(|c| c["name"].as_str())
-        .collect();
+    let restartable = sidecars(pod);
     let inits = list(pod, &["status", "initContainerStatuses"]);
-    let sidecars = || inits.iter().filter(|c| c["name"].as_str().is_some_and(|n| restartable.contains(&n)));
+    let running_beside =
+        || inits.iter().filter(|c| c["name"].as_str().is_some_and(|n| restartable.contains(&n)));
     Some(match column {
         "Ready" => {
-            let ready = containers.iter().chain(sidecars()).filter(|c| c["ready"] == true).count();
+            let ready = containers.iter().chain(running_beside()).filter(|c| c["ready"] == true).count();
             let total = list(pod, &["spec", "containers"]).len() + restartable.len();
             format!("{ready}/{total}").into()
         }
         "Status" => pod_status(pod).into(),
         "Restarts" => {
-            let count: i64 = containers.iter().chain(sidecars()).map(|c| number(c, &["restartCount"])).sum();
+            let count: i64 =
+                containers.iter().chain(running_beside()).map(|c| number(c, &["restartCount"])).sum();
             let last = containers
                 .iter()
                 .filter_map(|c| object::text(c, &["lastState", "terminated", "finishedAt"]))
@@ -115,6 +113,12 @@ fn pod(column: &str, pod: &Value, now: Timestamp) -> Option<Cell> {
     })
 }
 
+/// The names of the containers that start first and go on running.
+fn sidecars(pod: &Value) -> Vec<&str> {
+    let inits = list(pod, &["spec", "initContainers"]).iter();
+    inits.filter(|c| c["restartPolicy"] == "Always").filter_map(|c| c["name"].as_str()).collect()
+}
+
 /// The one word for a pod's state.
 fn pod_status(pod: &Value) -> String {
     let mut reason = object::text(pod, &["status", "phase"]).unwrap_or_default().to_owned();
@@ -126,10 +130,12 @@ fn pod_status(pod: &Value) -> String {
         reason = "SchedulingGated".into();
     }
     let total = list(pod, &["spec", "initContainers"]).len();
+    let sidecars = sidecars(pod);
+    let is_sidecar = |status: &Value| status["name"].as_str().is_some_and(|name| sidecars.contains(&name));
     let mut initializing = false;
     for (index, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
         let state = &status["state"];
-        if state["terminated"]["exitCode"] == 0 || status["started"] == true {
+        if state["terminated"]["exitCode"] == 0 || (status["started"] == true && is_sidecar(status)) {
             continue;
         }
         initializing = true;
@@ -522,12 +528,14 @@ mod tests {
             "Terminating"
         );
         let init = json!({
-            "spec": {"initContainers": [{}, {}]},
+            "spec": {"initContainers": [{"name": "a", "restartPolicy": "Always"}, {"name": "b"}, {"name": "c"}]},
             "status": {"phase": "Pending", "initContainerStatuses": [
-                {"state": {"terminated": {"exitCode": 0}}}, {"state": {"running": {}}},
+                {"name": "a", "state": {"running": {}}, "started": true},
+                {"name": "b", "state": {"terminated": {"exitCode": 0}}},
+                {"name": "c", "state": {"running": {}}, "started": true},
             ]},
         });
-        assert_eq!(pod_status(&init), "Init:1/2");
+        assert_eq!(pod_status(&init), "Init:2/3");
         let done = json!({"status": {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}]}});
         assert_eq!(pod_status(&done), "Completed");
     }

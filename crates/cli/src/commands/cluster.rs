@@ -45,6 +45,10 @@ pub(crate) struct Cluster {
     #[arg(long)]
     no_workloads: bool,
 
+    /// How long pods wait for their containers
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = super::release::duration)]
+    pod_start_delay: Duration,
+
     /// How long pods run that are meant to end, unless their program says it, as sleep does
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = super::release::duration)]
     pod_run_time: Duration,
@@ -68,7 +72,7 @@ impl Cluster {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
         let mut builder =
             Embedded::builder().workloads(!self.no_workloads).nodes(self.nodes.into()).listen(address);
-        builder = builder.pod_run_time(self.pod_run_time);
+        builder = builder.pod_start_delay(self.pod_start_delay).pod_run_time(self.pod_run_time);
         if let Some(directory) = self.data_dir {
             builder = builder.data_directory(directory);
         }
