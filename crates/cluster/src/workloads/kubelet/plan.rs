@@ -250,9 +250,23 @@ fn starters(
             Some(Some((time, 0))) => begin.saturating_add(*time),
             Some(_) => Duration::MAX,
         };
+        // Once over it stays so, though it may be told to do something else since. Statuses tell times by the second.
+        let over = match ended(pod, &container.name) {
+            Some(ended) if over > ended.saturating_add(Duration::from_secs(1)) => ended.max(begin),
+            _ => over,
+        };
         Starter { name: container.name.clone(), begin: std::mem::replace(&mut begin, over), over }
     });
     starters.collect()
+}
+
+/// When a container of the pod's start ended well, by the pod's status. Counts from the pod's start.
+fn ended(pod: &Pod, container: &str) -> Option<Duration> {
+    let status = pod.status.as_ref()?;
+    let mut starters = status.init_container_statuses.iter().flatten();
+    let ended = starters.find(|c| c.name == container)?.state.as_ref()?.terminated.as_ref()?;
+    let finished = ended.finished_at.as_ref().filter(|_| ended.exit_code == 0)?;
+    Duration::try_from(finished.0.duration_since(status.start_time.as_ref()?.0)).ok()
 }
 
 /// A container whose image is not there.
@@ -282,15 +296,18 @@ mod tests {
         let annotations: serde_json::Map<_, _> =
             annotations.iter().map(|(k, v)| (format!("{PREFIX}{k}"), json!(v))).collect();
         let pod = json!({"metadata": {"annotations": annotations}, "spec": {"restartPolicy": restart, "containers": []}});
-        let options = Options {
+        Plan::of(&serde_json::from_value(pod).unwrap(), &options())
+    }
+
+    fn options() -> Options {
+        Options {
             parts: BTreeSet::new(),
             nodes: 1,
             pod_start_delay: Duration::ZERO,
             pod_run_time: Duration::from_secs(1),
             pod_stop_delay: Duration::ZERO,
             root_certificate: String::new(),
-        };
-        Plan::of(&serde_json::from_value(pod).unwrap(), &options)
+        }
     }
 
     fn seconds(n: u64) -> Duration {
@@ -334,6 +351,31 @@ mod tests {
         assert!(matches!(plan.at("c", begun).state, State::Running { .. }));
         let forever = plan.run(Some((Duration::MAX, 0)), seconds(1), seconds(1));
         assert_eq!(forever.next, Some(Duration::MAX));
+    }
+
+    #[test]
+    fn a_container_of_the_start_that_ended_does_not_begin_again() {
+        let mut pod: Pod = serde_json::from_value(json!({
+            "spec": {"initContainers": [{"name": "i", "command": ["sleep", "3"]}], "containers": [{"name": "c"}]},
+            "status": {"startTime": "2026-01-01T00:00:00Z"},
+        }))
+        .unwrap();
+        let running = |pod: &Pod| Plan::of(pod, &options()).at("c", seconds(10)).state;
+        let before = running(&pod);
+        assert_eq!(before, State::Running { since: seconds(3) });
+        let waits = |pod: &mut Pod| {
+            let container = &mut pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0];
+            (container.command, container.image) = (None, Some("pause".to_owned()));
+        };
+        let status = json!([{"name": "i", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": {
+            "terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:03Z"},
+        }}]);
+        pod.status.as_mut().unwrap().init_container_statuses = serde_json::from_value(status).unwrap();
+        assert_eq!(running(&pod), before);
+        waits(&mut pod);
+        assert_eq!(running(&pod), before);
+        pod.status.as_mut().unwrap().init_container_statuses = None;
+        assert_eq!(running(&pod), State::Waiting { reason: "ContainerCreating" });
     }
 
     #[test]
