@@ -54,14 +54,7 @@ impl Measured {
 }
 
 fn main() -> ExitCode {
-    match bench() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("{problem}");
-            ExitCode::from(2)
-        }
-    }
+    steersman_bench::exit(bench())
 }
 
 fn bench() -> Result<bool, String> {

@@ -71,14 +71,7 @@ fn main() -> ExitCode {
         .build()
         .map_err(|error| Failure::from(error.to_string()))
         .and_then(|runtime| runtime.block_on(bench()));
-    match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("{problem}");
-            ExitCode::from(2)
-        }
-    }
+    steersman_bench::exit(outcome)
 }
 
 async fn bench() -> Result<bool, Failure> {

@@ -1,7 +1,9 @@
 //! What the side-by-side measurements have in common: the line that a figure is, and what a process takes.
 
+use std::fmt::Display;
 use std::num::ParseIntError;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// What a second of processor time is in the kernel's accounts: it always tells in hundredths.
 const TICKS: f64 = 100.0;
@@ -25,6 +27,18 @@ pub fn median(mut of: Vec<f64>) -> f64 {
         0 => f64::NAN,
         n if n % 2 == 1 => of[n / 2],
         n => f64::midpoint(of[n / 2 - 1], of[n / 2]),
+    }
+}
+
+/// How a measurement ends: badly if it misses what is promised, or if it could not be taken, which is told.
+pub fn exit(outcome: Result<bool, impl Display>) -> ExitCode {
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(2)
+        }
     }
 }
 

@@ -54,14 +54,7 @@ struct Taken {
 }
 
 fn main() -> ExitCode {
-    match bench() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("{problem}");
-            ExitCode::from(2)
-        }
-    }
+    steersman_bench::exit(bench())
 }
 
 fn bench() -> Result<bool, String> {
@@ -184,25 +177,17 @@ fn build_peer(root: &Path) -> Result<PathBuf, String> {
 
 fn options() -> Result<Options, String> {
     let mut options = Options { releases: 100, idle: 120, many: 2000, steer: None, peer: None, check: false };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        if argument == "--check" {
-            options.check = true;
-            continue;
-        }
-        let value =
-            arguments.next().ok_or_else(|| format!("{argument}: unknown or without a value\n{USAGE}"))?;
-        let number =
-            || value.parse::<usize>().map_err(|_| format!("{argument} {value}: not a number\n{USAGE}"));
-        match argument.as_str() {
-            "--releases" => options.releases = number()?,
-            "--idle" => options.idle = number()? as u64,
-            "--many" => options.many = number()?,
+    options.check = steersman_bench::arguments(USAGE, |argument, value| {
+        match argument {
+            "--releases" => options.releases = value.parse()?,
+            "--idle" => options.idle = value.parse()?,
+            "--many" => options.many = value.parse()?,
             "--steer" => options.steer = Some(value.into()),
             "--peer" => options.peer = Some(value.into()),
-            _ => return Err(format!("unknown option {argument}\n{USAGE}")),
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     Ok(options)
 }
 

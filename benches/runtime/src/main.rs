@@ -73,14 +73,7 @@ struct Measured {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match bench().await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("{problem}");
-            ExitCode::from(2)
-        }
-    }
+    steersman_bench::exit(bench().await)
 }
 
 async fn bench() -> Result<bool> {
@@ -118,19 +111,17 @@ fn options() -> Result<Options> {
         embedded: 10_000,
         check: false,
     };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n\n{USAGE}"));
-        match argument.as_str() {
-            "--ours" => options.ours = Some(value()?.into()),
-            "--controller-runtime" => options.controller_runtime = Some(value()?.into()),
-            "--plain-kube" => options.plain_kube = Some(value()?.into()),
-            "--resources" => options.resources = value()?.parse()?,
-            "--embedded" => options.embedded = value()?.parse()?,
-            "--check" => options.check = true,
-            _ => return Err(USAGE.into()),
+    options.check = steersman_bench::arguments(USAGE, |argument, value| {
+        match argument {
+            "--ours" => options.ours = Some(value.into()),
+            "--controller-runtime" => options.controller_runtime = Some(value.into()),
+            "--plain-kube" => options.plain_kube = Some(value.into()),
+            "--resources" => options.resources = value.parse()?,
+            "--embedded" => options.embedded = value.parse()?,
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     Ok(options)
 }
 

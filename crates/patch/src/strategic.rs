@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::value::go_print;
+use crate::value::{self, go_print};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -314,15 +314,7 @@ fn list_in(map: &Map<String, Value>, key: &str) -> Result<Option<Vec<Value>>, St
 }
 
 fn wrong_type(value: &Value) -> String {
-    let actual = match value {
-        Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Number(n) if n.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
+    let actual = if value.is_null() { "%!s(<nil>)" } else { value::go_type(value) };
     format!("expected a []interface {{}}, but received a {actual}")
 }
 

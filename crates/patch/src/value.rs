@@ -84,6 +84,19 @@ pub(crate) fn write_go_json(out: &mut String, value: &Value) {
     }
 }
 
+/// The Go type that a value is read into.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 /// Whether a text reads in quotes as it is.
 pub(crate) fn is_plain(text: &str) -> bool {
     // By a table: every name of every field of every object that is written comes by.

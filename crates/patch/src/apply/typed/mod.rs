@@ -106,7 +106,7 @@ fn check_scalar(scalar: Scalar, value: Option<&Value>, prefix: &str) -> Result<(
         | (Scalar::Boolean, Value::Bool(_))
         | (Scalar::Untyped, Value::Number(_) | Value::String(_) | Value::Bool(_)) => Ok(()),
         (Scalar::Numeric, other) => {
-            Err(format!("{prefix}expected numeric (int or float), got {}", go_type(other)))
+            Err(format!("{prefix}expected numeric (int or float), got {}", value::go_type(other)))
         }
         (Scalar::String, other) => Err(format!(
             "{prefix}expected string, got &value.valueUnstructured{{Value:{}}}",
@@ -118,18 +118,6 @@ fn check_scalar(scalar: Scalar, value: Option<&Value>, prefix: &str) -> Result<(
         (Scalar::Untyped, other) => {
             Err(format!("{prefix}expected any scalar, got &{{{}}}", value::go_print(other)))
         }
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(n) if n.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }
 
