@@ -140,7 +140,7 @@ conformance: ## Run Kubernetes' own conformance tests of its API and its control
 	@$(WITH_CLUSTER) \
 		sh -c 'oracles/kubernetes/conformance --known oracles/kubernetes/conformance.known "$$KUBECONFIG"'
 	@echo 'the other groups:'
-	@$(WITH_CLUSTER) --pod-start-delay 1s --pod-run-time 1m \
+	@$(WITH_CLUSTER) --pod-start-delay 2s --pod-run-time 1m \
 		sh -c 'oracles/kubernetes/conformance --tests oracles/kubernetes/conformance.groups \
 		--known oracles/kubernetes/conformance.known "$$KUBECONFIG"'
 
