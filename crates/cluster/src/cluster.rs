@@ -223,6 +223,7 @@ pub struct Builder {
     pod_start_delay: Duration,
     pod_run_time: Duration,
     pod_stop_delay: Duration,
+    missing_images: BTreeSet<String>,
     listen: Option<SocketAddr>,
     data_directory: Option<PathBuf>,
     record_access: bool,
@@ -238,6 +239,7 @@ impl Default for Builder {
             pod_start_delay: Duration::ZERO,
             pod_run_time: Duration::from_millis(100),
             pod_stop_delay: Duration::ZERO,
+            missing_images: BTreeSet::new(),
             listen: None,
             data_directory: None,
             record_access: false,
@@ -304,6 +306,13 @@ impl Builder {
     #[must_use]
     pub fn pod_stop_delay(mut self, delay: Duration) -> Self {
         self.pod_stop_delay = delay;
+        self
+    }
+
+    /// An image that cannot be pulled, as containers name it. May be said many times. Default: all are there.
+    #[must_use]
+    pub fn missing_image(mut self, image: impl Into<String>) -> Self {
+        self.missing_images.insert(image.into());
         self
     }
 
@@ -389,6 +398,7 @@ impl Builder {
                 pod_start_delay: self.pod_start_delay,
                 pod_run_time: self.pod_run_time,
                 pod_stop_delay: self.pod_stop_delay,
+                missing_images: self.missing_images,
                 root_certificate: authority.certificate().to_owned(),
             });
             let client = Client::new(As::new(server.service(), controllers(), None), "default");

@@ -82,6 +82,8 @@ pub(crate) struct Options {
     pub(crate) pod_start_delay: Duration,
     pub(crate) pod_run_time: Duration,
     pub(crate) pod_stop_delay: Duration,
+    /// Images that cannot be pulled.
+    pub(crate) missing_images: BTreeSet<String>,
     /// The certificate that `kube-root-ca.crt` shows.
     pub(crate) root_certificate: String,
 }

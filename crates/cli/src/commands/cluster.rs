@@ -53,6 +53,10 @@ pub(crate) struct Cluster {
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = super::release::duration)]
     pod_run_time: Duration,
 
+    /// Image that cannot be pulled, as containers name it; may be repeated
+    #[arg(long = "missing-image", value_name = "IMAGE")]
+    missing_images: Vec<String>,
+
     /// Directory to keep everything in, and to start from [default: nothing is kept]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -73,6 +77,9 @@ impl Cluster {
         let mut builder =
             Embedded::builder().workloads(!self.no_workloads).nodes(self.nodes.into()).listen(address);
         builder = builder.pod_start_delay(self.pod_start_delay).pod_run_time(self.pod_run_time);
+        for image in self.missing_images {
+            builder = builder.missing_image(image);
+        }
         if let Some(directory) = self.data_dir {
             builder = builder.data_directory(directory);
         }

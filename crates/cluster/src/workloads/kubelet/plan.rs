@@ -1,7 +1,10 @@
 //! What becomes of a pod's containers over time: a function of the pod's annotations and programs, the options and the
 //! time passed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -42,6 +45,8 @@ pub(super) struct Plan {
     end: Option<(Duration, i32)>,
     /// The same of containers whose program is known.
     known: BTreeMap<String, Option<(Duration, i32)>>,
+    /// Containers whose image nobody has.
+    imageless: BTreeSet<String>,
     /// The containers of the pod's start, in order.
     pub(super) starters: Vec<Starter>,
     restart: Restart,
@@ -110,9 +115,16 @@ impl Plan {
         let run_for = duration("run-for");
         // What somebody ordered goes before what the program would do.
         let ordered = failure == Some(Failure::CrashLoop) || code.is_some() || word("run-for").is_some();
+        let containers =
+            || pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+        let is_missing = |image: &String| options.missing_images.contains(image);
+        let imageless: BTreeSet<String> = containers()
+            .filter(|c| c.image.as_ref().is_some_and(is_missing))
+            .map(|c| c.name.clone())
+            .collect();
         let mut known = BTreeMap::new();
-        if !ordered && let Some(spec) = &pod.spec {
-            for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+        if !ordered {
+            for container in containers() {
                 let end = match Program::of(container) {
                     Program::Waits => None,
                     Program::Ends(time, code) => {
@@ -134,13 +146,14 @@ impl Plan {
         };
         let start_delay = duration("start-delay").unwrap_or(options.pod_start_delay);
         Self {
-            starters: starters(pod, &known, start_delay),
+            starters: starters(pod, &known, &imageless, start_delay),
             start_delay,
             stop_delay: duration("stop-delay").unwrap_or(options.pod_stop_delay),
             failure,
             container: word("container").map(str::to_owned),
             end,
             known,
+            imageless,
             restart,
         }
     }
@@ -156,6 +169,9 @@ impl Plan {
         let Some(since) = elapsed.checked_sub(begin) else {
             return Moment::new(State::Waiting { reason: "ContainerCreating" }, Some(begin));
         };
+        if self.imageless.contains(container) {
+            return pull(begin, since);
+        }
         let failure = self.failure.filter(|_| self.container.as_deref().is_none_or(|c| c == container));
         match failure {
             Some(Failure::ImagePull) => pull(begin, since),
@@ -184,7 +200,7 @@ impl Plan {
         }
         let at = self.starters.iter().position(|starter| elapsed < starter.over)?;
         let Starter { name, begin, .. } = self.starters.get(at)?;
-        let moment = match self.known.get(name) {
+        let moment = match self.known.get(name).filter(|_| !self.imageless.contains(name)) {
             Some(end @ (None | Some((_, 0)))) => self.run(*end, *begin, elapsed.saturating_sub(*begin)),
             _ => self.moment(name, *begin, elapsed),
         };
@@ -239,6 +255,7 @@ impl Plan {
 fn starters(
     pod: &Pod,
     known: &BTreeMap<String, Option<(Duration, i32)>>,
+    imageless: &BTreeSet<String>,
     start_delay: Duration,
 ) -> Vec<Starter> {
     let mut begin = start_delay;
@@ -246,6 +263,7 @@ fn starters(
     let starters = containers.map(|container| {
         let sidecar = container.restart_policy.as_deref() == Some("Always");
         let over = match known.get(&container.name).filter(|_| !sidecar) {
+            _ if imageless.contains(&container.name) => Duration::MAX,
             None => begin,
             Some(Some((time, 0))) => begin.saturating_add(*time),
             Some(_) => Duration::MAX,
@@ -286,8 +304,6 @@ fn pull(begin: Duration, since: Duration) -> Moment {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use serde_json::json;
 
     use super::*;
@@ -306,6 +322,7 @@ mod tests {
             pod_start_delay: Duration::ZERO,
             pod_run_time: Duration::from_secs(1),
             pod_stop_delay: Duration::ZERO,
+            missing_images: BTreeSet::from(["gone:1".to_owned()]),
             root_certificate: String::new(),
         }
     }
@@ -376,6 +393,23 @@ mod tests {
         assert_eq!(running(&pod), before);
         pod.status.as_mut().unwrap().init_container_statuses = None;
         assert_eq!(running(&pod), State::Waiting { reason: "ContainerCreating" });
+    }
+
+    #[test]
+    fn only_containers_whose_image_is_there_begin() {
+        let waits = |spec: serde_json::Value, container: &str| {
+            let plan = Plan::of(&serde_json::from_value(json!({"spec": spec})).unwrap(), &options());
+            let begun = plan.under_way(seconds(5)).map(|(_, moment)| moment);
+            matches!(begun.unwrap_or_else(|| plan.at(container, seconds(5))).state, State::Waiting { .. })
+        };
+        let main = |image: &str| json!({"name": "c", "image": image});
+        let beside = |image: &str| json!({"name": "d", "image": image});
+        assert!(waits(json!({"containers": [main("gone:1"), beside("there:1")]}), "c"));
+        assert!(!waits(json!({"containers": [main("gone:1"), beside("there:1")]}), "d"));
+        assert!(!waits(json!({"containers": [main("gone:2")]}), "c"));
+        // It does not matter what it would do.
+        let first = json!({"name": "i", "image": "gone:1", "command": ["true"]});
+        assert!(waits(json!({"initContainers": [first], "containers": [main("there:1")]}), "c"));
     }
 
     #[test]
