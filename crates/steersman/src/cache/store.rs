@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
@@ -76,6 +76,8 @@ pub(crate) struct Store {
     /// Counts lists.
     epoch: AtomicU32,
     heard: Mutex<Instant>,
+    /// Objects that may be there though the cache does not know it: somebody wrote them, and got no answer.
+    doubtful: Mutex<HashSet<Key>>,
 }
 
 #[derive(Default)]
@@ -189,7 +191,27 @@ impl Store {
             unsynced: watches.into(),
             epoch: AtomicU32::new(0),
             heard: Mutex::new(Instant::now()),
+            doubtful: Mutex::default(),
         }
+    }
+
+    fn doubtful(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that an object may be there from now on, whatever the cache knows. Says whether that is new.
+    pub(crate) fn doubt(&self, key: &Key) -> bool {
+        self.doubtful().insert(key.clone())
+    }
+
+    /// Notes that an answer has told of an object: the cache knows of it, or that it is gone.
+    pub(crate) fn settle(&self, key: &Key) {
+        self.doubtful().remove(key);
+    }
+
+    /// Whether an object that the cache does not know may be there.
+    pub(crate) fn is_doubtful(&self, key: &Key) -> bool {
+        self.doubtful().contains(key)
     }
 
     // No panic comes between steps that belong together: the author's only functions that run under the lock are those of

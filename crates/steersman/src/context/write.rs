@@ -83,7 +83,18 @@ impl Context {
         let request = Request::new(kind.url(key.namespace()))
             .patch(key.name(), &self.apply_params(), &Patch::Apply(&desired))
             .map_err(kube::Error::BuildRequest)?;
-        let answer: Incoming = self.primary.client.request(request).await?;
+        // Until there is an answer: there may never be one, and this may be dropped while it waits.
+        let is_new = store.as_ref().is_some_and(|store| store.doubt(&key));
+        let answer = self.primary.client.request::<Incoming>(request).await;
+        let is_told = match &answer {
+            Ok(_) => true,
+            Err(kube::Error::Api(status)) => is_new && status.code < 500,
+            Err(_) => false,
+        };
+        if let Some(store) = store.as_ref().filter(|_| is_told) {
+            store.settle(&key);
+        }
+        let answer = answer?;
         Ok(match store {
             Some(store) => {
                 let version = answer.version();
@@ -193,7 +204,7 @@ impl Context {
     }
 
     /// Deletes an object in the object's namespace, with everything that belongs to it. Nothing is sent if the cache
-    /// knows that it is gone.
+    /// knows that it is gone: it does not if a write of it was left without an answer.
     ///
     /// # Errors
     /// Fails if the API server refuses.
@@ -212,23 +223,34 @@ impl Context {
         let mut params = DeleteParams::background();
         let mut uid = String::new();
         if let Some(store) = &store {
-            let Some(live) = store.get(key) else { return Ok(()) };
-            let meta = live.meta()?;
-            if meta.deleting() {
-                return Ok(());
+            match store.get(key) {
+                None if store.is_doubtful(key) => {}
+                None => return Ok(()),
+                Some(live) => {
+                    let meta = live.meta()?;
+                    if meta.deleting() {
+                        return Ok(());
+                    }
+                    uid = meta.uid.to_string();
+                    params.preconditions =
+                        Some(Preconditions { uid: Some(uid.clone()), resource_version: None });
+                }
             }
-            uid = meta.uid.to_string();
-            params.preconditions = Some(Preconditions { uid: Some(uid.clone()), resource_version: None });
         }
         let request = Request::new(kind.url(key.namespace()))
             .delete(key.name(), &params)
             .map_err(kube::Error::BuildRequest)?;
         let answer = match self.primary.client.request::<Value>(request).await {
-            Ok(answer) => answer,
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
+            Ok(answer) => Some(answer),
+            Err(kube::Error::Api(status)) if status.is_not_found() => None,
             Err(error) => return Err(error.into()),
         };
-        let Some(store) = store else { return Ok(()) };
+        if let Some(store) = &store {
+            store.settle(key);
+        }
+        let Some(answer) = answer else { return Ok(()) };
+        // Of an object that the cache has not seen yet, it will hear what became.
+        let Some(store) = store.filter(|_| !uid.is_empty()) else { return Ok(()) };
         let lingers = answer.pointer("/metadata/deletionTimestamp").is_some();
         if lingers && answer["kind"] != "Status" {
             let answer: Incoming = from_value(kind, answer)?;
