@@ -224,6 +224,13 @@ impl Candidate {
         self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
     }
 
+    /// Notes what somebody has seen of the lease: it counts from then on how long it is not renewed.
+    pub(crate) fn saw(&mut self, held: &LeaseSpec, at: Instant) {
+        if !self.seen.as_ref().is_some_and(|(seen, _)| seen == held) {
+            self.seen = Some((held.clone(), at));
+        }
+    }
+
     fn holds(&self, spec: &LeaseSpec) -> bool {
         spec.holder_identity.as_deref() == Some(&*self.identity)
     }
@@ -266,9 +273,7 @@ impl Candidate {
             }
             Some(mut lease) => {
                 let held = lease.spec.clone().unwrap_or_default();
-                if !self.seen.as_ref().is_some_and(|(seen, _)| *seen == held) {
-                    self.seen = Some((held.clone(), start));
-                }
+                self.saw(&held, start);
                 let holder = held.holder_identity.as_deref().unwrap_or_default();
                 let mine = self.holds(&held);
                 if !mine && !holder.is_empty() {

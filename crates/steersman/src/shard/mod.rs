@@ -199,7 +199,7 @@ impl Shards {
         member.labels.get_or_insert_default().insert(SLOTS.to_owned(), sharding.slots.to_string());
         let keeper = Keeper {
             member,
-            selector: ListParams::default().labels(&format!("{LABEL}={operator},{ROLE}=member")),
+            selector: ListParams::default().labels(&format!("{LABEL}={operator}")),
             api,
             times: sharding.times,
             environment: Arc::clone(environment),
@@ -330,11 +330,23 @@ impl Keeper {
         Ok(())
     }
 
-    /// Looks who else is there.
+    /// Looks who else is there, and how they keep what they have: a slot of one that is gone can be taken once it was seen
+    /// unrenewed for long enough, and not that long after somebody first looks.
     async fn look(&mut self) -> Result<()> {
+        let leases = self.api.list(&self.selector).await?.items;
         let now = Instant::now();
+        let (slots, members): (Vec<Lease>, Vec<Lease>) =
+            leases.into_iter().partition(|lease| lease.labels().get(ROLE).is_some_and(|role| role == "slot"));
+        for lease in slots {
+            let name = lease.name_any();
+            let of_others = self.candidates.iter_mut().zip(&self.shards.slots);
+            let mut of_others = of_others.filter(|(_, slot)| !slot.fence.permit().is_good());
+            if let Some((candidate, _)) = of_others.find(|(candidate, _)| candidate.lease() == name) {
+                candidate.saw(&lease.spec.unwrap_or_default(), now);
+            }
+        }
         let (mut seen, mut forgotten) = (BTreeMap::new(), Vec::new());
-        for lease in self.api.list(&self.selector).await?.items {
+        for lease in members {
             let name = lease.name_any();
             let slots = lease.labels().get(SLOTS).and_then(|slots| slots.parse().ok());
             let spec = lease.spec.unwrap_or_default();
