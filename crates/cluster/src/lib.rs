@@ -33,6 +33,8 @@
 //! | `cluster.steersman.dev/logs` | text | what `kubectl logs` shows |
 //! | `cluster.steersman.dev/stop-delay` | `5s` | time that a deleted pod takes to end |
 //!
+//! Containers with an image that [`Builder::missing_image`] names wait for it for ever, in whichever pod they are.
+//!
 //! Without such an order, programs whose whole work is known do it: `true`, `false`, `sleep`, `exit` in a shell, and the
 //! image that pauses. A container of a pod's start that fails, or has not ended, keeps the others waiting.
 //!

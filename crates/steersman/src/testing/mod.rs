@@ -285,7 +285,7 @@ impl TestEnv {
     }
 
     /// Waits until an object in the environment's namespace is as a function wants it. The function is asked for each state,
-    /// and with `None` while there is no such object; nothing sleeps.
+    /// and with `None` while there is no such object; nothing sleeps unless the watch fails.
     ///
     /// # Errors
     /// Fails with the last state after half a minute, or two minutes outside.
