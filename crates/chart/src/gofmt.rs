@@ -1,6 +1,7 @@
 //! Go's ways of printing that error texts need.
 
-use steersman_gotemplate::{Str, Value, fmt, strconv};
+use steersman_gostd::{strconv, unicode};
+use steersman_gotemplate::{Str, Value, fmt};
 
 /// Go's `%q` of a string.
 pub(crate) fn quote(text: &Str) -> String {
@@ -37,7 +38,7 @@ pub(crate) fn is_space(c: char) -> bool {
 
 /// Go's `unicode.IsPrint`.
 pub(crate) fn is_print(c: char) -> bool {
-    strconv::is_print(c)
+    unicode::is_print(c)
 }
 
 /// Go's `strings.TrimSpace`.

@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 use serde::ser::{Error, SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 
-use crate::strconv;
-use crate::unicode::RUNE_ERROR;
+use steersman_gostd::strconv;
+use steersman_gostd::unicode::RUNE_ERROR;
 use crate::value::{FloatType, Value};
 
 /// Beyond this depth Go looks for values that contain themselves, and so do we.

@@ -8,7 +8,7 @@ use crate::exec::{self, Limits, Run};
 use crate::func::Funcs;
 use crate::parse;
 use crate::str::Str;
-use crate::strconv;
+use steersman_gostd::strconv;
 use crate::value::Value;
 
 /// What a missing map key gives.

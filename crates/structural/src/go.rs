@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use steersman_gotemplate::strconv;
+use steersman_gostd::strconv;
 
 /// Text in quotes, as `%q` writes it.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Escaping for HTML, JavaScript and URLs.
 
 use crate::str::Str;
-use crate::unicode;
+use steersman_gostd::unicode;
 
 /// Escapes text for HTML, attribute values included.
 pub(super) fn html(text: Str) -> Str {

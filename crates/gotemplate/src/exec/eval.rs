@@ -4,7 +4,7 @@ use super::{Result, Rv, Seen, State};
 use crate::ast::{Cmd, Expr, ExprId, ExprKind, Names, Node, Pipe};
 use crate::parse::{Ideal, Number};
 use crate::set::MissingKey;
-use crate::strconv;
+use steersman_gostd::strconv;
 use crate::value::{Kind, Value};
 
 impl<'a, H> State<'a, H> {

@@ -10,7 +10,7 @@ use crate::fmt;
 use crate::func::Type;
 use crate::set::{ExecError, Frame, MissingKey, Set};
 use crate::str::Str;
-use crate::strconv;
+use steersman_gostd::strconv;
 use crate::value::{Kind, Value};
 pub use run::Limits;
 pub(crate) use run::Run;

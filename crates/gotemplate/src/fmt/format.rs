@@ -1,7 +1,7 @@
 //! Reading a format: verbs, flags, widths, precisions and argument indexes.
 
 use super::{Fault, Layout, Printer};
-use crate::unicode;
+use steersman_gostd::unicode;
 use crate::value::Value;
 
 /// Widths, precisions and argument indexes beyond this are refused.

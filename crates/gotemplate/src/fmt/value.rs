@@ -1,9 +1,9 @@
 //! Printing one value under one verb.
 
-use super::layout::Integer;
+use steersman_gostd::fmt::Integer;
 use super::{Fault, MAX_DEPTH, Printer};
 use crate::str::Str;
-use crate::unicode;
+use steersman_gostd::unicode;
 use crate::value::{FloatType, Kind, List, Map, Object, Value};
 
 impl Printer<'_> {

@@ -1,7 +1,7 @@
 //! Template text to tokens.
 
-use crate::strconv;
-use crate::unicode;
+use steersman_gostd::strconv;
+use steersman_gostd::unicode;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use crate::ast::{Branch, Expr, ListId, Pipe, PipeId, Stmt, Template, TemplateCal
 use crate::func::Funcs;
 use crate::set::ParseError;
 use crate::str::Str;
-use crate::strconv;
-use crate::unicode;
+use steersman_gostd::strconv;
+use steersman_gostd::unicode;
 use lex::{Kind, Lexer, Token};
 pub(crate) use number::{Ideal, Number};
 use scope::Scope;

@@ -72,7 +72,7 @@ pub fn unquote(literal: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The first character or escaped byte of a literal's body, whether it is a character rather than a byte, and the rest.
-pub(crate) fn unquote_char(body: &[u8], quote: u8) -> Option<(u32, bool, &[u8])> {
+pub fn unquote_char(body: &[u8], quote: u8) -> Option<(u32, bool, &[u8])> {
     let (&first, rest) = body.split_first()?;
     if first == quote {
         return None;

@@ -5,10 +5,10 @@
 mod tables;
 
 /// What Go decodes bytes that are not UTF-8 to.
-pub(crate) const RUNE_ERROR: char = '\u{FFFD}';
+pub const RUNE_ERROR: char = '\u{FFFD}';
 
 /// The first character and its width in bytes. An invalid byte gives [`RUNE_ERROR`] and 1; nothing gives width 0.
-pub(crate) fn decode(bytes: &[u8]) -> (char, usize) {
+pub fn decode(bytes: &[u8]) -> (char, usize) {
     let Some(&first) = bytes.first() else { return (RUNE_ERROR, 0) };
     let width = match first {
         0..0x80 => return (char::from(first), 1),
@@ -25,7 +25,7 @@ pub(crate) fn decode(bytes: &[u8]) -> (char, usize) {
 }
 
 /// The characters with their width in bytes, in order.
-pub(crate) fn chars(bytes: &[u8]) -> impl Iterator<Item = (char, usize)> {
+pub fn chars(bytes: &[u8]) -> impl Iterator<Item = (char, usize)> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let (c, width) = decode(rest);
@@ -35,12 +35,12 @@ pub(crate) fn chars(bytes: &[u8]) -> impl Iterator<Item = (char, usize)> {
 }
 
 /// How many characters there are, each invalid byte being one.
-pub(crate) fn count(bytes: &[u8]) -> usize {
+pub fn count(bytes: &[u8]) -> usize {
     if bytes.is_ascii() { bytes.len() } else { chars(bytes).count() }
 }
 
 /// Appends a character.
-pub(crate) fn push(out: &mut Vec<u8>, c: char) {
+pub fn push(out: &mut Vec<u8>, c: char) {
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
@@ -50,12 +50,12 @@ pub fn is_print(c: char) -> bool {
 }
 
 /// Go's `unicode.IsLetter`.
-pub(crate) fn is_letter(c: char) -> bool {
+pub fn is_letter(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_alphabetic() } else { in_table(tables::LETTER, c) }
 }
 
 /// Go's `unicode.IsDigit`.
-pub(crate) fn is_digit(c: char) -> bool {
+pub fn is_digit(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_digit() } else { in_table(tables::DIGIT, c) }
 }
 

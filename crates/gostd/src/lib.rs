@@ -1,0 +1,5 @@
+//! Parts of Go's standard library, with Go's results and Go's error texts.
+
+pub mod fmt;
+pub mod strconv;
+pub mod unicode;
