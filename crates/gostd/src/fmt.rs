@@ -61,7 +61,7 @@ impl Layout {
     /// The first characters that the precision allows.
     fn truncate(self, text: &[u8]) -> &[u8] {
         let Some(precision) = self.precision else { return text };
-        let end = unicode::chars(text).take(precision).map(|(_, width)| width).sum();
+        let end = unicode::chars(text).take(precision).map(|(_, raw)| raw.len()).sum();
         text.get(..end).unwrap_or(text)
     }
 

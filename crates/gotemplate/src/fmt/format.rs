@@ -65,11 +65,10 @@ impl Printer<'_> {
         if !after_index {
             cursor.index();
         }
-        let (verb, width) = unicode::decode(cursor.format.get(cursor.at..).unwrap_or_default());
-        if width == 0 {
+        let Some((verb, width)) = unicode::decode(cursor.format.get(cursor.at..).unwrap_or_default()) else {
             self.text("%!(NOVERB)");
             return Ok(false);
-        }
+        };
         cursor.at += width;
         let arg = cursor.args.get(cursor.arg);
         match (verb, arg) {
