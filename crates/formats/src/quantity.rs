@@ -16,13 +16,13 @@ enum Format {
 }
 
 /// The canonical form; `None` if the text is no amount.
-pub(crate) fn canonical(text: &str) -> Option<String> {
+pub fn canonical(text: &str) -> Option<String> {
     let (nanos, format) = parse(text)?;
     Some(print(nanos, format))
 }
 
 /// Whether a text is in the canonical form already, told by a glance. Says no to some that are.
-pub(crate) fn is_canonical(text: &str) -> bool {
+pub fn is_canonical(text: &str) -> bool {
     // Few enough digits that no suffix in use leads out of range.
     let digits = text.bytes().take(10).take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
@@ -36,28 +36,28 @@ pub(crate) fn is_canonical(text: &str) -> bool {
 }
 
 /// The amount in billionths; 0 if the text is no amount.
-pub(crate) fn nanos(text: &str) -> i128 {
+pub fn nanos(text: &str) -> i128 {
     parse(text).map_or(0, |(nanos, _)| nanos)
 }
 
 /// The amount in whole units, rounded away from zero as the API rounds.
-pub(crate) fn whole(text: &str) -> i128 {
+pub fn whole(text: &str) -> i128 {
     let nanos = nanos(text);
     nanos / NANO + (nanos % NANO).signum()
 }
 
 /// The canonical form of so many billionths, in powers of two or of ten.
-pub(crate) fn show(nanos: i128, binary: bool) -> String {
+pub fn show(nanos: i128, binary: bool) -> String {
     print(nanos, if binary { Format::Binary } else { Format::Decimal })
 }
 
 /// Whether the text is an amount below zero.
-pub(crate) fn is_negative(text: &str) -> bool {
+pub fn is_negative(text: &str) -> bool {
     nanos(text) < 0
 }
 
 /// Whether the text is an amount of whole units; thousandths are the finest that count.
-pub(crate) fn is_whole(text: &str) -> bool {
+pub fn is_whole(text: &str) -> bool {
     let nanos = nanos(text);
     // Parts finer than a thousandth are rounded up to one.
     let thousandths = nanos / 1_000_000 + (nanos % 1_000_000).signum();

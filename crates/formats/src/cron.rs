@@ -6,7 +6,7 @@ use jiff::{SignedDuration, ToSpan as _, Unit, Zoned, ZonedRound, civil::Weekday}
 
 /// When something is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Schedule {
+pub enum Schedule {
     /// At moments that match every field.
     Fields(Fields),
     /// Again and again after this time.
@@ -15,7 +15,7 @@ pub(super) enum Schedule {
 
 /// Bits of the allowed values of each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fields {
+pub struct Fields {
     minutes: u64,
     hours: u64,
     days: u64,
@@ -33,7 +33,7 @@ const YEARS: i16 = 5;
 
 impl Schedule {
     /// Reads a schedule; `None` if it is none.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let fields = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -43,8 +43,8 @@ impl Schedule {
             "@hourly" => "0 * * * *",
             _ => match text.strip_prefix("@every ") {
                 Some(every) => {
-                    let every = crate::workloads::parse_duration(every.trim())?;
-                    return Some(Self::Every(every.max(Duration::from_secs(1))));
+                    let every = u64::try_from(crate::parse_duration(every.trim())?).ok()?;
+                    return Some(Self::Every(Duration::from_nanos(every).max(Duration::from_secs(1))));
                 }
                 None => text,
             },
@@ -61,7 +61,7 @@ impl Schedule {
     }
 
     /// The first moment after `after` at which it is due, in the time zone of `after`.
-    pub(super) fn next(&self, after: &Zoned) -> Option<Zoned> {
+    pub fn next(&self, after: &Zoned) -> Option<Zoned> {
         match self {
             Self::Every(every) => {
                 let every = SignedDuration::try_from(*every).ok()?;
