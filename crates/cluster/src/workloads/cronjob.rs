@@ -177,7 +177,7 @@ impl Turn {
         if spec.suspend == Some(true) {
             return Ok(());
         }
-        let Some(schedule) = Schedule::parse(&spec.schedule) else {
+        let Ok(schedule) = Schedule::parse(&spec.schedule) else {
             let what = format!("unparseable schedule: {}", spec.schedule);
             self.tell(world, true, "UnparseableSchedule", &what).await;
             return Ok(());
