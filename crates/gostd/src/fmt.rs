@@ -178,14 +178,7 @@ impl Layout {
     }
 
     /// Appends a float as `%e`, `%f`, `%g`, `%x` or `%b` does; `precision` is the one used if the layout has none.
-    pub fn float(
-        self,
-        out: &mut Vec<u8>,
-        value: f64,
-        single: bool,
-        verb: u8,
-        precision: Option<usize>,
-    ) {
+    pub fn float(self, out: &mut Vec<u8>, value: f64, single: bool, verb: u8, precision: Option<usize>) {
         let precision = self.precision.or(precision);
         let mut number = Vec::with_capacity(24);
         strconv::append_float(&mut number, value, verb, precision, single);

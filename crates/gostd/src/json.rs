@@ -88,7 +88,10 @@ mod tests {
             out
         };
         assert_eq!(written("a\"\\\n\r\t\u{8}\u{c}\u{1}", true), r#""a\"\\\n\r\t\b\f\u0001""#);
-        assert_eq!(written("<b>&\u{2028}é\u{20AC}\u{7f}", true), "\"\\u003cb\\u003e\\u0026\\u2028é\u{20AC}\u{7f}\"");
+        assert_eq!(
+            written("<b>&\u{2028}é\u{20AC}\u{7f}", true),
+            "\"\\u003cb\\u003e\\u0026\\u2028é\u{20AC}\u{7f}\""
+        );
         assert_eq!(written("<b>&\u{2029}", false), r#""<b>&\u2029""#);
     }
 

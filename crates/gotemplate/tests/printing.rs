@@ -4,7 +4,10 @@ use std::any::Any;
 use std::rc::Rc;
 
 use steersman_gostd::strconv;
-use steersman_gotemplate::{FloatType, IntType, Kind, List, ListType, Map, MapType, Object, UintType, Value, deep_equal, equal, fmt, less};
+use steersman_gotemplate::{
+    FloatType, IntType, Kind, List, ListType, Map, MapType, Object, UintType, Value, deep_equal, equal, fmt,
+    less,
+};
 
 #[track_caller]
 fn prints(format: &str, args: &[Value], expected: &str) {

@@ -8,7 +8,7 @@ use steersman_gostd::{json, strconv};
 /// Text in quotes, as `%q` writes it.
 #[must_use]
 pub fn quote(text: &str) -> String {
-    strconv::quote(text.as_bytes())
+    strconv::quote(text)
 }
 
 /// A float as `%v` writes it.

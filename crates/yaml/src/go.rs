@@ -24,7 +24,7 @@ pub(crate) fn float_json_32(value: f32) -> Result<String, String> {
 
 /// `strconv.Quote`.
 pub(crate) fn quote(text: &str) -> String {
-    strconv::quote(text.as_bytes())
+    strconv::quote(text)
 }
 
 /// `strconv.ParseInt(text, 0, 64)`.

@@ -136,13 +136,9 @@ fn read_clause(text: &str) -> Result<(Clause, &str), String> {
                 .find(|c: char| !c.is_ascii_digit())
                 .ok_or_else(|| wrong("could not find end of precision specifier"))?;
             let (digits, rest) = after.split_at(end);
-            let precision = digits.parse::<usize>().map_err(|_| {
-                let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
-                wrong(&format!(
-                    "error while converting precision to integer: strconv.Atoi: parsing {digits:?}: {why}"
-                ))
-            })?;
-            (Some(precision.min(MAX_PRECISION)), rest)
+            let precision = strconv::atoi(digits.as_bytes())
+                .map_err(|error| wrong(&format!("error while converting precision to integer: {error}")))?;
+            (Some(usize::try_from(precision).unwrap_or(MAX_PRECISION).min(MAX_PRECISION)), rest)
         }
     };
     let mut characters = rest.chars();
@@ -338,8 +334,8 @@ fn text(value: &Value) -> Option<String> {
 /// A value in a list or a map, as an expression would write it.
 fn inner(value: &Value) -> Option<String> {
     Some(match value {
-        Value::String(text) => strconv::quote(text.as_bytes()),
-        Value::Bytes(bytes) => format!("b{}", strconv::quote(String::from_utf8_lossy(bytes).as_bytes())),
+        Value::String(text) => strconv::quote(&**text),
+        Value::Bytes(bytes) => format!("b{}", strconv::quote(&*String::from_utf8_lossy(bytes))),
         Value::Double(number) if number.is_nan() => "\"NaN\"".into(),
         Value::Double(number) if number.is_infinite() => {
             (if *number > 0.0 { "\"+Inf\"" } else { "\"-Inf\"" }).into()

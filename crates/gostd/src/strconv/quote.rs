@@ -3,13 +3,13 @@
 use crate::unicode::{self, RUNE_ERROR};
 
 /// The double-quoted Go literal of these bytes, such as `"a\n\xff"`.
-pub fn quote(text: &[u8]) -> String {
-    quoted(text, false)
+pub fn quote(text: impl AsRef<[u8]>) -> String {
+    quoted(text.as_ref(), false)
 }
 
 /// As [`quote`], with everything outside ASCII escaped.
-pub fn quote_to_ascii(text: &[u8]) -> String {
-    quoted(text, true)
+pub fn quote_to_ascii(text: impl AsRef<[u8]>) -> String {
+    quoted(text.as_ref(), true)
 }
 
 /// Appends what [`quote`] gives, or [`quote_to_ascii`] if `ascii`.

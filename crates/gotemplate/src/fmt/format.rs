@@ -1,8 +1,8 @@
 //! Reading a format: verbs, flags, widths, precisions and argument indexes.
 
 use super::{Fault, Layout, Printer};
-use steersman_gostd::unicode;
 use crate::value::Value;
+use steersman_gostd::unicode;
 
 /// Widths, precisions and argument indexes beyond this are refused.
 const MAX_NUMBER: i64 = 1_000_000;

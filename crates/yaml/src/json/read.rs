@@ -190,7 +190,8 @@ impl Reader<'_> {
                 b'"' => {
                     let text = self.bytes.get(start..self.pos).unwrap_or_default();
                     self.pos += 1;
-                    return Ok(std::str::from_utf8(text).map_or_else(|_| unicode::to_utf8_lossy(text), str::to_owned));
+                    return Ok(std::str::from_utf8(text)
+                        .map_or_else(|_| unicode::to_utf8_lossy(text), str::to_owned));
                 }
                 b'\\' | 0..0x20 => break,
                 _ => self.pos += 1,
