@@ -33,7 +33,10 @@ test: ## Run the tests
 	fi
 
 .PHONY: lint
-lint: fmt-check clippy deny ## Check format, lints and dependencies
+lint: fmt-check clippy deny machete ## Check format, lints and dependencies
+
+.PHONY: libraries
+libraries: doc hack package-check ## Check what those meet who depend on a crate: docs, each crate by itself, packages
 
 .PHONY: fmt-check
 fmt-check:
@@ -50,6 +53,26 @@ deny:
 	else \
 		echo "SKIPPED: cargo-deny is not installed, 'make tools' installs it"; \
 	fi
+
+.PHONY: machete
+machete:
+	@if command -v cargo-machete >/dev/null; then \
+		cargo-machete --with-metadata crates oracles benches examples; \
+	else \
+		echo "SKIPPED: cargo-machete is not installed, 'make tools' installs it"; \
+	fi
+
+.PHONY: doc
+doc: ## Build the documentation, every link in it checked
+	RUSTDOCFLAGS=--deny=warnings $(CARGO) doc --workspace --no-deps --all-features --quiet
+
+.PHONY: hack
+hack: ## Check each crate by itself, with each of its features, on the oldest compiler it promises
+	tools/check-crates
+
+.PHONY: package-check
+package-check: ## Package every crate as for a registry, and look at what is in each package
+	tools/check-packages
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow

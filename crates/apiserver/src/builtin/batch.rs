@@ -1,12 +1,13 @@
 //! Jobs and CronJobs.
 
 use serde_json::{Map, Value};
+use steersman_formats::cron::{Schedule, is_time_zone};
 
 use super::{
     Change, Rules,
     apps::{self, default_template, drop_disabled, name_warning, not_negative},
     check::{self, At, Complain, Errors, IMMUTABLE, Read, children, default, default_zero, made},
-    internal, job_status, pod, schedule,
+    internal, job_status, pod,
 };
 use crate::{fields::FieldError, names, object, status::ApiResult, status::quote, strategy::Hook};
 
@@ -560,8 +561,8 @@ fn validate_cron(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         errors.required(at.field("schedule"), "");
     } else {
         let place = at.field("schedule");
-        if let Err(why) = schedule::check(plan) {
-            errors.invalid(place, plan, why);
+        if let Err(why) = Schedule::parse(plan) {
+            errors.invalid(place, plan, why.to_string());
         }
         let allowed = old.is_some_and(|old| old.str("schedule").contains("TZ"));
         if plan.contains("TZ") {
@@ -613,7 +614,7 @@ fn time_zone(at: At<'_>, zone: &str, errors: &mut Errors) {
         let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(at, zone, why);
     }
-    if !matches!(zone, "UTC" | "Local") && !schedule::is_zone(zone) {
+    if !matches!(zone, "UTC" | "Local") && !is_time_zone(zone) {
         errors.invalid(at, zone, format!("unknown time zone {zone}"));
     }
 }

@@ -25,7 +25,6 @@ mod print_rest;
 mod quota;
 mod rbac;
 mod resources;
-mod schedule;
 mod service;
 mod service_rules;
 mod signing;

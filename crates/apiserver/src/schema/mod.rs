@@ -6,7 +6,6 @@ mod builtin;
 mod canonical;
 mod check;
 pub(crate) mod duplicates;
-pub(crate) mod quantity;
 mod time;
 
 use std::collections::HashMap;
@@ -14,10 +13,11 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
-pub use quantity::Quantity;
+pub use steersman_formats::quantity::Quantity;
 
 pub(crate) use builtin::{PREFIX, builtin, definition, definitions, go_type, reference};
 pub(crate) use check::{Decoded, Decoder};
+pub(crate) use steersman_formats::quantity;
 
 /// A type somewhere in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

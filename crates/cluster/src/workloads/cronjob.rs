@@ -11,8 +11,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{Resource as _, ResourceExt as _, api::ObjectMeta};
+use steersman_formats::cron::Schedule;
 
-use super::{cron::Schedule, pods, replicaset::message};
+use super::{pods, replicaset::message};
 use crate::world::{Duty, Notice, World, exists_already, whole};
 
 const NAME: &str = "cronjob-controller";
@@ -176,7 +177,7 @@ impl Turn {
         if spec.suspend == Some(true) {
             return Ok(());
         }
-        let Some(schedule) = Schedule::parse(&spec.schedule) else {
+        let Ok(schedule) = Schedule::parse(&spec.schedule) else {
             let what = format!("unparseable schedule: {}", spec.schedule);
             self.tell(world, true, "UnparseableSchedule", &what).await;
             return Ok(());

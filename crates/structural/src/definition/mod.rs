@@ -5,6 +5,7 @@ mod schema;
 
 use serde_json::Value;
 use steersman_formats::names;
+use steersman_gostd::unicode;
 
 use self::model::{Column, Common, Conversion, Definition, Names, Scale, Subresources, Version, shown_texts};
 use self::schema::{Options, check_schema};
@@ -383,10 +384,7 @@ fn deprecation_complaints(version: &Version) -> Vec<String> {
     if warning.is_empty() {
         complaints.push("must not be an empty string".to_owned());
     }
-    // Quoting escapes exactly what can't be printed, besides quotes and backslashes.
-    let is_printable =
-        |c: char| matches!(c, '"' | '\\') || crate::go::quote(&c.to_string()).chars().count() == 3;
-    if let Some((at, _)) = warning.char_indices().find(|(_, c)| !is_printable(*c)) {
+    if let Some((at, _)) = warning.char_indices().find(|(_, c)| !unicode::is_print(*c)) {
         complaints.push(format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {at}"
         ));

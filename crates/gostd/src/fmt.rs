@@ -1,27 +1,38 @@
-//! Flags, width and precision, and how each basic kind is laid out under them.
+//! The verbs of Go's `fmt` for basic kinds, under their flags, width and precision.
+//!
+//! Reading a format and walking a value belong to the caller, who knows what a value is.
 
 use crate::strconv;
 use crate::unicode::{self, RUNE_ERROR};
 
-/// The flags, width and precision of one verb.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Layout {
-    pub(super) width: Option<usize>,
-    pub(super) precision: Option<usize>,
-    pub(super) minus: bool,
-    pub(super) plus: bool,
-    pub(super) sharp: bool,
-    pub(super) space: bool,
-    pub(super) zero: bool,
+/// The flags, width and precision of one verb. By default none is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    /// Least width in characters.
+    pub width: Option<usize>,
+    /// Decimals of a number, or most characters of a text.
+    pub precision: Option<usize>,
+    /// `-`: padded on the right.
+    pub minus: bool,
+    /// `+`: numbers show their sign, `%q` writes ASCII alone.
+    pub plus: bool,
+    /// `#`: the alternate form.
+    pub sharp: bool,
+    /// ` `: a space where a plus sign would be, or between bytes in hexadecimal.
+    pub space: bool,
+    /// `0`: padded with zeros.
+    pub zero: bool,
 }
 
-/// A number's sign and magnitude.
-#[derive(Clone, Copy)]
-pub(super) struct Integer {
-    pub(super) negative: bool,
-    pub(super) magnitude: u64,
-    /// What `%c`, `%q` and `%U` read: Go's conversion to `uint64`.
-    pub(super) bits: u64,
+/// An integer's sign and magnitude.
+#[derive(Clone, Copy, Debug)]
+pub struct Integer {
+    /// Whether it is below zero.
+    pub negative: bool,
+    /// Its absolute value.
+    pub magnitude: u64,
+    /// Go's conversion to `uint64`, which `%c`, `%q` and `%U` read.
+    pub bits: u64,
 }
 
 impl Layout {
@@ -30,8 +41,8 @@ impl Layout {
         out.resize(out.len() + count, fill);
     }
 
-    /// Text padded to the width.
-    pub(super) fn pad(self, out: &mut Vec<u8>, text: &[u8]) {
+    /// Appends text padded to the width.
+    pub fn pad(self, out: &mut Vec<u8>, text: &[u8]) {
         let padding = self.width.map_or(0, |width| width.saturating_sub(unicode::count(text)));
         if self.minus {
             out.extend_from_slice(text);
@@ -50,15 +61,17 @@ impl Layout {
     /// The first characters that the precision allows.
     fn truncate(self, text: &[u8]) -> &[u8] {
         let Some(precision) = self.precision else { return text };
-        let end = unicode::chars(text).take(precision).map(|(_, width)| width).sum();
+        let end = unicode::chars(text).take(precision).map(|(_, raw)| raw.len()).sum();
         text.get(..end).unwrap_or(text)
     }
 
-    pub(super) fn string(self, out: &mut Vec<u8>, text: &[u8]) {
+    /// Appends text as `%s` does.
+    pub fn string(self, out: &mut Vec<u8>, text: &[u8]) {
         self.pad(out, self.truncate(text));
     }
 
-    pub(super) fn quoted(self, out: &mut Vec<u8>, text: &[u8]) {
+    /// Appends text as `%q` does.
+    pub fn quoted(self, out: &mut Vec<u8>, text: &[u8]) {
         let text = self.truncate(text);
         let mut quoted = Vec::new();
         if self.sharp && strconv::can_backquote(text) {
@@ -71,8 +84,8 @@ impl Layout {
         self.pad(out, &quoted);
     }
 
-    /// Bytes in hexadecimal.
-    pub(super) fn hex(self, out: &mut Vec<u8>, text: &[u8], upper: bool) {
+    /// Appends bytes as `%x` does, or as `%X` does if `upper`.
+    pub fn hex(self, out: &mut Vec<u8>, text: &[u8], upper: bool) {
         let text = self.precision.and_then(|precision| text.get(..precision)).unwrap_or(text);
         if text.is_empty() {
             return self.fill(out, self.width.unwrap_or(0));
@@ -91,7 +104,8 @@ impl Layout {
         self.pad(out, hex.as_bytes());
     }
 
-    pub(super) fn integer(self, out: &mut Vec<u8>, number: Integer, verb: char) {
+    /// Appends an integer as `%d`, `%b`, `%o`, `%O`, `%x` or `%X` does.
+    pub fn integer(self, out: &mut Vec<u8>, number: Integer, verb: char) {
         let Integer { negative, magnitude, .. } = number;
         let mut precision = 0;
         if let Some(wanted) = self.precision {
@@ -136,8 +150,8 @@ impl Layout {
         self.pad_with_spaces(out, text.as_bytes());
     }
 
-    /// `U+0078`, or `U+0078 'x'` with `#`.
-    pub(super) fn unicode(self, out: &mut Vec<u8>, number: Integer) {
+    /// Appends a character as `%U` does: `U+0078`, or `U+0078 'x'` with `#`.
+    pub fn unicode(self, out: &mut Vec<u8>, number: Integer) {
         let digits = self.precision.unwrap_or(0).max(4);
         let hex = format!("{:X}", number.bits);
         let mut text = String::from("U+");
@@ -151,24 +165,20 @@ impl Layout {
         self.pad_with_spaces(out, text.as_bytes());
     }
 
-    pub(super) fn character(self, out: &mut Vec<u8>, number: Integer) {
+    /// Appends a character as `%c` does.
+    pub fn character(self, out: &mut Vec<u8>, number: Integer) {
         self.pad(out, as_char(number).encode_utf8(&mut [0; 4]).as_bytes());
     }
 
-    pub(super) fn quoted_character(self, out: &mut Vec<u8>, number: Integer) {
+    /// Appends a character as `%q` does.
+    pub fn quoted_character(self, out: &mut Vec<u8>, number: Integer) {
         let mut quoted = Vec::new();
         strconv::append_quote_rune(&mut quoted, as_char(number), self.plus);
         self.pad(out, &quoted);
     }
 
-    pub(super) fn float(
-        self,
-        out: &mut Vec<u8>,
-        value: f64,
-        single: bool,
-        verb: u8,
-        precision: Option<usize>,
-    ) {
+    /// Appends a float as `%e`, `%f`, `%g`, `%x` or `%b` does; `precision` is the one used if the layout has none.
+    pub fn float(self, out: &mut Vec<u8>, value: f64, single: bool, verb: u8, precision: Option<usize>) {
         let precision = self.precision.or(precision);
         let mut number = Vec::with_capacity(24);
         strconv::append_float(&mut number, value, verb, precision, single);

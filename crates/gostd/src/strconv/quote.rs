@@ -3,13 +3,13 @@
 use crate::unicode::{self, RUNE_ERROR};
 
 /// The double-quoted Go literal of these bytes, such as `"a\n\xff"`.
-pub fn quote(text: &[u8]) -> String {
-    quoted(text, false)
+pub fn quote(text: impl AsRef<[u8]>) -> String {
+    quoted(text.as_ref(), false)
 }
 
 /// As [`quote`], with everything outside ASCII escaped.
-pub fn quote_to_ascii(text: &[u8]) -> String {
-    quoted(text, true)
+pub fn quote_to_ascii(text: impl AsRef<[u8]>) -> String {
+    quoted(text.as_ref(), true)
 }
 
 /// Appends what [`quote`] gives, or [`quote_to_ascii`] if `ascii`.
@@ -17,7 +17,7 @@ pub fn append_quote(out: &mut Vec<u8>, text: &[u8], ascii: bool) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     let mut rest = text;
-    while let (c, width @ 1..) = unicode::decode(rest) {
+    while let Some((c, width)) = unicode::decode(rest) {
         match rest.first() {
             Some(byte) if c == RUNE_ERROR && width == 1 => push_hex(out, "\\x", u32::from(*byte), 2),
             _ => push_escaped(out, c, '"', ascii),
@@ -36,7 +36,7 @@ pub fn append_quote_rune(out: &mut Vec<u8>, c: char, ascii: bool) {
 
 /// Whether the text can stand unchanged between back-quotes on one line.
 pub fn can_backquote(text: &[u8]) -> bool {
-    unicode::chars(text).all(|(c, width)| match width {
+    unicode::chars(text).all(|(c, raw)| match raw.len() {
         1 => c != RUNE_ERROR && c != '`' && c != '\x7f' && (c >= ' ' || c == '\t'),
         _ => c != '\u{FEFF}',
     })
@@ -72,13 +72,13 @@ pub fn unquote(literal: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The first character or escaped byte of a literal's body, whether it is a character rather than a byte, and the rest.
-pub(crate) fn unquote_char(body: &[u8], quote: u8) -> Option<(u32, bool, &[u8])> {
+pub fn unquote_char(body: &[u8], quote: u8) -> Option<(u32, bool, &[u8])> {
     let (&first, rest) = body.split_first()?;
     if first == quote {
         return None;
     }
     if first >= 0x80 {
-        let (c, width) = unicode::decode(body);
+        let (c, width) = unicode::decode(body)?;
         return Some((u32::from(c), true, body.get(width..)?));
     }
     if first != b'\\' {

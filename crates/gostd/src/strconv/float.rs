@@ -1,6 +1,10 @@
 //! Floats to text.
 //!
-//! The digits come from Rust's own formatting, which is shortest or correctly rounded as Go's is; only the layout is ours.
+//! The digits come from Rust's own formatting, which is shortest or correctly rounded as Go's is; the layout is ours.
+
+use std::fmt::{Arguments, LowerExp};
+use std::io::Write as _;
+use std::str::FromStr;
 
 /// Go's `strconv.FormatFloat`: `verb` is one of `b e E f g G x X`; `precision` is `None` for the fewest digits that
 /// read back as the same number; `single` formats as a `float32`.
@@ -83,20 +87,36 @@ struct Digits {
 impl Digits {
     /// The shortest digits, or `count` correctly rounded ones.
     fn new(value: f64, count: Option<usize>, single: bool) -> Self {
-        use std::io::Write;
+        #[expect(clippy::cast_possible_truncation, reason = "the value came from a float32")]
+        match count.map(|count| count.clamp(1, MOST_DIGITS) - 1) {
+            Some(count) => Self::written(format_args!("{value:.count$e}")),
+            None if single => Self::shortest(value as f32),
+            None => Self::shortest(value),
+        }
+    }
+
+    fn written(form: Arguments<'_>) -> Self {
         let mut buffer = [0u8; MOST_DIGITS + 16];
         let mut writer = buffer.as_mut_slice();
-        let count = count.map(|count| count.clamp(1, MOST_DIGITS) - 1);
-        #[expect(clippy::cast_possible_truncation, reason = "the value came from a float32")]
-        let written = match count {
-            Some(count) => write!(writer, "{value:.count$e}"),
-            None if single => write!(writer, "{:e}", value as f32),
-            None => write!(writer, "{value:e}"),
-        };
+        let written = writer.write_fmt(form);
         debug_assert!(written.is_ok(), "the buffer holds any float");
         let unused = writer.len();
         let end = buffer.len() - unused;
         Self::from_exponent_form(buffer.get(..end).unwrap_or_default())
+    }
+
+    /// The fewest digits that read back as the same number.
+    fn shortest<F: LowerExp + FromStr + PartialEq>(value: F) -> Self {
+        let shortest = Self::written(format_args!("{value:e}"));
+        // Where two decimals are equally near, Rust takes the upper and Go the even one, as exact formatting does.
+        // Fewer digits than these have no such neighbours.
+        let Some(decimals @ 6..) = shortest.len.checked_sub(1) else { return shortest };
+        let exact = format!("{value:.decimals$e}");
+        if exact.parse().is_ok_and(|parsed: F| parsed == value) {
+            Self::from_exponent_form(exact.as_bytes())
+        } else {
+            shortest
+        }
     }
 
     /// Digits rounded to so many decimals.
@@ -275,4 +295,16 @@ fn hexadecimal(out: &mut Vec<u8>, value: f64, verb: u8, precision: Option<usize>
     out.push(if verb == b'x' { b'p' } else { b'P' });
     let sign = if exponent < 0 { '-' } else { '+' };
     out.extend_from_slice(format!("{sign}{:02}", exponent.unsigned_abs()).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format_float;
+
+    #[test]
+    fn of_two_shortest_decimals_the_even_one_is_taken() {
+        assert_eq!(format_float(181_348_103_489_077.63, b'g', None, false), "1.8134810348907762e+14");
+        assert_eq!(format_float(181_348_103_489_077.63, b'f', None, false), "181348103489077.62");
+        assert_eq!(format_float(16_777_217.0, b'g', None, true), "1.6777216e+07");
+    }
 }

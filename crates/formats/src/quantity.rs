@@ -1,4 +1,4 @@
-//! Amounts such as `100m`, `1.5Gi` or `2e3`, brought into the one form that the API writes.
+//! Quantities such as `100m`, `1.5Gi` or `2e3`, and the canonical form in which the API writes them.
 
 /// Powers of ten of the decimal suffixes.
 const DECIMAL: [(&str, i32); 10] =
@@ -15,14 +15,17 @@ enum Format {
     Binary,
 }
 
-/// The canonical form; `None` if the text is no amount.
-pub(crate) fn canonical(text: &str) -> Option<String> {
-    let (nanos, format) = parse(text)?;
+/// The canonical form of a quantity in JSON; `None` if the text is none.
+#[must_use]
+pub fn canonical(text: &str) -> Option<String> {
+    // Go's decoder of JSON, unlike its parser, overlooks space around a quantity.
+    let (nanos, format) = parse(text.trim())?;
     Some(print(nanos, format))
 }
 
-/// Whether a text is in the canonical form already, told by a glance. Says no to some that are.
-pub(crate) fn is_canonical(text: &str) -> bool {
+/// Whether text is certainly in the canonical form: a quick check that misses some that are.
+#[must_use]
+pub fn is_canonical(text: &str) -> bool {
     // Few enough digits that no suffix in use leads out of range.
     let digits = text.bytes().take(10).take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
@@ -35,36 +38,50 @@ pub(crate) fn is_canonical(text: &str) -> bool {
     number % step != 0 && !text.starts_with('0')
 }
 
-/// The amount in billionths; 0 if the text is no amount.
-pub(crate) fn nanos(text: &str) -> i128 {
+/// The amount in billionths; 0 if the text is not a quantity.
+#[must_use]
+pub fn nanos(text: &str) -> i128 {
     parse(text).map_or(0, |(nanos, _)| nanos)
 }
 
 /// The amount in whole units, rounded away from zero as the API rounds.
-pub(crate) fn whole(text: &str) -> i128 {
+#[must_use]
+pub fn whole(text: &str) -> i128 {
     let nanos = nanos(text);
     nanos / NANO + (nanos % NANO).signum()
 }
 
-/// The canonical form of so many billionths, in powers of two or of ten.
-pub(crate) fn show(nanos: i128, binary: bool) -> String {
+/// The canonical form of an amount in billionths, in powers of 1024 if `binary`, else of 1000.
+#[must_use]
+pub fn show(nanos: i128, binary: bool) -> String {
     print(nanos, if binary { Format::Binary } else { Format::Decimal })
 }
 
-/// Whether the text is an amount below zero.
-pub(crate) fn is_negative(text: &str) -> bool {
+/// Whether the text is a quantity below zero.
+#[must_use]
+pub fn is_negative(text: &str) -> bool {
     nanos(text) < 0
 }
 
-/// Whether the text is an amount of whole units; thousandths are the finest that count.
-pub(crate) fn is_whole(text: &str) -> bool {
+/// Whether the text is a quantity of whole units; thousandths are the finest that count.
+#[must_use]
+pub fn is_whole(text: &str) -> bool {
     let nanos = nanos(text);
     // Parts finer than a thousandth are rounded up to one.
     let thousandths = nanos / 1_000_000 + (nanos % 1_000_000).signum();
     thousandths % 1000 == 0
 }
 
-/// An amount that can be added up and compared. Prints in the canonical form.
+/// A quantity that can be added up and compared. Displays in the canonical form.
+///
+/// ```
+/// use steersman_formats::quantity::Quantity;
+///
+/// let half = Quantity::parse("512Mi").ok_or("not a quantity")?;
+/// assert_eq!(half.plus(half).to_string(), "1Gi");
+/// assert!(half < Quantity::parse("1e9").ok_or("not a quantity")?);
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
     nanos: i128,
@@ -72,34 +89,60 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
-    /// Reads an amount; `None` if the text is none.
+    /// Reads a quantity; `None` if the text is none. What is finer than a billionth is rounded away from zero.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         parse(text).map(|(nanos, format)| Self { nanos, format })
     }
 
-    /// A number of things.
+    /// A quantity of whole things.
     #[must_use]
     pub fn count(number: usize) -> Self {
         let nanos = i128::try_from(number).unwrap_or(i128::MAX).saturating_mul(NANO);
         Self { nanos, format: Format::Decimal }
     }
 
-    /// Both together, in the form of the first unless that is nothing.
+    /// The sum, in the format of the first unless that is zero.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         Self { nanos: self.nanos.saturating_add(other.nanos), format }
     }
 
-    /// What is left of the first without the second.
+    /// The difference, in the format of the first unless that is zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         Self { nanos: self.nanos.saturating_sub(other.nanos), format }
+    }
+}
+
+impl Quantity {
+    /// The amount in billionths.
+    #[must_use]
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// The amount as a whole number, if it is one.
+    #[must_use]
+    pub fn as_integer(self) -> Option<i64> {
+        if self.nanos % NANO == 0 { i64::try_from(self.nanos / NANO).ok() } else { None }
+    }
+
+    /// The amount as a float, with the precision of one.
+    #[must_use]
+    pub fn as_approximate_float(self) -> f64 {
+        self.nanos as f64 / NANO as f64
+    }
+}
+
+impl From<i64> for Quantity {
+    fn from(number: i64) -> Self {
+        Self { nanos: i128::from(number) * NANO, format: Format::Decimal }
     }
 }
 
@@ -130,7 +173,6 @@ impl std::fmt::Display for Quantity {
 }
 
 fn parse(text: &str) -> Option<(i128, Format)> {
-    let text = text.trim();
     let end = text
         .char_indices()
         .find(|(i, c)| !(c.is_ascii_digit() || *c == '.' || (*i == 0 && matches!(c, '+' | '-'))))
@@ -210,7 +252,7 @@ fn print(nanos: i128, format: Format) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{canonical, is_canonical};
+    use super::{Quantity, canonical, is_canonical};
 
     #[test]
     fn what_is_canonical_at_a_glance_stays() {
@@ -263,5 +305,17 @@ mod tests {
         for bad in ["", "a", "1x", "1.2.3", "Gi", "1 Gi"] {
             assert_eq!(canonical(bad), None, "{bad}");
         }
+        assert_eq!(canonical(" 1000m\n").as_deref(), Some("1"));
+        assert_eq!(Quantity::parse(" 1"), None);
+    }
+
+    #[test]
+    fn numbers_come_out_of_it() {
+        let read = |text: &str| Quantity::parse(text).unwrap();
+        assert_eq!(read("2k").as_integer(), Some(2000));
+        assert_eq!(read("1500m").as_integer(), None);
+        assert_eq!(read("1500m").as_approximate_float(), 1.5);
+        assert_eq!(read("-0.1n").nanos(), -1);
+        assert_eq!(read("3").plus(4.into()), 7.into());
     }
 }

@@ -4,9 +4,8 @@ mod float;
 mod parse;
 mod quote;
 
-pub use crate::unicode::is_print;
 pub use float::{append_float, format_float};
 pub use parse::{NumError, NumErrorKind, atoi, parse_bool, parse_float, parse_int, parse_uint};
-pub use quote::{append_quote, append_quote_rune, can_backquote, quote, quote_to_ascii, unquote};
-
-pub(crate) use quote::unquote_char;
+pub use quote::{
+    append_quote, append_quote_rune, can_backquote, quote, quote_to_ascii, unquote, unquote_char,
+};
