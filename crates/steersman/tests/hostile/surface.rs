@@ -42,10 +42,11 @@ async fn a_line_of_json_has_each_key_once() -> Result<()> {
         .with_span_list(false)
         .with_writer(move || writer.clone())
         .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    // For all threads: what other tests meet first would not be logged for this one alone.
+    tracing::subscriber::set_global_default(subscriber).map_err(Error::other)?;
     let mut env = env().await?;
     let reconcile = |_: Arc<Widget>, ctx: Context| async move {
-        tracing::info!("looking");
+        tracing::info!("looking at a line of JSON");
         ctx.update_status(&WidgetStatus { color: "seen".into(), note: None }).await?;
         Ok::<_, Error>(Action::await_change())
     };
@@ -53,7 +54,7 @@ async fn a_line_of_json_has_each_key_once() -> Result<()> {
     env.create(&widget("one", "red")).await?;
     env.wait("one", |found| shown(found) == Some("seen")).await?;
     let text = String::from_utf8_lossy(&lines.0.lock().unwrap()).into_owned();
-    let line = text.lines().find(|line| line.contains("looking")).unwrap_or_default();
+    let line = text.lines().find(|line| line.contains("looking at a line of JSON")).unwrap_or_default();
     assert_eq!(line.matches(r#""name":"#).count(), 1, "{line}");
     let span: Value = serde_json::from_str(line).map_err(Error::other)?;
     assert_eq!(
