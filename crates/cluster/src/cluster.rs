@@ -44,6 +44,7 @@ pub struct Cluster {
 #[derive(Debug)]
 struct Inner {
     server: Server,
+    environment: Arc<dyn Environment>,
     authority: Authority,
     token: String,
     webhooks: Webhooks,
@@ -122,6 +123,12 @@ impl Cluster {
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.inner.server
+    }
+
+    /// The source of the cluster's time and randomness: seeded if [`Builder::seed`] was said.
+    #[must_use]
+    pub fn environment(&self) -> &Arc<dyn Environment> {
+        &self.inner.environment
     }
 
     /// The certificate of the authority that signs the cluster's certificates, in PEM.
@@ -403,12 +410,22 @@ impl Builder {
             });
             let client = Client::new(As::new(server.service(), controllers(), None), "default");
             let made = Pulse { wake: Arc::new(Notify::new()), settled: watch::Sender::new(0) };
-            let world = World::new(client, options, environment);
+            let world = World::new(client, options, Arc::clone(&environment));
             tasks.push(runtime.spawn(world.run(server.clone(), made.clone())));
             pulse = Some(made);
         }
         Ok(Cluster {
-            inner: Arc::new(Inner { server, authority, token, webhooks, accesses, address, pulse, tasks }),
+            inner: Arc::new(Inner {
+                server,
+                environment,
+                authority,
+                token,
+                webhooks,
+                accesses,
+                address,
+                pulse,
+                tasks,
+            }),
         })
     }
 }

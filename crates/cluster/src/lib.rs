@@ -65,4 +65,4 @@ mod world;
 pub use cluster::{Builder, Cluster};
 pub use error::Error;
 pub use options::Part;
-pub use steersman_apiserver::{Access, KUBERNETES_VERSION, User};
+pub use steersman_apiserver::{Access, Environment, KUBERNETES_VERSION, User};
