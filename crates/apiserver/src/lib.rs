@@ -55,7 +55,9 @@ pub use server::{Builder, Server};
 pub use service::Service;
 pub use status::{ApiError, ApiResult, Cause, Refusal};
 pub use steersman_structural::{FieldError, FieldErrorKind};
-pub use store::{Entry, Event, EventKind, History, Journal, JournalError, Record, Store};
+pub use store::{
+    Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,
+};
 pub use system::KUBERNETES_VERSION;
 
 use steersman_formats::names;

@@ -14,7 +14,7 @@ use crate::{
     connect::Connector,
     environment::{Environment, SystemEnvironment},
     service::Service,
-    store::{Draft, History, Journal, Record, Store},
+    store::{Draft, EventKind, History, Journal, Record, Store, UndoneEvent},
 };
 
 /// Everything that requests share.
@@ -53,6 +53,28 @@ impl Core {
         self.rbac.learn(&resource.storage, key);
         self.webhooks.learn(&self.store, &resource.storage);
         self.policies.learn(&self.store, &resource.storage);
+    }
+
+    /// Forgets what was learned from changes that were undone, which come latest first.
+    fn unlearn(&self, events: &[UndoneEvent]) {
+        let catalog = self.catalog();
+        let mut definitions = false;
+        for (storage, event) in events {
+            let resource = catalog.resources().find(|r| r.storage == *storage);
+            if let Some(resource) = resource.filter(|_| event.kind != EventKind::Deleted) {
+                resource.strategy.release(self, &event.entry.value());
+            }
+            if let Some(former) = &event.previous {
+                self.allocators.claim(storage, &former.value());
+            }
+            definitions |= **storage == *crate::crd::RESOURCE;
+            self.rbac.learn(storage, event.entry.key());
+            self.webhooks.learn(&self.store, storage);
+            self.policies.learn(&self.store, storage);
+        }
+        if definitions {
+            crate::crd::rebuild(self);
+        }
     }
 
     /// Serves something else from now on.
@@ -274,6 +296,12 @@ impl Builder {
             quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
             catalog: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
+        });
+        let learned = Arc::downgrade(&core);
+        core.store.on_undo(move |events| {
+            if let Some(core) = learned.upgrade() {
+                core.unlearn(events);
+            }
         });
         restore(&core, &self.records);
         if self.bootstrap {

@@ -356,8 +356,7 @@ impl Builder {
                     Some(identity) => identity,
                     None => first_identity(&disk)?,
                 };
-                let revision = records.iter().map(|r| r.revision).max().unwrap_or_default();
-                builder = builder.restore(records).journal(disk.journal(revision)?);
+                builder = builder.restore(records).journal(disk.journal()?);
                 (Authority::restore(identity.certificate, &identity.key)?, identity.token)
             }
         };
@@ -383,6 +382,10 @@ impl Builder {
             .without_credentials(User::anonymous())
             .connector(Simulated)
             .build();
+        if let Some(path) = &self.data_directory {
+            // Readers see what every cluster has from the first moment on.
+            server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
+        }
         let mut tasks = Vec::new();
         let mut pulse = None;
         let mut address = None;
