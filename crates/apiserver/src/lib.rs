@@ -20,6 +20,7 @@ mod convert;
 mod crd;
 mod decode;
 mod environment;
+mod expiry;
 mod handlers;
 mod http;
 mod metadata;
