@@ -14,7 +14,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Event, Namespace, Pod},
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -267,16 +267,16 @@ async fn billions_of_pods_end_where_nodes_are_full() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_take_turns() {
-    let cluster = Cluster::builder().seed(1).nodes(20).start().await.unwrap();
+    let cluster = Cluster::builder().seed(1).nodes(7).start().await.unwrap();
     cluster.settled().await;
     let client = cluster.client();
     let all: Api<Pod> = Api::all(client.clone());
     let revision = cluster.server().store().revision().to_string();
     let mut events = all.watch(&WatchParams::default(), &revision).await.unwrap().boxed();
-    create::<ReplicaSet>(&client, "default", keeper("large", json!({"replicas": 2_000}))).await;
+    create::<ReplicaSet>(&client, "default", keeper("large", json!({"replicas": 700}))).await;
     create::<ReplicaSet>(&client, "default", keeper("small", json!({"replicas": 1}))).await;
     cluster.settled().await;
-    assert_eq!(pods(&client, "default").await.len(), 2_001);
+    assert_eq!(pods(&client, "default").await.len(), 701);
     let mut before = 0;
     loop {
         match events.next().await.unwrap().unwrap() {
