@@ -125,9 +125,9 @@ DEBUG := $(or $(CARGO_TARGET_DIR),target)/debug
 WITH_CLUSTER := oracles/kubernetes/with-cluster --steer $(DEBUG)/steer
 
 .PHONY: oracle-cluster
-oracle-cluster: ## Kill a cluster a hundred times, watch it a hundred times, and let the real helm, controllers and an operator work on it
+oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers and an operator work on it
 	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator >/dev/null
-	$(CARGO) test --quiet --test disk --test watch -- --ignored --nocapture
+	$(CARGO) test --quiet --test disk --test hostile --test watch -- --ignored --nocapture
 	$(CARGO) build --quiet --bin steer
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/greeter "$$KUBECONFIG"'
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/workloads "$$KUBECONFIG"'

@@ -85,7 +85,15 @@ impl Call {
         if self.resource.namespaced { &self.namespace } else { "" }
     }
 
-    /// The stored object.
+    /// The object as readers see it: without what is not durable yet.
+    pub(crate) fn seen(&self) -> ApiResult<Arc<Entry>> {
+        self.core
+            .store
+            .read(&self.resource.storage, &self.key())
+            .ok_or_else(|| ApiError::not_found(&self.resource, &self.name))
+    }
+
+    /// The stored object, as the latest write left it.
     pub(crate) fn stored(&self) -> ApiResult<Arc<Entry>> {
         self.core
             .store

@@ -49,7 +49,7 @@ pub(crate) fn is_connection(subresource: &str) -> bool {
 
 /// Leads a request to the connector.
 pub(crate) async fn connect(call: &mut Call, request: &Parts, rest: &str) -> ApiResult<Response<Body>> {
-    let object = call.to_served(call.stored()?.value()).await?;
+    let object = call.to_served(call.seen()?.value()).await?;
     if call.subresource_name() != "log" {
         pipeline::validate(call, Operation::Connect, &Value::Null, Some(&object)).await?;
     }

@@ -20,6 +20,7 @@ mod convert;
 mod crd;
 mod decode;
 mod environment;
+mod expiry;
 mod handlers;
 mod http;
 mod metadata;
@@ -55,7 +56,9 @@ pub use server::{Builder, Server};
 pub use service::Service;
 pub use status::{ApiError, ApiResult, Cause, Refusal};
 pub use steersman_structural::{FieldError, FieldErrorKind};
-pub use store::{Entry, Event, EventKind, History, Journal, JournalError, Record, Store};
+pub use store::{
+    Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,
+};
 pub use system::KUBERNETES_VERSION;
 
 use steersman_formats::names;

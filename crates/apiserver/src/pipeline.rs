@@ -249,11 +249,13 @@ async fn settle(call: &Call, written: &Written) -> ApiResult<()> {
     // What the server does about it, such as conditions of a definition, is part of the write.
     call.core.learn(&call.resource, &call.name, &call.key());
     let revision = match written {
+        // The conditions of a definition are another write.
+        Written::Stored(_) if *call.resource.storage == *crate::crd::RESOURCE => call.core.store.latest(),
         Written::Stored(entry) => entry.revision(),
         // The object is gone with its last finalizer, which has a revision of its own.
-        Written::Value(_) => call.core.store.revision(),
+        Written::Value(_) => call.core.store.latest(),
     };
-    call.core.store.durable(revision).await.map_err(ApiError::internal)
+    call.core.store.durable(revision).await.map_err(|error| ApiError::read_only(&error))
 }
 
 /// Lets everybody change what is written who has a say in it. The object is null for a deletion.

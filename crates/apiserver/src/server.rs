@@ -13,8 +13,9 @@ use crate::{
     catalog::Catalog,
     connect::Connector,
     environment::{Environment, SystemEnvironment},
+    expiry::{self, Expiry},
     service::Service,
-    store::{Draft, History, Journal, Record, Store},
+    store::{Draft, EventKind, History, Journal, Record, Store, UndoneEvent},
 };
 
 /// Everything that requests share.
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     /// Held by whoever writes where a quota counts.
     pub(crate) quotas: Mutex<()>,
     pub(crate) definitions: crate::crd::Definitions,
+    pub(crate) expiry: Expiry,
     catalog: RwLock<Arc<Catalog>>,
 }
 
@@ -53,6 +55,34 @@ impl Core {
         self.rbac.learn(&resource.storage, key);
         self.webhooks.learn(&self.store, &resource.storage);
         self.policies.learn(&self.store, &resource.storage);
+        if *resource.storage == *expiry::EVENTS {
+            self.lease(key);
+        }
+    }
+
+    /// Forgets what was learned from changes that were undone, which come latest first.
+    fn unlearn(&self, events: &[UndoneEvent]) {
+        let catalog = self.catalog();
+        let mut definitions = false;
+        for (storage, event) in events {
+            let resource = catalog.resources().find(|r| r.storage == *storage);
+            if let Some(resource) = resource.filter(|_| event.kind != EventKind::Deleted) {
+                resource.strategy.release(self, &event.entry.value());
+            }
+            if let Some(former) = &event.previous {
+                self.allocators.claim(storage, &former.value());
+            }
+            if **storage == *expiry::EVENTS {
+                self.lease(event.entry.key());
+            }
+            definitions |= **storage == *crate::crd::RESOURCE;
+            self.rbac.learn(storage, event.entry.key());
+            self.webhooks.learn(&self.store, storage);
+            self.policies.learn(&self.store, storage);
+        }
+        if definitions {
+            crate::crd::rebuild(self);
+        }
     }
 
     /// Serves something else from now on.
@@ -89,6 +119,11 @@ impl Server {
     /// Knows a user by a bearer token from now on.
     pub fn add_token(&self, token: impl Into<String>, user: User) {
         self.core.tokens.add(token.into(), user);
+    }
+
+    /// Deletes events one hour after their last write, until it is dropped: they stay where this does not run.
+    pub async fn expire_events(self) {
+        self.core.keep_expiring().await;
     }
 
     /// The objects at rest.
@@ -273,7 +308,14 @@ impl Builder {
             allocators: Allocators::default(),
             quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
+            expiry: Expiry::default(),
             catalog: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
+        });
+        let learned = Arc::downgrade(&core);
+        core.store.on_undo(move |events| {
+            if let Some(core) = learned.upgrade() {
+                core.unlearn(events);
+            }
         });
         restore(&core, &self.records);
         if self.bootstrap {
@@ -312,6 +354,9 @@ fn restore(core: &Core, records: &[Record]) {
     for (record, object) in &later {
         put_back(core, record, object);
         core.allocators.claim(&record.resource, object);
+        if record.resource == expiry::EVENTS {
+            core.lease(&record.key);
+        }
     }
     core.webhooks.learn_all(&core.store);
     core.policies.learn_all(&core.store);

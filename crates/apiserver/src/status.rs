@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use steersman_structural::go::quote;
 
-use crate::{catalog::Resource, fields::FieldError};
+use crate::{catalog::Resource, fields::FieldError, store::JournalError};
 
 /// A refusal, rendered as a `Status` object. Boxed, since results carry it everywhere and it is rarely there.
 #[derive(Debug, Clone, PartialEq)]
@@ -230,6 +230,13 @@ impl ApiError {
             field: String::new(),
         });
         error
+    }
+
+    /// 503: the write was undone, because it can't be kept; it may be tried again.
+    pub(crate) fn read_only(error: &JournalError) -> Self {
+        let mut refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
+        refusal.retry_after_seconds = Some(1);
+        refusal
     }
 
     /// 415: the patch's media type is unknown.

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -31,7 +31,7 @@ use crate::{
     options::{Options, Part},
     pki::Authority,
     webhooks::Webhooks,
-    world::{Pulse, World},
+    world::{self, Pulse},
 };
 
 /// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
@@ -208,6 +208,12 @@ impl Cluster {
         kubeconfig::write(path, &text).map_err(|error| Error::Kubeconfig(path.to_owned(), error))
     }
 
+    /// How often a controller of the workloads panicked. The others went on, and what it was about is tried again.
+    #[must_use]
+    pub fn controller_panics(&self) -> u64 {
+        self.inner.pulse.as_ref().map_or(0, |pulse| pulse.panics.load(Ordering::Relaxed))
+    }
+
     /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
     /// themselves, except for what waits for time to pass. Returns at once if no workloads run.
     pub async fn settled(&self) {
@@ -331,8 +337,8 @@ impl Builder {
     }
 
     /// Keeps everything in a directory, which is made if it is not there, and starts from what it holds: a write that was
-    /// answered is there again even if the process was killed. One cluster at a time can hold a directory.
-    /// Default: nothing is kept.
+    /// answered or seen is there again even if the process was killed. While the disk is full, writes are refused with 503 and
+    /// `/readyz` fails. One cluster at a time can hold a directory. Default: nothing is kept.
     #[must_use]
     pub fn data_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_directory = Some(path.into());
@@ -363,8 +369,7 @@ impl Builder {
                     Some(identity) => identity,
                     None => first_identity(&disk)?,
                 };
-                let revision = records.iter().map(|r| r.revision).max().unwrap_or_default();
-                builder = builder.restore(records).journal(disk.journal(revision)?);
+                builder = builder.restore(records).journal(disk.journal()?);
                 (Authority::restore(identity.certificate, &identity.key)?, identity.token)
             }
         };
@@ -390,7 +395,11 @@ impl Builder {
             .without_credentials(User::anonymous())
             .connector(Simulated)
             .build();
-        let mut tasks = Vec::new();
+        if let Some(path) = &self.data_directory {
+            // Readers see what every cluster has from the first moment on.
+            server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
+        }
+        let mut tasks = vec![runtime.spawn(server.clone().expire_events())];
         let mut pulse = None;
         let mut address = None;
         if let Some(wanted) = self.listen {
@@ -408,10 +417,14 @@ impl Builder {
                 missing_images: self.missing_images,
                 root_certificate: authority.certificate().to_owned(),
             });
-            let client = Client::new(As::new(server.service(), controllers(), None), "default");
-            let made = Pulse { wake: Arc::new(Notify::new()), settled: watch::Sender::new(0) };
-            let world = World::new(client, options, Arc::clone(&environment));
-            tasks.push(runtime.spawn(world.run(server.clone(), made.clone())));
+            let made = Pulse {
+                wake: Arc::new(Notify::new()),
+                settled: watch::Sender::new(0),
+                panics: Arc::default(),
+            };
+            let as_controllers = As::new(server.service(), controllers(), None);
+            let parts = world::Parts { server: as_controllers, options, environment: Arc::clone(&environment) };
+            tasks.push(runtime.spawn(world::run(parts, server.clone(), made.clone())));
             pulse = Some(made);
         }
         Ok(Cluster {

@@ -196,7 +196,7 @@ async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outco
                 call.core.learn(&call.resource, &call.name, &call.key());
                 // A removal has a revision of its own, which its last state does not show.
                 let store = &call.core.store;
-                store.durable(store.revision()).await.map_err(ApiError::internal)?;
+                store.sync().await.map_err(|error| ApiError::read_only(&error))?;
             }
             return Ok(outcome);
         }

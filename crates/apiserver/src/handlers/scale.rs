@@ -112,7 +112,7 @@ pub(super) async fn scale(
     let resource = Arc::clone(&call.resource);
     let paths = paths(&resource);
     if verb == "get" {
-        let object = call.to_served(call.resource.read(&*call.stored()?)).await?;
+        let object = call.to_served(call.resource.read(&*call.seen()?)).await?;
         if call.resource.custom && at(&object, &paths.replicas).is_none() {
             let path = paths.replicas.join(".");
             return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));

@@ -163,6 +163,9 @@ impl Turn {
                 (j.status.as_ref().and_then(|s| s.start_time.as_ref().map(|t| t.0)), j.name_any())
             });
             for job in ended.iter().take(ended.len().saturating_sub(limit)) {
+                if world.is_spent() {
+                    break;
+                }
                 world.delete(&***job, None).await?;
                 let what = format!("Deleted job {}", job.name_any());
                 self.tell(world, false, "SuccessfulDelete", &what).await;
