@@ -1,5 +1,6 @@
 //! What happens to a write between decoding and storing: mutating plugins, then validating ones.
 
+mod certificates;
 mod constraints;
 pub(crate) mod expression;
 mod lifecycle;

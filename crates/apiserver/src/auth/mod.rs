@@ -1,6 +1,7 @@
 //! Who asks, and whether they may.
 
 mod impersonate;
+pub(crate) mod parameters;
 pub(crate) mod rbac;
 mod record;
 pub(crate) mod review;
@@ -183,13 +184,18 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
-/// Refuses what `user` may not do, and tells the recorder.
-pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
+/// Asks the authorizer, and tells the recorder.
+pub(crate) fn decide(core: &Core, user: &User, attributes: &Attributes<'_>) -> Decision {
     let decision = core.authorizer.authorize(user, attributes);
     if let Some(recorder) = &core.recorder {
         recorder.record(user, attributes, decision == Decision::Allow);
     }
-    match decision {
+    decision
+}
+
+/// Refuses what `user` may not do, and tells the recorder.
+pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
+    match decide(core, user, attributes) {
         Decision::Allow => Ok(()),
         Decision::Deny(reason) => Err(refuse(user, attributes, &reason)),
     }

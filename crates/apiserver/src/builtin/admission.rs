@@ -216,10 +216,11 @@ fn match_resources(at: At<'_>, resources: &Value, errors: &mut Errors) {
 
 fn resource_names(at: At<'_>, given: &[&str], errors: &mut Errors) {
     let list = at.field("resourceNames");
+    let mut seen = HashSet::new();
     for (index, name) in given.iter().enumerate() {
         let complaints = names::check(names::NameRule::PathSegment, name, false);
         errors.all(&list.index(index), name, complaints);
-        if given.iter().take(index).any(|other| other == name) {
+        if !seen.insert(name) {
             errors.duplicate(list.index(index), *name);
         }
     }
@@ -393,11 +394,12 @@ fn parameters(at: At<'_>, reference: &Value, errors: &mut Errors) {
 fn actions(at: At<'_>, spec: &Value, errors: &mut Errors) {
     let known = ["Audit", "Deny", "Warn"];
     let given = spec.strs("validationActions");
+    let mut seen = HashSet::new();
     for (index, action) in given.iter().enumerate() {
         if !known.contains(action) {
             errors.unsupported(at.index(index), *action, &known);
         }
-        if given.iter().take(index).any(|other| other == action) {
+        if !seen.insert(action) {
             errors.duplicate(at.index(index), *action);
         }
     }

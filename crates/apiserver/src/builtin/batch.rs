@@ -1,5 +1,7 @@
 //! Jobs and CronJobs.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 use steersman_formats::cron::{Schedule, is_time_zone};
 
@@ -363,7 +365,7 @@ fn exit_codes(at: At<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
     } else if values.len() > 255 {
         errors.push(FieldError::too_many(list, values.len(), 255));
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         if codes.str("operator") == "In" && *value == 0 {
             errors.invalid(list.index(index), *value, "must not be 0 for the In operator");
@@ -371,7 +373,7 @@ fn exit_codes(at: At<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
         if seen.contains(value) {
             errors.duplicate(list.index(index), *value);
         }
-        seen.push(*value);
+        seen.insert(*value);
     }
     if !values.is_sorted() {
         errors.invalid(list, codes.shown("values"), "must be ordered");

@@ -17,7 +17,7 @@ mod internal;
 mod job_status;
 mod namespace;
 mod networking;
-mod pem;
+pub(crate) mod pem;
 mod pod;
 mod policy;
 mod print;

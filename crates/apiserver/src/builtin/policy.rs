@@ -1,5 +1,7 @@
 //! Small kinds: PodDisruptionBudgets, PriorityClasses, RuntimeClasses, Leases and ServiceAccounts.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -58,14 +60,14 @@ impl Rules for DisruptionBudget {
 
 /// Judges conditions of the common type.
 pub(super) fn conditions(at: At<'_>, conditions: &[Value], errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
         let kind = condition.str("type");
         if seen.contains(&kind) {
             errors.duplicate(at.field("type"), kind);
         }
-        seen.push(kind);
+        seen.insert(kind);
         errors.all(&at.field("type"), kind, names::qualified(kind));
         let states = ["False", "True", "Unknown"];
         if !states.contains(&condition.str("status")) {
@@ -253,7 +255,7 @@ impl Rules for Node {
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 fn taints(at: At<'_>, taints: &[Value], errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let at = at.index(index);
         let (key, value, effect) = (taint.str("key"), taint.str("value"), taint.str("effect"));
@@ -270,7 +272,7 @@ fn taints(at: At<'_>, taints: &[Value], errors: &mut Errors) {
                 field: at.into(),
             });
         }
-        seen.push((key, effect));
+        seen.insert((key, effect));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Configurations of admission webhooks.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use steersman_structural::definition::check_webhook_client;
 
@@ -68,7 +70,7 @@ const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let list = At::root("webhooks");
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     let hooks = object.list("webhooks");
     // Conditions that were stored once may all stay, whatever compilers think of them by now.
     let settled = old.map(|old| old.list("webhooks")).is_some_and(|before| {
@@ -83,7 +85,7 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
         if !name.is_empty() && names.contains(&name) {
             errors.duplicate(at.field("name"), name);
         }
-        names.push(name);
+        names.insert(name);
     }
 }
 
@@ -140,8 +142,9 @@ fn review_versions(at: At<'_>, versions: &[&str], errors: &mut Errors) {
     if versions.is_empty() {
         return errors.required(at, format!("must specify one of {}", REVIEWS.join(", ")));
     }
+    let mut seen = HashSet::new();
     for (index, version) in versions.iter().enumerate() {
-        if versions.iter().take(index).any(|other| other == version) {
+        if !seen.insert(version) {
             errors.invalid(at.index(index), *version, "duplicate version");
             continue;
         }
@@ -192,7 +195,7 @@ fn resources(at: At<'_>, resources: &[&str], errors: &mut Errors) {
     if resources.is_empty() {
         errors.required(at, "");
     }
-    let (mut of_any_part, mut of_any_resource) = (Vec::new(), Vec::new());
+    let (mut of_any_part, mut of_any_resource) = (HashSet::new(), HashSet::new());
     let mut plain = false;
     for (index, given) in resources.iter().enumerate() {
         if given.is_empty() {
@@ -212,10 +215,10 @@ fn resources(at: At<'_>, resources: &[&str], errors: &mut Errors) {
             }
         }
         if part == "*" {
-            of_any_part.push(resource);
+            of_any_part.insert(resource);
         }
         if resource == "*" {
-            of_any_resource.push(part);
+            of_any_resource.insert(part);
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
@@ -243,7 +246,7 @@ pub(super) fn conditions(
             detail: String::new(),
         });
     }
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
         let (expression, name) = (condition.str("expression").trim(), condition.str("name"));
@@ -260,6 +263,6 @@ pub(super) fn conditions(
                 errors.duplicate(at.field("name"), name);
             }
         }
-        names.push(name);
+        names.insert(name);
     }
 }

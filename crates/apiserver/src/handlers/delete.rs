@@ -305,7 +305,7 @@ fn mark(object: &mut Value, at: Timestamp, grace: i64) {
     if first {
         metadata.insert("deletionTimestamp".into(), seconds(at).into());
         if generation > 0 {
-            metadata.insert("generation".into(), (generation + 1).into());
+            metadata.insert("generation".into(), generation.saturating_add(1).into());
         }
     }
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());

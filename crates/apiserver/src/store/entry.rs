@@ -36,6 +36,11 @@ impl Draft {
         Ok(Self { object: Resting::encode(object)?, labels, fields })
     }
 
+    /// The length of the encoded object.
+    pub(crate) fn length(&self) -> usize {
+        self.object.length()
+    }
+
     /// Whether this would change nothing of what is stored, times included.
     pub(crate) fn same(&self, entry: &Entry) -> bool {
         self.object.same(&entry.object)
