@@ -17,7 +17,7 @@ use crate::{
     fields::{FieldError, FieldErrorKind},
     metadata, object,
     status::{ApiError, ApiResult},
-    store::{Draft, Entry, WriteError},
+    store::{Draft, Entry},
 };
 
 /// A write that keeps losing races gives up after so many attempts.
@@ -458,7 +458,7 @@ pub(crate) async fn update_by(
         }
         let object = call.to_stored(object).await?;
         // Otherwise look again: a client that named a version is refused by then.
-        if let Ok(written) = commit_update(call, &object, &entry) {
+        if let Some(written) = commit_update(call, &object, &entry)? {
             settle(call, &written).await?;
             return Ok((written, false));
         }
@@ -578,7 +578,8 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     Ok(())
 }
 
-fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Written, WriteError> {
+/// Stores the object; nothing if the one that it was made from changed meanwhile.
+fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResult<Option<Written>> {
     let gone = object::is_deleting(object)
         && object::finalizers(object).is_empty()
         && object::get(object, &["metadata", "deletionGracePeriodSeconds"])
@@ -587,22 +588,24 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
             == 0
         && may_vanish(call, object);
     if call.dry_run {
-        return Ok(Written::Value(object.clone()));
+        return Ok(Some(Written::Value(object.clone())));
     }
-    let Ok(draft) = draft(call, object) else { return Err(WriteError::Changed) };
+    let draft = draft(call, object)?;
     let (resource, key) = (&call.resource.storage, entry.key());
     if gone {
         // Watchers see the last stored version, as the real server shows it.
-        call.core.store.delete(resource, key, entry.revision())?;
+        if call.core.store.delete(resource, key, entry.revision()).is_err() {
+            return Ok(None);
+        }
         call.resource.strategy.release(&call.core, object);
-        return Ok(Written::Value(object.clone()));
+        return Ok(Some(Written::Value(object.clone())));
     }
     // A write that changes nothing is none: no event, no new version.
     let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);
     if settled && draft.same_but_times(entry) {
-        return Ok(Written::Stored(Arc::clone(entry)));
+        return Ok(Some(Written::Stored(Arc::clone(entry))));
     }
-    call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored)
+    Ok(call.core.store.update(resource, key, entry.revision(), draft).ok().map(Written::Stored))
 }
 
 /// A namespace has a second list of finalizers in its spec.

@@ -190,7 +190,10 @@ impl Operator {
     }
 
     async fn run_with(mut self, run: Run) -> Result<()> {
-        let client = connect(run.kubeconfig).await?;
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => connect(run.kubeconfig).await?,
+        };
         if let Some(names) = &run.watch_namespace {
             self.namespaces =
                 names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
