@@ -60,7 +60,7 @@ async fn load(client: &Client) -> kube::Result<Option<RecordKey>> {
 
 fn fresh() -> kube::Result<Secret> {
     let mut bytes = [0; RecordKey::LENGTH];
-    getrandom::fill(&mut bytes).map_err(|error| kube::Error::Service(Box::new(error)))?;
+    getrandom::fill(&mut bytes).map_err(|error| kube::Error::Service(error.to_string().into()))?;
     Ok(Secret {
         metadata: ObjectMeta { name: Some(KEY_SECRET.to_owned()), ..ObjectMeta::default() },
         data: Some(BTreeMap::from([(FIELD.to_owned(), ByteString(bytes.to_vec()))])),

@@ -73,7 +73,7 @@ pub use releases::{
 };
 pub use rollback::RollbackOptions;
 pub use signature::RecordKey;
-pub use storage::{Revision, StorageKind};
+pub use storage::{Revision, StorageKind, read_record};
 pub use test::TestOptions;
 pub use uninstall::{Cascade, UninstallOptions, Uninstalled};
 pub use write::{Outcome, WriteMode};

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
@@ -26,8 +27,10 @@ const COMMON: [&str; 4] = ["true", "false", "null", "none"];
 /// Replaces the values of a release's Secrets in texts.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    /// The longest first, so that a value is replaced before a part of it is.
-    values: Vec<String>,
+    /// Finds the longest value at a place, so that no rest of it stays. Nothing without values.
+    values: Option<AhoCorasick>,
+    /// The values are too many to look for: nothing can be told.
+    is_blind: bool,
 }
 
 impl Redactor {
@@ -41,20 +44,27 @@ impl Redactor {
                 collect(document, &mut values);
             }
         }
-        let mut values: Vec<String> = values.into_iter().collect();
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        Self { values }
+        if values.is_empty() {
+            return Self::default();
+        }
+        let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&values);
+        Self { is_blind: built.is_err(), values: built.ok() }
     }
 
     /// A text without the values.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for value in &self.values {
-            if text.contains(value.as_str()) {
-                text = Cow::Owned(text.replace(value.as_str(), MASK));
+        match &self.values {
+            _ if self.is_blind => Cow::Borrowed(MASK),
+            Some(values) if values.is_match(text) => {
+                let mut shown = String::new();
+                values.replace_all_with(text, &mut shown, |_, _, shown| {
+                    shown.push_str(MASK);
+                    true
+                });
+                Cow::Owned(shown)
             }
+            _ => Cow::Borrowed(text),
         }
-        text
     }
 
     /// A manifest in which Secrets are named and nothing else, without the values in the rest of it.

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result, code};
 use crate::packed::{self, Body, Identity, MAX_RECORD, MAX_UNVERIFIED, decode, digest_of, encode};
 use crate::record::{Release, Status};
-use crate::signature::{SIGNATURE, Signed, Verifier};
+use crate::signature::{RecordKey, SIGNATURE, Signed, Verifier};
 
 const TYPE: &str = "helm.sh/release.v1";
 const PART_TYPE: &str = "steersman.dev/release-part.v1";
@@ -162,20 +162,10 @@ impl Storage {
     }
 
     async fn read(&self, object: &DynamicObject) -> Result<Release> {
-        let key = object.name_any();
-        let broken = |reason: String| Error::Record { key: key.clone(), reason };
-        let namespace = object.namespace().unwrap_or_default();
-        let (name, version) = parse_key(&key).ok_or_else(|| broken("its name is not that of a record".into()))?;
-        let identity = Identity { namespace: &namespace, name, version };
-        let data = self.data(object, "release");
-        if self.verifier.is_some() && !data.as_ref().is_ok_and(|data| self.verifies(object, data)) {
-            return Ok(packed::unverified(&data.unwrap_or_default(), &identity));
-        }
-        let mut release: Release = decode(&data.map_err(broken)?, MAX_RECORD).map_err(broken)?;
-        if let Some(reason) = identity.mismatch(&release.namespace, &release.name, release.version) {
-            return Err(broken(reason));
-        }
-        if let Some(parts) = object.annotations().get(PARTS) {
+        let mut release = read_main(object, self.kind, self.verifier.as_ref())?;
+        if let (false, Some(parts)) = (release.unverified, object.annotations().get(PARTS)) {
+            let key = object.name_any();
+            let broken = |reason: String| Error::Record { key: key.clone(), reason };
             let count = parts.parse().ok().filter(|count| *count <= MAX_PARTS);
             let count = count.ok_or_else(|| broken(format!("{parts:?} is no number of parts")))?;
             let text = match self.read_parts(&key, body_of(object), count).await {
@@ -186,26 +176,19 @@ impl Storage {
                         && (matches!(error, Error::Record { .. }) || error.status_code() == Some(404)) =>
                 {
                     tracing::warn!(%error, "a release record in parts is not complete");
-                    return Ok(packed::unverified(&self.data(object, "release").unwrap_or_default(), &identity));
+                    return Ok(Release { hooks: Vec::new(), unverified: true, ..release });
                 }
                 Err(error) => return Err(error),
             };
             let body: Body = decode(&text, MAX_RECORD).map_err(broken)?;
             body.restore(&mut release);
         }
-        release.labels = object.labels().clone();
-        release.labels.retain(|label, _| !SYSTEM_LABELS.contains(&label.as_str()));
         Ok(release)
     }
 
     /// Whether a record is signed by us, for the owner that it is read for.
     fn verifies(&self, object: &DynamicObject, data: &[u8]) -> bool {
-        let (Some(verifier), Some(signature)) = (&self.verifier, object.annotations().get(SIGNATURE)) else {
-            return false;
-        };
-        let (key, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
-        let signed = Signed { namespace: &namespace, key: &key, data, body: body_of(object) };
-        verifier.verify(&signed, signature)
+        self.verifier.as_ref().is_some_and(|verifier| verifies(verifier, object, data))
     }
 
     /// The signature for a record of ours; none if records are not signed.
@@ -230,12 +213,7 @@ impl Storage {
     }
 
     fn data(&self, object: &DynamicObject, field: &str) -> Result<Vec<u8>, String> {
-        let text = object.data.get("data").and_then(|data| data.get(field)).and_then(Value::as_str);
-        let text = text.ok_or_else(|| format!("it has no data.{field}"))?;
-        match self.kind {
-            StorageKind::Secrets => BASE64.decode(text).map_err(|error| error.to_string()),
-            StorageKind::ConfigMaps => Ok(text.as_bytes().to_vec()),
-        }
+        data_of(object, field, self.kind)
     }
 
     /// Stores a new revision. Fails with [`Error::InProgress`] if it is there: somebody else was faster.
@@ -402,6 +380,57 @@ impl Storage {
                 }
             }
         }
+    }
+}
+
+/// Reads a record from the Secret that holds it; a record in parts is without them. `believing` is a key and whom it must
+/// have signed the record for: see [`Releases::believing`](crate::Releases::believing).
+///
+/// # Errors
+/// Fails if it is no record, or says that it is another than its Secret's name and namespace say.
+pub fn read_record(secret: &Value, believing: Option<(&RecordKey, &str)>) -> Result<Release> {
+    let object: DynamicObject = serde_json::from_value(secret.clone())
+        .map_err(|error| Error::Record { key: String::new(), reason: error.to_string() })?;
+    let verifier = believing
+        .map(|(key, subject)| Verifier { key: Some(key.clone()), subject: subject.to_owned() });
+    read_main(&object, StorageKind::Secrets, verifier.as_ref())
+}
+
+/// Reads the object of a record, without its parts.
+fn read_main(object: &DynamicObject, kind: StorageKind, verifier: Option<&Verifier>) -> Result<Release> {
+    let key = object.name_any();
+    let broken = |reason: String| Error::Record { key: key.clone(), reason };
+    let namespace = object.namespace().unwrap_or_default();
+    let (name, version) = parse_key(&key).ok_or_else(|| broken("its name is not that of a record".into()))?;
+    let identity = Identity { namespace: &namespace, name, version };
+    let data = data_of(object, "release", kind);
+    if let Some(verifier) = verifier
+        && !data.as_ref().is_ok_and(|data| verifies(verifier, object, data))
+    {
+        return Ok(packed::unverified(&data.unwrap_or_default(), &identity));
+    }
+    let mut release: Release = decode(&data.map_err(broken)?, MAX_RECORD).map_err(broken)?;
+    if let Some(reason) = identity.mismatch(&release.namespace, &release.name, release.version) {
+        return Err(broken(reason));
+    }
+    release.labels = object.labels().clone();
+    release.labels.retain(|label, _| !SYSTEM_LABELS.contains(&label.as_str()));
+    Ok(release)
+}
+
+fn verifies(verifier: &Verifier, object: &DynamicObject, data: &[u8]) -> bool {
+    let Some(signature) = object.annotations().get(SIGNATURE) else { return false };
+    let (key, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let signed = Signed { namespace: &namespace, key: &key, data, body: body_of(object) };
+    verifier.verify(&signed, signature)
+}
+
+fn data_of(object: &DynamicObject, field: &str, kind: StorageKind) -> Result<Vec<u8>, String> {
+    let text = object.data.get("data").and_then(|data| data.get(field)).and_then(Value::as_str);
+    let text = text.ok_or_else(|| format!("it has no data.{field}"))?;
+    match kind {
+        StorageKind::Secrets => BASE64.decode(text).map_err(|error| error.to_string()),
+        StorageKind::ConfigMaps => Ok(text.as_bytes().to_vec()),
     }
 }
 
