@@ -34,7 +34,8 @@ impl Reconciler {
         place: &Place,
         settings: &Settings,
     ) -> Result<Releases, Trouble> {
-        let key = self.keys.key(&context.client()).await.map_err(|error| Trouble::Other(error.to_string()))?;
+        let key =
+            self.keys.key(&context.client()).await.map_err(|error| Trouble::Other(error.to_string()))?;
         let reference = context.owner_reference();
         let owners = if Self::is_elsewhere(object, place) { Vec::new() } else { vec![reference.clone()] };
         let mark = self.mark(object, reference);
@@ -152,7 +153,7 @@ impl Reconciler {
             return Ok((self.install(object, context, wanted, status, &releases).await?, true));
         };
         let current = releases.get(name, Some(deployed.version)).await?;
-        if !current.is_of(&self.chart.name()) {
+        if !self.is_ours(object, context, &wanted.settings, &wanted.place, &current).await? {
             return Err(Trouble::Other(format!(
                 "duplicate release name: found existing release with name {name:?} for chart {:?}",
                 current.chart.name()
@@ -173,7 +174,10 @@ impl Reconciler {
         if is_last && is_same {
             let current = if current.unverified {
                 let adopted = releases.adopt(&current, candidate, &options).await;
-                adopted.map_err(|error| Trouble::Release { reason: "UpgradeError", message: error.to_string() })?
+                adopted.map_err(|error| Trouble::Release {
+                    reason: "UpgradeError",
+                    message: error.to_string(),
+                })?
             } else {
                 current
             };

@@ -166,10 +166,7 @@ impl Reconciler {
             Outcome::Unchanged => return Ok(live),
         };
         tracing::info!(object = %target.id, "brought back an object that was {what}");
-        context.event(
-            "DriftCorrected",
-            format!("{} was {what} by others and is brought back", target.id),
-        );
+        context.event("DriftCorrected", format!("{} was {what} by others and is brought back", target.id));
         Ok(live)
     }
 

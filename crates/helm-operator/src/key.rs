@@ -45,7 +45,9 @@ async fn load(client: &Client) -> kube::Result<Option<RecordKey>> {
             Ok(made) => made,
             // Another replica was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => secrets.get(KEY_SECRET).await?,
-            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return without(&status.message),
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+                return without(&status.message);
+            }
             Err(error) => return Err(error),
         },
         Err(kube::Error::Api(status)) if status.code == 403 => return without(&status.message),
@@ -54,7 +56,9 @@ async fn load(client: &Client) -> kube::Result<Option<RecordKey>> {
     let bytes = found.data.as_ref().and_then(|data| data.get(FIELD)).map(|bytes| bytes.0.as_slice());
     match bytes.and_then(|bytes| <[u8; RecordKey::LENGTH]>::try_from(bytes).ok()) {
         Some(bytes) => Ok(Some(RecordKey::new(bytes))),
-        None => without(&format!("data.{FIELD} of the Secret has not {} bytes: delete it", RecordKey::LENGTH)),
+        None => {
+            without(&format!("data.{FIELD} of the Secret has not {} bytes: delete it", RecordKey::LENGTH))
+        }
     }
 }
 

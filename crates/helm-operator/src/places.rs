@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt as _};
 use steersman::Context;
+use steersman_release::Release;
 
 use crate::controller::{Place, Refusal};
 use crate::reconcile::{Reconciler, Trouble};
@@ -71,6 +72,19 @@ impl Reconciler {
             }
         }
         Ok(places)
+    }
+
+    /// Whether a release at a place is this object's: it comes from the same chart, or a record there is signed for it.
+    pub(crate) async fn is_ours(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        settings: &Settings,
+        place: &Place,
+        release: &Release,
+    ) -> Result<bool, Trouble> {
+        let is_of = release.is_of(&self.chart.name());
+        Ok(is_of || (release.unverified && self.is_signed(object, context, settings, place).await?))
     }
 
     /// Whether a record at a place is signed for this object.

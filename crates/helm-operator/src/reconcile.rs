@@ -408,7 +408,9 @@ impl Reconciler {
             Err(ReleaseError::NotFound { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        if last.as_ref().is_some_and(|last| !last.is_of(&self.chart.name())) {
+        if let Some(last) = &last
+            && !self.is_ours(object, context, settings, place, last).await?
+        {
             // Somebody else's release of the same name is not ours to take down.
             return Ok(true);
         }

@@ -76,14 +76,14 @@ metadata: {name: {{ .Release.Namespace }}-{{ .Release.Name }}}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata:
-  generateName: unused
-  name: {{ .Release.Name }}-before
-  annotations: {helm.sh/hook: pre-install, helm.sh/hook-delete-policy: keep}
+metadata: {name: {{ .Release.Name }}-before, annotations: {helm.sh/hook: pre-install}}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: {{ .Release.Name }}-goodbye, annotations: {helm.sh/hook: pre-delete}}
+metadata:
+  name: {{ .Release.Name }}-goodbye
+  # Else it is collected with its owner.
+  annotations: {helm.sh/hook: pre-delete, helm.sh/resource-policy: keep}
 ---
 {{- if .Values.hang }}
 apiVersion: batch/v1
@@ -219,10 +219,10 @@ impl Lab {
     }
 
     /// Writes a record that deletes, runs and installs what the tenant may not.
-    async fn forge(&self, version: i64, namespace: &str) {
+    async fn forge(&self, version: i64, namespace: &str, chart: &str) {
         let record = json!({
             "name": "shop", "namespace": namespace, "version": version,
-            "info": { "status": "deployed" }, "chart": { "metadata": { "name": "shop", "version": "1.0.0" } },
+            "info": { "status": "deployed" }, "chart": { "metadata": { "name": chart, "version": "1.0.0" } },
             "manifest": "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: victim, namespace: kube-system}\n",
             "hooks": [{
                 "name": "tenant-is-admin", "kind": "ClusterRoleBinding", "path": "x",
@@ -238,7 +238,8 @@ impl Lab {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         gzip.write_all(record.to_string().as_bytes()).unwrap();
         let data = ByteString(BASE64.encode(gzip.finish().unwrap()).into_bytes());
-        let labels = json!({ "name": "shop", "owner": "helm", "status": "deployed", "version": version.to_string() });
+        let labels =
+            json!({ "name": "shop", "owner": "helm", "status": "deployed", "version": version.to_string() });
         let secret = Secret {
             metadata: ObjectMeta {
                 labels: read(labels),
@@ -274,17 +275,22 @@ async fn forged_records_give_nothing() {
     lab.create("shop", json!({})).await;
     lab.ready("shop").await;
     lab.env.quiet().await;
-    for (version, namespace, mood) in [(50, "lab", "wild"), (99, "den", "odd")] {
-        lab.forge(version, namespace).await;
+    for (version, namespace, chart, mood) in
+        [(50, "lab", "shop", "wild"), (99, "den", "shop", "odd"), (150, "lab", "other", "dull")]
+    {
+        lab.forge(version, namespace, chart).await;
         lab.patch("shop", json!({ "spec": { "mood": mood } })).await;
         lab.in_mood("shop", mood).await;
         lab.assert_unharmed().await;
     }
-    lab.forge(200, "lab").await;
+    lab.forge(200, "lab", "shop").await;
     lab.delete("shop").await;
     lab.assert_unharmed().await;
     assert!(lab.maps.get_opt("shop").await.unwrap().is_none());
-    assert!(lab.roles.get_opt("lab-shop").await.unwrap().is_none(), "what no record lists is found all the same");
+    assert!(
+        lab.roles.get_opt("lab-shop").await.unwrap().is_none(),
+        "what no record lists is found all the same"
+    );
     assert!(lab.maps.get_opt("shop-goodbye").await.unwrap().is_some(), "the chart's own hook ran");
 }
 
@@ -295,7 +301,7 @@ async fn forged_records_give_nothing_after_a_restart() {
     lab.ready("shop").await;
     lab.env.quiet().await;
     lab.env.stop().await.unwrap();
-    lab.forge(99, "lab").await;
+    lab.forge(99, "lab", "shop").await;
     lab.env.run(Operator::new("helm-operator").controller(controller(shop()).controller()));
     let last = |record: Option<&Secret>| record.is_some_and(|record| record.labels()["status"] == "deployed");
     lab.env.wait_in(lab.records.clone(), "sh.helm.release.v1.shop.v100", last).await.unwrap();
@@ -313,7 +319,8 @@ async fn the_status_is_never_asked() {
     den.install("other", &shop(), &Values::new(), &Options::default()).await.unwrap();
     lab.create("shop", json!({})).await;
     lab.ready("shop").await;
-    let lie = json!({ "status": { "deployedRelease": { "name": "other", "namespace": "den", "manifest": "" } } });
+    let lie =
+        json!({ "status": { "deployedRelease": { "name": "other", "namespace": "den", "manifest": "" } } });
     lab.shops.patch_status("shop", &PatchParams::default(), &Patch::Merge(&lie)).await.unwrap();
     lab.patch("shop", json!({ "spec": { "mood": "wild" } })).await;
     lab.in_mood("shop", "wild").await;
@@ -352,8 +359,15 @@ async fn a_release_of_helm_is_adopted() {
     lab.patch("shop", json!({ "spec": { "mood": "odd" } })).await;
     lab.in_mood("shop", "odd").await;
     // And helm goes on with it.
-    let upgraded = helm.upgrade("shop", &shop(), &Values::from_json(json!({ "mood": "calm", "password": "given" })),
-        &Options { keep_random: true, ..Options::default() }).await.unwrap();
+    let upgraded = helm
+        .upgrade(
+            "shop",
+            &shop(),
+            &Values::from_json(json!({ "mood": "calm", "password": "given" })),
+            &Options { keep_random: true, ..Options::default() },
+        )
+        .await
+        .unwrap();
     assert_eq!(upgraded.version, 3);
     lab.patch("shop", json!({ "spec": { "mood": "back" } })).await;
     lab.in_mood("shop", "back").await;
@@ -378,7 +392,10 @@ async fn the_key_is_out_of_reach() {
 async fn a_confined_release_stays_where_it_is() {
     let chart = Chart::from_files([
         File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}"),
-        File::new("templates/all.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: far, namespace: {{ .Values.to }}}}"),
+        File::new(
+            "templates/all.yaml",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: far, namespace: {{ .Values.to }}}}",
+        ),
     ])
     .unwrap();
     let lab = Lab::start(controller(chart).confined(Confinement::new())).await;
@@ -439,18 +456,30 @@ async fn what_cannot_be_deleted_is_tried_again() {
     let bindings: Api<ClusterRoleBinding> = Api::all(lab.client.clone());
     bindings.create(&PostParams::default(), &read(binding)).await.unwrap();
     let client = lab.env.cluster().unwrap().client_as(User::service_account("default", "operator"));
-    let operator = Operator::new("helm-operator").controller(controller(shop()).controller());
+    // No hooks: they are deleted before they run again.
+    let chart = Chart::from_files([
+        File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}"),
+        File::new("templates/a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: shop}}"),
+        File::new(
+            "templates/b.yaml",
+            "{{ if .Values.extra }}{apiVersion: v1, kind: ConfigMap, metadata: {name: shop-extra}}{{ end }}",
+        ),
+    ])
+    .unwrap();
+    let operator = Operator::new("helm-operator").controller(controller(chart).controller());
     let running = tokio::spawn(operator.run_until(client, std::future::pending()));
 
     lab.create("shop", json!({ "extra": true })).await;
     lab.ready("shop").await;
     lab.patch("shop", json!({ "spec": { "extra": false } })).await;
-    let told = lab.until("shop", "told", |found| status_of(found, "Pruned").as_deref() == Some("False")).await;
+    let told =
+        lab.until("shop", "told", |found| status_of(found, "Pruned").as_deref() == Some("False")).await;
     let message = condition(&told, "Pruned").unwrap()["message"].as_str().unwrap();
     assert!(message.contains("ConfigMap/shop-extra in namespace lab"), "{message}");
     assert!(lab.maps.get_opt("shop-extra").await.unwrap().is_some());
 
-    let patch = Patch::Json::<()>(read(json!([{ "op": "add", "path": "/rules/-", "value": all(&["delete"]) }])));
+    let patch =
+        Patch::Json::<()>(read(json!([{ "op": "add", "path": "/rules/-", "value": all(&["delete"]) }])));
     lab.roles.patch("operator", &PatchParams::default(), &patch).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     lab.until("shop", "pruned", |found| condition(found, "Pruned").is_none()).await;
@@ -570,31 +599,50 @@ async fn a_release_that_moves_waits_for_the_old_one_to_go() {
 fn the_charts_of_the_examples_quote_what_comes_from_values() {
     let evil = "x\n---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: smuggled\n---\na: \"\n";
     for (chart, values) in [
-        ("minimart/helm-charts/minimart", json!({
-            "shop": { "name": evil, "items": [{ "name": evil, "price": 1.5 }] }, "nameOverride": evil,
-            "image": { "repository": evil, "tag": evil, "pullPolicy": evil }, "serviceAccount": { "name": evil },
-            "podAnnotations": { "a": evil }, "autoscaling": { "enabled": true },
-        })),
-        ("minimart/helm-charts/minimart", json!({ "fullnameOverride": "x\n---\nkind: Namespace", "serviceAccount": { "create": false, "name": evil } })),
-        ("nginx/helm-charts/nginx", json!({
-            "image": { "repository": evil, "tag": evil, "pullPolicy": evil }, "service": { "type": evil, "port": evil },
-            "ingress": { "enabled": true, "className": evil, "host": evil }, "replicaCount": evil,
-        })),
-        ("collector/helm-charts/collector", json!({
-            "image": evil, "version": evil, "tenant": evil, "cluster": evil, "config": evil,
-        })),
+        (
+            "minimart/helm-charts/minimart",
+            json!({
+                "shop": { "name": evil, "items": [{ "name": evil, "price": 1.5 }] }, "nameOverride": evil,
+                "image": { "repository": evil, "tag": evil, "pullPolicy": evil }, "serviceAccount": { "name": evil },
+                "podAnnotations": { "a": evil }, "autoscaling": { "enabled": true },
+            }),
+        ),
+        (
+            "minimart/helm-charts/minimart",
+            json!({ "fullnameOverride": "x\n---\nkind: Namespace", "serviceAccount": { "create": false, "name": evil } }),
+        ),
+        (
+            "nginx/helm-charts/nginx",
+            json!({
+                "image": { "repository": evil, "tag": evil, "pullPolicy": evil }, "service": { "type": evil, "port": evil },
+                "ingress": { "enabled": true, "className": evil, "host": evil }, "replicaCount": evil,
+            }),
+        ),
+        (
+            "collector/helm-charts/collector",
+            json!({
+                "image": evil, "version": evil, "tenant": evil, "cluster": evil, "config": evil,
+            }),
+        ),
     ] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(chart);
         let chart = Chart::load(&path).unwrap();
         let options = RenderOptions {
-            release: steersman_chart::Release { name: "it".into(), namespace: "lab".into(), ..<_>::default() },
+            release: steersman_chart::Release {
+                name: "it".into(),
+                namespace: "lab".into(),
+                ..<_>::default()
+            },
             ..RenderOptions::default()
         };
         let rendered = chart.render(&Values::from_json(values), &options, System::default()).unwrap();
         let manifest = rendered.manifest(false);
         for document in steersman_release::documents(&manifest).unwrap() {
             assert_ne!(document["kind"], "Namespace", "{manifest}");
-            assert!(document["apiVersion"].is_string() && document["metadata"]["name"].is_string(), "{manifest}");
+            assert!(
+                document["apiVersion"].is_string() && document["metadata"]["name"].is_string(),
+                "{manifest}"
+            );
         }
     }
 }

@@ -40,7 +40,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// Whether an object of the release is there and carries its ownership.
     pub(crate) fn has_owned(&self, release: &Release) -> bool {
-        let owned = |live: &DynamicObject| foreign(&json!(live), &release.name, &release.namespace).is_empty();
+        let owned =
+            |live: &DynamicObject| foreign(&json!(live), &release.name, &release.namespace).is_empty();
         self.live.iter().flatten().any(owned)
     }
 }
@@ -275,8 +276,7 @@ impl Releases {
     ) -> Result<()> {
         let writer = &self.writer();
         let before = originals.iter().filter(|object| recorded.contains(&object.id));
-        let before: HashMap<&ObjectId, &Value> =
-            before.map(|object| (&object.id, &object.content)).collect();
+        let before: HashMap<&ObjectId, &Value> = before.map(|object| (&object.id, &object.content)).collect();
         let mut live = live.into_iter();
         for batch in targets.chunk_by(|a, b| a.id.kind == b.id.kind) {
             let writes: Vec<_> = batch

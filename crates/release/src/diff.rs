@@ -118,8 +118,8 @@ impl Releases {
             }
             if let Some(live) = writer.live(object).await? {
                 let content = json!(live);
-                let stays = !self.may_delete(&content, release)
-                    || (Object { content, ..object.clone() }).is_kept();
+                let stays =
+                    !self.may_delete(&content, release) || (Object { content, ..object.clone() }).is_kept();
                 let change = if stays { Change::Kept } else { Change::Deleted };
                 compared.push(ObjectChange { id: object.id.clone(), change });
             }

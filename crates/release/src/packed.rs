@@ -146,7 +146,12 @@ pub(crate) fn unverified(text: &[u8], identity: &Identity<'_>) -> Release {
 }
 
 /// Another status and description in a packed record, all else left as it is.
-pub(crate) fn restated(text: &[u8], limit: u64, status: Status, description: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn restated(
+    text: &[u8],
+    limit: u64,
+    status: Status,
+    description: &str,
+) -> Result<Vec<u8>, String> {
     let mut record = unpack(text, limit)?;
     let span = info_span(&record)?;
     let info = record.get(span.clone()).unwrap_or_default();
@@ -272,7 +277,9 @@ mod tests {
             "undeleted": [{ "kind": "Namespace", "name": "kube-system" }],
         });
         let read = unverified(&encode(&record).unwrap(), &HERE);
-        assert!(read.unverified && read.hooks.is_empty() && read.config.is_empty() && read.undeleted.is_empty());
+        assert!(
+            read.unverified && read.hooks.is_empty() && read.config.is_empty() && read.undeleted.is_empty()
+        );
         assert_eq!((read.info.notes.as_str(), read.info.status), ("", Status::Deployed));
         assert_eq!((read.manifest.as_str(), read.chart.title().as_str()), ("kind: ConfigMap\n", "c-1"));
         assert_eq!(read.chart.metadata.len(), 2);
@@ -280,12 +287,18 @@ mod tests {
 
     #[test]
     fn what_says_that_it_is_another_lists_nothing() {
-        for (field, value) in [("name", json!("other")), ("namespace", json!("kube-system")), ("version", json!(8))]
+        for (field, value) in
+            [("name", json!("other")), ("namespace", json!("kube-system")), ("version", json!(8))]
         {
-            let mut record = json!({ "name": "shop", "namespace": "lab", "version": 7, "manifest": "kind: Pod" });
+            let mut record =
+                json!({ "name": "shop", "namespace": "lab", "version": 7, "manifest": "kind: Pod" });
             record[field] = value;
             let read = unverified(&encode(&record).unwrap(), &HERE);
-            assert_eq!((read.manifest.as_str(), read.namespace.as_str(), read.version), ("", "lab", 7), "{field}");
+            assert_eq!(
+                (read.manifest.as_str(), read.namespace.as_str(), read.version),
+                ("", "lab", 7),
+                "{field}"
+            );
         }
         assert!(unverified(b"no record", &HERE).manifest.is_empty());
     }

@@ -79,7 +79,8 @@ impl Redactor {
                 continue;
             }
             // Comments may hold values too: what has a Secret in it is written anew.
-            let parts: Vec<Value> = found.into_iter().map(|one| if is_secret(&one) { bare(&one) } else { one }).collect();
+            let parts: Vec<Value> =
+                found.into_iter().map(|one| if is_secret(&one) { bare(&one) } else { one }).collect();
             let texts = parts.iter().filter_map(|part| steersman_yaml::to_string(part).ok());
             shown.push_str(self.redact(&texts.collect::<Vec<_>>().join("---\n")).as_ref());
         }
@@ -143,7 +144,8 @@ mod tests {
             - {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {url: 'http://root:hunter22@db'}}\n\
             ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d} # tok-123\ndata: {on: 'true'}\n";
         let hooks = vec![Hook {
-            manifest: "apiVersion: v1\nkind: Secret\nmetadata: {name: h}\nstringData: {z: hooked-secret}".into(),
+            manifest: "apiVersion: v1\nkind: Secret\nmetadata: {name: h}\nstringData: {z: hooked-secret}"
+                .into(),
             ..Hook::default()
         }];
         let release = Release { manifest: manifest.into(), hooks, ..Release::default() };
@@ -154,8 +156,12 @@ mod tests {
             assert_eq!(redactor.redact(&format!("<{value}>")), "<***>");
         }
         let found = documents(&shown).unwrap();
-        let names: Vec<_> = found.iter().map(|one| format!("{} {}", one["kind"], one["metadata"]["name"])).collect();
-        assert_eq!(names, ["\"Secret\" \"a\"", "\"Secret\" \"b\"", "\"ConfigMap\" \"c\"", "\"ConfigMap\" \"d\""]);
+        let names: Vec<_> =
+            found.iter().map(|one| format!("{} {}", one["kind"], one["metadata"]["name"])).collect();
+        assert_eq!(
+            names,
+            ["\"Secret\" \"a\"", "\"Secret\" \"b\"", "\"ConfigMap\" \"c\"", "\"ConfigMap\" \"d\""]
+        );
         assert_eq!(found[3]["data"]["on"], "true", "a switch tells nothing");
         assert_eq!(redactor.redact("all is true"), "all is true");
     }

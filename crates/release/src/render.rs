@@ -55,12 +55,11 @@ pub(crate) async fn render(
     for _ in 0..MAX_ROUNDS {
         let shared = Arc::clone(&request);
         let attempted = tokio::task::spawn_blocking(move || attempt(&shared, answers)).await;
-        let Attempt { result, unknown, random, back } = attempted.map_err(|error| {
-            match error.try_into_panic() {
+        let Attempt { result, unknown, random, back } =
+            attempted.map_err(|error| match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Error::Manifest("the render was cut off: the program ends".into()),
-            }
-        })?;
+            })?;
         answers = back;
         if unknown.is_empty() {
             return Ok(Drawn { rendered: result?, random });

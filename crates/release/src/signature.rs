@@ -112,8 +112,10 @@ mod tests {
 
     #[test]
     fn a_signature_holds_for_one_record_in_one_place() {
-        let verifier =
-            |key: u8, subject: &str| Verifier { key: Some(RecordKey::new([key; 32])), subject: subject.into() };
+        let verifier = |key: u8, subject: &str| Verifier {
+            key: Some(RecordKey::new([key; 32])),
+            subject: subject.into(),
+        };
         let signed = Signed { namespace: "lab", key: "shop.v1", data: b"record", body: "" };
         let signature = verifier(1, "a").sign(&signed).unwrap();
         assert!(verifier(1, "a").verify(&signed, &signature));

@@ -88,7 +88,14 @@ pub(crate) struct Storage {
 impl Storage {
     pub(crate) fn new(client: Client, namespace: Option<&str>, kind: StorageKind) -> Self {
         let resource = resource(kind);
-        Self { client, namespace: namespace.map(str::to_owned), kind, resource, owners: Vec::new(), verifier: None }
+        Self {
+            client,
+            namespace: namespace.map(str::to_owned),
+            kind,
+            resource,
+            owners: Vec::new(),
+            verifier: None,
+        }
     }
 
     pub(crate) fn of_kind(self, kind: StorageKind) -> Self {
@@ -391,8 +398,8 @@ impl Storage {
 pub fn read_record(secret: &Value, believing: Option<(&RecordKey, &str)>) -> Result<Release> {
     let object: DynamicObject = serde_json::from_value(secret.clone())
         .map_err(|error| Error::Record { key: String::new(), reason: error.to_string() })?;
-    let verifier = believing
-        .map(|(key, subject)| Verifier { key: Some(key.clone()), subject: subject.to_owned() });
+    let verifier =
+        believing.map(|(key, subject)| Verifier { key: Some(key.clone()), subject: subject.to_owned() });
     read_main(&object, StorageKind::Secrets, verifier.as_ref())
 }
 
@@ -516,7 +523,8 @@ mod tests {
     fn keys_are_read_as_they_are_written() {
         assert_eq!(parse_key(&key("shop.v2", 13)), Some(("shop.v2", 13)));
         assert_eq!(parse_key(&key("shop", i64::MAX)), Some(("shop", i64::MAX)));
-        for wrong in ["shop.v1", "sh.helm.release.v1.shop", "sh.helm.release.v1.shop.v-1", "sh.helm.release.v1..v1"]
+        for wrong in
+            ["shop.v1", "sh.helm.release.v1.shop", "sh.helm.release.v1.shop.v-1", "sh.helm.release.v1..v1"]
         {
             assert_eq!(parse_key(wrong), None, "{wrong}");
         }

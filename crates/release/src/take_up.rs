@@ -17,12 +17,7 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if an object of the release is there and does not carry its ownership.
-    pub async fn adopt(
-        &self,
-        unverified: &Release,
-        rendered: Release,
-        options: &Options,
-    ) -> Result<Release> {
+    pub async fn adopt(&self, unverified: &Release, rendered: Release, options: &Options) -> Result<Release> {
         let mut release = rendered;
         release.version = unverified.version;
         release.labels.clone_from(&options.labels);

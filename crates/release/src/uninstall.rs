@@ -76,7 +76,8 @@ impl Releases {
         let mut revisions = self.storage.revisions(name).await?;
         let mut this = self.recovered(&mut revisions).await?;
         if revisions.is_empty() {
-            let rendered = options.rendered.as_ref().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
+            let rendered =
+                options.rendered.as_ref().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
             revisions = this.record_again(name, rendered).await?;
         }
         let last = revisions.last().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
@@ -101,7 +102,8 @@ impl Releases {
         }
         let leavings = this.leavings_and(&revisions, options).await?;
         if release.unverified {
-            release.hooks = options.rendered.as_ref().map_or_else(Vec::new, |rendered| rendered.hooks.clone());
+            release.hooks =
+                options.rendered.as_ref().map_or_else(Vec::new, |rendered| rendered.hooks.clone());
         }
         release.info.status = Status::Uninstalling;
         release.info.deleted = Some(Timestamp::now());
