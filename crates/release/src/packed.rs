@@ -18,7 +18,7 @@ use crate::record::{ChartRecord, Hook, HookExecution, Info, Release, Status, nul
 
 /// The most bytes that a record may have when it is unpacked.
 pub(crate) const MAX_RECORD: u64 = 256 * 1024 * 1024;
-/// The most bytes that a record may have which does not verify: whoever wrote it may want to use up memory.
+/// The most bytes that a record may have which does not verify: it may be made to use up memory.
 pub(crate) const MAX_UNVERIFIED: u64 = 16 * 1024 * 1024;
 /// The most bytes that the manifest of such a record may have.
 const MAX_UNVERIFIED_MANIFEST: usize = 8 * 1024 * 1024;

@@ -19,7 +19,7 @@ pub(crate) const SIGNATURE: &str = "release.steersman.dev/signature";
 /// What is signed, and how: another scheme has another name.
 const SCHEME: &str = "v1";
 
-/// The key that signs release records. Whoever has it can write records that are believed.
+/// The key that signs release records: with it, records can be written that are believed.
 #[derive(Clone)]
 pub struct RecordKey(Arc<[u8; RecordKey::LENGTH]>);
 
@@ -131,8 +131,8 @@ mod tests {
         ] {
             assert!(!verifier(1, "a").verify(&other, &signature));
         }
-        let nobody = Verifier { key: None, subject: "a".into() };
-        assert!(nobody.sign(&signed).is_none() && !nobody.verify(&signed, &signature));
+        let keyless = Verifier { key: None, subject: "a".into() };
+        assert!(keyless.sign(&signed).is_none() && !keyless.verify(&signed, &signature));
         for wrong in ["", "v1", "v1:", "v1:é", "v2:00", &signature[..20], &format!("{signature}00")] {
             assert!(!verifier(1, "a").verify(&signed, wrong), "{wrong}");
         }
