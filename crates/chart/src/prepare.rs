@@ -104,8 +104,11 @@ impl Cache {
         }
         let prepared = Arc::new(Prepared::new(content, &values.0)?);
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        // Other values mostly choose the same subcharts: then all that was parsed for those serves.
-        let same = recent.iter().find(|(_, other)| other.tree.same_charts(&prepared.tree));
+        // Other values mostly choose the same subcharts: then all that was parsed for those serves. What they warn of may
+        // be another thing.
+        let same = recent
+            .iter()
+            .find(|(_, other)| other.tree.same_charts(&prepared.tree) && other.warnings == prepared.warnings);
         let prepared = same.map_or(prepared, |(_, other)| Arc::clone(other));
         if recent.len() >= REMEMBERED {
             recent.remove(0);

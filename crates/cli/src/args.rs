@@ -23,7 +23,7 @@ pub(crate) struct GlobalArgs {
 
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) kube_context: Option<String>,
+    kube_context: Option<String>,
 
     /// Say more on standard error, and print manifests even if they are broken
     #[arg(long, global = true)]
@@ -46,6 +46,12 @@ impl GlobalArgs {
     /// Whether to say more.
     pub(crate) fn debug(&self) -> bool {
         self.debug || std::env::var("HELM_DEBUG").is_ok_and(|value| flags::go_bool(&value) == Some(true))
+    }
+
+    /// The kubeconfig's context that the flag or HELM_KUBECONTEXT names.
+    pub(crate) fn context(&self) -> Option<String> {
+        let context = self.kube_context.clone().or_else(|| std::env::var("HELM_KUBECONTEXT").ok());
+        context.filter(|name| !name.is_empty())
     }
 
     /// Where Helm's files are.

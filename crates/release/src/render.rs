@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use kube::api::{Api, DynamicObject, ListParams};
@@ -11,6 +12,7 @@ use steersman_chart::{
     Capabilities, Chart, Environment, Error as ChartError, RenderOptions, Rendered, System, Values,
 };
 
+use crate::confinement::Confinement;
 use crate::error::{Error, Result, code};
 use crate::kinds::Kinds;
 
@@ -22,9 +24,9 @@ type Question = (String, String, String, String);
 type Answers = HashMap<Question, Result<Option<Value>, String>>;
 
 /// A chart to be rendered.
-pub(crate) struct Request<'a> {
-    pub(crate) chart: &'a Chart,
-    pub(crate) values: &'a Values,
+pub(crate) struct Request {
+    pub(crate) chart: Chart,
+    pub(crate) values: Values,
     pub(crate) options: RenderOptions,
     /// Whether `lookup` asks the cluster.
     pub(crate) lookup: bool,
@@ -39,16 +41,31 @@ pub(crate) struct Drawn {
 }
 
 /// Renders a chart. Templates cannot wait for a cluster: what a render asks for in vain is fetched, and it begins again.
-pub(crate) async fn render(request: &Request<'_>, client: &kube::Client, kinds: &Kinds) -> Result<Drawn> {
+/// `confined` is where a confined release may look things up.
+///
+/// Templates may compute for long: they run on a thread of their own, so that no task of the runtime waits for them.
+pub(crate) async fn render(
+    request: Request,
+    client: &kube::Client,
+    kinds: &Kinds,
+    confined: Option<(&Confinement, &str)>,
+) -> Result<Drawn> {
+    let request = Arc::new(request);
     let mut answers = Answers::new();
     for _ in 0..MAX_ROUNDS {
-        let Attempt { result, unknown, random, back } = attempt(request, answers);
+        let shared = Arc::clone(&request);
+        let attempted = tokio::task::spawn_blocking(move || attempt(&shared, answers)).await;
+        let Attempt { result, unknown, random, back } =
+            attempted.map_err(|error| match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Error::Manifest("the render was cut off: the program ends".into()),
+            })?;
         answers = back;
         if unknown.is_empty() {
             return Ok(Drawn { rendered: result?, random });
         }
         for question in unknown {
-            let answer = fetch(&question, client, kinds).await?;
+            let answer = fetch(&question, client, kinds, confined).await?;
             answers.insert(question, answer);
         }
     }
@@ -62,14 +79,14 @@ struct Attempt {
     back: Answers,
 }
 
-fn attempt(request: &Request<'_>, answers: Answers) -> Attempt {
+fn attempt(request: &Request, answers: Answers) -> Attempt {
     let shared = Rc::new(Shared { answers, unknown: RefCell::default(), random: Cell::new(false) });
     let environment = Looking {
         system: System { enable_dns: request.enable_dns },
         lookup: request.lookup,
         shared: Rc::clone(&shared),
     };
-    let result = request.chart.render(request.values, &request.options, environment);
+    let result = request.chart.render(&request.values, &request.options, environment);
     // The environment went with the render.
     let shared = Rc::try_unwrap(shared).unwrap_or_else(|shared| Shared {
         answers: shared.answers.clone(),
@@ -137,11 +154,17 @@ async fn fetch(
     question: &Question,
     client: &kube::Client,
     kinds: &Kinds,
+    confined: Option<(&Confinement, &str)>,
 ) -> Result<Result<Option<Value>, String>> {
     let (api_version, kind, namespace, name) = question;
     let Some(found) = kinds.find_opt(api_version, kind).await? else {
         return Ok(Err(format!("no matches for kind {kind:?} in version {api_version:?}")));
     };
+    if let Some((confinement, own)) = confined
+        && let Err(refused) = confinement.check_lookup(&found, namespace, own)
+    {
+        return Ok(Err(refused));
+    }
     let api: Api<DynamicObject> = if found.namespaced && !namespace.is_empty() {
         Api::namespaced_with(client.clone(), namespace, &found.resource)
     } else {

@@ -28,9 +28,7 @@ use crate::postrender::PostRenderer;
 
 /// Reads a duration as Go writes it: `90s`, `5m0s`, `1h`.
 pub(super) fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let span: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("{text:?} is no duration such as 90s or 5m"))?;
-    Duration::try_from(span).map_err(|_| format!("{text:?} is negative"))
+    steersman_helm_operator::duration(text).map_err(|error| format!("{error}: such as 90s or 5m"))
 }
 
 /// Flags of install and upgrade.
