@@ -22,6 +22,7 @@
 mod cache;
 mod credentials;
 mod dependency;
+mod distribution;
 mod error;
 mod fetch;
 mod http;
@@ -31,7 +32,7 @@ mod oci;
 mod package;
 mod paths;
 mod repositories;
-mod token;
+
 mod urls;
 mod version;
 mod yaml;
