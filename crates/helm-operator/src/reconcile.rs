@@ -10,7 +10,7 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 use steersman::{Action, Context, Error as RuntimeError, Kind};
 use steersman_chart::{Chart, Values};
-use steersman_release::{CrdPolicy, Error as ReleaseError, Kinds, Release, UninstallOptions};
+use steersman_release::{CrdPolicy, Error as ReleaseError, Kinds, Release, RenderLimits, UninstallOptions};
 
 use crate::chart::ChartSource;
 use crate::controller::{After, Before, Locate, MapValues, Observe, Phase, Place, Refusal};
@@ -38,6 +38,7 @@ pub(crate) struct Reconciler {
     pub(crate) ignore: Vec<Ignore>,
     pub(crate) crds: Option<CrdPolicy>,
     pub(crate) history_max: usize,
+    pub(crate) render: RenderLimits,
     pub(crate) map_values: Option<MapValues>,
     pub(crate) before: Option<Before>,
     pub(crate) after: Option<After>,

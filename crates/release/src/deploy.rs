@@ -94,6 +94,7 @@ impl Releases {
             chart,
             values,
             options: render::options(release, capabilities, options),
+            timeout: options.render.timeout,
             lookup,
             enable_dns: options.enable_dns,
         };

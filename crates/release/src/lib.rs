@@ -61,6 +61,7 @@ pub use record::{ChartRecord, Hook, HookExecution, Info, Release, Status};
 pub use releases::{
     CrdPolicy, DryRun, HistoryMax, Options, PostRender, Recover, Releases, Timeout, ValuesPolicy,
 };
+pub use render::RenderLimits;
 pub use rollback::RollbackOptions;
 pub use storage::{Revision, StorageKind};
 pub use test::TestOptions;

@@ -17,6 +17,7 @@ use crate::kinds::Kinds;
 use crate::object::Object;
 use crate::progress::{Progress, Reporter};
 use crate::record::{Release, Status};
+use crate::render::RenderLimits;
 use crate::storage::{Revision, Storage, StorageKind};
 use crate::write::{WriteMode, Writer};
 
@@ -98,6 +99,8 @@ pub struct Options {
     pub fetch_schema: Option<FetchSchema>,
     /// Let `getHostByName` ask the network. False by default.
     pub enable_dns: bool,
+    /// What rendering may use. By default a cost of 200 million, 256 MiB and one minute.
+    pub render: RenderLimits,
     /// Take the notes of subcharts too. False by default.
     pub sub_notes: bool,
     /// Keep what templates draw at random as it was in the last revision. Only for upgrades. False by default, as in
