@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use steersman::Operator;
 use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, RenderArgs};
 use crate::cluster;
 use crate::failure::{self, Failure, Result};
 
@@ -82,6 +82,9 @@ struct Helm {
     log_format: String,
 
     #[command(flatten)]
+    render: RenderArgs,
+
+    #[command(flatten)]
     ignored: IgnoredArgs,
 
     /// Wait this long for the watched kinds to be defined
@@ -129,6 +132,7 @@ impl Helm {
             reconcile_period: self.reconcile_period,
             suppress_override_values: self.suppress_override_values,
             patience: self.wait_for_kinds,
+            render: self.render.limits(),
             ..Defaults::default()
         };
         if let Some(workers) = self.max_concurrent_reconciles {
