@@ -126,6 +126,7 @@ impl Reconciler {
             crds: self.crds,
             keep_random: true,
             history_max: HistoryMax(self.history_max),
+            render: self.render,
             disable_hooks: settings.install_disable_hooks,
             description: settings.install_description.clone(),
             ..Options::default()

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::DynamicObject;
 use steersman::{Context, Controller, Kind};
 use steersman_chart::{Chart, Values};
-use steersman_release::{Confinement, CrdPolicy, Kinds, Release};
+use steersman_release::{Confinement, CrdPolicy, Kinds, Release, RenderLimits};
 
 use crate::chart::ChartSource;
 use crate::error::Result;
@@ -135,6 +135,7 @@ impl ReleaseController {
             ignore: Vec::new(),
             crds: None,
             history_max: 10,
+            render: RenderLimits::default(),
             map_values: None,
             before: None,
             after: None,
@@ -215,6 +216,12 @@ impl ReleaseController {
     /// How many revisions are kept; 0 keeps all. Default: 10.
     pub fn history_max(mut self, max: usize) -> Self {
         self.reconciler.history_max = max;
+        self
+    }
+
+    /// Limits what rendering the chart for one object may use. Default: a cost of 200 million, 256 MiB and one minute.
+    pub fn render_limits(mut self, limits: RenderLimits) -> Self {
+        self.reconciler.render = limits;
         self
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::Client;
 use steersman::{Kind, Operator};
-use steersman_release::{Confinement, CrdPolicy, Kinds};
+use steersman_release::{Confinement, CrdPolicy, Kinds, RenderLimits};
 
 use crate::chart::ChartSource;
 use crate::controller::{ReleaseController, WORKERS};
@@ -30,6 +30,8 @@ pub struct Defaults {
     pub suppress_override_values: bool,
     /// How long a watched kind may take to appear in the cluster. Not at all by default.
     pub patience: Duration,
+    /// What rendering a chart for one object may use. By default a cost of 200 million, 256 MiB and one minute.
+    pub render: RenderLimits,
 }
 
 impl Default for Defaults {
@@ -42,6 +44,7 @@ impl Default for Defaults {
             allowed_cluster_kinds: Vec::new(),
             suppress_override_values: false,
             patience: Duration::ZERO,
+            render: RenderLimits::default(),
         }
     }
 }
@@ -79,7 +82,8 @@ async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> 
         .period(watch.reconcile_period.unwrap_or(defaults.reconcile_period))
         .concurrency(watch.max_concurrent_reconciles.unwrap_or(defaults.max_concurrent_reconciles))
         .ignore(watch.ignore.clone())
-        .history_max(watch.max_release_history.unwrap_or(10));
+        .history_max(watch.max_release_history.unwrap_or(10))
+        .render_limits(defaults.render);
     if let Some(crds) = watch.crds {
         controller = controller.crds(match crds {
             Crds::Skip => CrdPolicy::Skip,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use steersman::{Action, Context, Error as RuntimeError, Kind};
 use steersman_chart::{Chart, Values};
 use steersman_release::{
-    Confinement, CrdPolicy, Error as ReleaseError, Kinds, Redactor, Release, Status as ReleaseStatus,
+    Confinement, CrdPolicy, Error as ReleaseError, Kinds, Redactor, Release, RenderLimits, Status as ReleaseStatus,
     UninstallOptions,
 };
 use tokio::time::Instant;
@@ -52,6 +52,7 @@ pub(crate) struct Reconciler {
     pub(crate) ignore: Vec<Ignore>,
     pub(crate) crds: Option<CrdPolicy>,
     pub(crate) history_max: usize,
+    pub(crate) render: RenderLimits,
     pub(crate) map_values: Option<MapValues>,
     pub(crate) before: Option<Before>,
     pub(crate) after: Option<After>,

@@ -106,6 +106,7 @@ impl Releases {
             chart: chart.clone(),
             values: values.clone(),
             options: render::options(release, capabilities, options),
+            timeout: options.render.timeout,
             lookup,
             enable_dns: options.enable_dns,
         };

@@ -71,6 +71,7 @@ pub use redact::Redactor;
 pub use releases::{
     CrdPolicy, DryRun, HistoryMax, Options, PostRender, Recover, Releases, Timeout, ValuesPolicy,
 };
+pub use render::RenderLimits;
 pub use rollback::RollbackOptions;
 pub use signature::RecordKey;
 pub use storage::{Revision, StorageKind, read_record};

@@ -19,6 +19,7 @@ use crate::object::Object;
 use crate::ownership::Disowned;
 use crate::progress::{Progress, Reporter};
 use crate::record::{Release, Status};
+use crate::render::RenderLimits;
 use crate::signature::{RecordKey, Verifier};
 use crate::storage::{Revision, Storage, StorageKind};
 use crate::write::{WriteMode, Writer};
@@ -107,6 +108,8 @@ pub struct Options {
     pub fetch_schema: Option<FetchSchema>,
     /// Let `getHostByName` ask the network. False by default.
     pub enable_dns: bool,
+    /// What rendering may use. By default a cost of 200 million, 256 MiB and one minute.
+    pub render: RenderLimits,
     /// Take the notes of subcharts too. False by default.
     pub sub_notes: bool,
     /// Keep what templates draw at random as it was in the last revision. Only for upgrades. False by default, as in

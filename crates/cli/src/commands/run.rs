@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use steersman::Operator;
 use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, RenderArgs};
 use crate::cluster;
 use crate::failure::{self, Failure, Result};
 
@@ -94,6 +94,9 @@ struct Helm {
     log_format: String,
 
     #[command(flatten)]
+    render: RenderArgs,
+
+    #[command(flatten)]
     ignored: IgnoredArgs,
 
     /// Wait this long for the watched kinds to be defined
@@ -143,6 +146,7 @@ impl Helm {
             patience: self.wait_for_kinds,
             confined: self.confined,
             allowed_cluster_kinds: self.allowed_cluster_kinds.clone(),
+            render: self.render.limits(),
             ..Defaults::default()
         };
         if let Some(workers) = self.max_concurrent_reconciles {
