@@ -136,7 +136,7 @@ fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
     while let Some((first, tail)) = rest.split_first() {
         if *first != b'%' {
             if is_host && *first < 0x80 && must_escape(*first, part) {
-                return Err(format!("invalid character {} in host name", quote(&[*first])));
+                return Err(format!("invalid character {} in host name", quote([*first])));
             }
             out.push(*first);
             rest = tail;
