@@ -104,7 +104,7 @@ fn bare(secret: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata })
 }
 
-/// The values of a Secret, as they are and in base64, and the longer lines of those that have several.
+/// The values of a Secret, as they are and in base64, and the longer lines and settings in those that have several.
 fn collect(secret: &Value, values: &mut BTreeSet<String>) {
     let texts = |field: &str| {
         let map = secret.get(field).and_then(Value::as_object).into_iter().flatten();
@@ -117,6 +117,13 @@ fn collect(secret: &Value, values: &mut BTreeSet<String>) {
         }
         for line in text.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE) {
             values.insert(line.to_owned());
+            // Of a setting in a file the value alone may be told elsewhere.
+            if let Some((_, value)) = line.split_once(['=', ':']) {
+                let value = value.trim().trim_matches(['"', '\'']);
+                if value.len() >= SHORTEST_LINE {
+                    values.insert(value.to_owned());
+                }
+            }
         }
     };
     for encoded in texts("data") {
