@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steersman_gotemplate::{
-    CallError, Funcs, Kind, List, ListType, Map, MapType, Method, MissingKey, Object, Set, Signature, Str,
+    Budget, CallError, Funcs, Kind, List, ListType, Map, MapType, Method, MissingKey, Object, Set, Signature, Str,
     Type, Value,
 };
 
@@ -19,8 +19,8 @@ static FILES: MapType = MapType {
         Method {
             name: "Lines",
             signature: Signature { params: &[Type::String], variadic: Some(Type::Int) },
-            call: |files, args| {
-                let text = get(files, args)?;
+            call: |files, args, budget| {
+                let text = get(files, args, budget)?;
                 let Value::String(text) = text else { return Ok(Value::Nil) };
                 Ok(Value::strings(text.split(|&b| b == b'\n').map(Str::from)))
             },
@@ -28,7 +28,7 @@ static FILES: MapType = MapType {
     ],
 };
 
-fn get(files: &Map, args: &[Value]) -> Result<Value, CallError> {
+fn get(files: &Map, args: &[Value], _budget: &Budget) -> Result<Value, CallError> {
     match args {
         [Value::String(name), ..] => match files.get(name) {
             Some(Value::Bytes(data)) => Ok(Value::String(data)),
@@ -45,7 +45,7 @@ static SET: ListType = ListType {
     methods: &[Method {
         name: "Has",
         signature: Signature { params: &[Type::String], variadic: None },
-        call: |set, args| {
+        call: |set, args, _budget| {
             let [Value::String(wanted)] = args else { return Err(CallError::new("no name")) };
             Ok(Value::Bool(set.iter().any(|item| matches!(item, Value::String(item) if item == wanted))))
         },

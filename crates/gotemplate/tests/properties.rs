@@ -22,7 +22,7 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 fn run(text: &[u8]) {
-    let limits = Limits { steps: 20_000, output: 1 << 16, depth: 200, executions: 200 };
+    let limits = Limits { cost: 20_000, memory: 1 << 16, depth: 200, executions: 200 };
     let mut set = Set::new(Arc::new(Funcs::new())).limits(limits);
     if set.parse("main", text).is_ok() {
         let data = Value::map([("a", Value::list(vec![Value::int(1), Value::string("x"), Value::Nil]))]);

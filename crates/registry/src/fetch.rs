@@ -318,7 +318,8 @@ impl Fetcher {
     }
 
     async fn open(&self, reference: &OciReference, access: &Access) -> Result<Registry, Error> {
-        Registry::open(&reference.registry, access, &self.paths, self.cache.clone(), self.limits).await
+        let (host, repository) = (&reference.registry, &reference.repository);
+        Registry::open(host, repository, access, &self.paths, self.cache.clone(), self.limits).await
     }
 }
 
