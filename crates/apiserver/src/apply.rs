@@ -14,7 +14,6 @@ use crate::{
     call::Call,
     catalog::{Resource, split_api_version},
     convert, schema,
-    server::Core,
     status::{ApiError, ApiResult, Cause},
 };
 
@@ -69,7 +68,7 @@ impl<'a> Described<'a> {
 
     /// What a run gives once everything has been rewritten that it looks at in another version. It runs again whenever it finds
     /// something that has not been: who rewrites objects is outside, and the run itself can't wait for them.
-    async fn complete<T>(&self, core: &Core, mut run: impl FnMut() -> T) -> ApiResult<T> {
+    async fn complete<T>(&self, mut run: impl FnMut() -> T) -> ApiResult<T> {
         for _ in 0..ROUNDS {
             let result = run();
             let wanted = std::mem::take(&mut self.conversions().wanted);
@@ -77,7 +76,7 @@ impl<'a> Described<'a> {
                 return Ok(result);
             }
             for (object, api_version) in wanted {
-                let converted = convert::one(core, self.resource, object.clone(), &api_version).await?;
+                let converted = convert::one(self.resource, object.clone(), &api_version).await?;
                 self.conversions().known.push((object, api_version, converted));
             }
         }
@@ -133,7 +132,7 @@ impl apply::Resource for Described<'_> {
     }
 
     fn empty(&self, _: &Value) -> Value {
-        self.resource.nothing().clone()
+        self.resource.empty_object().clone()
     }
 
     fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
@@ -152,7 +151,7 @@ pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) 
     }
     let resource = Described::new(call);
     let given = object.clone();
-    let tracked = resource.complete(&call.core, || {
+    let tracked = resource.complete(|| {
         let mut object = given.clone();
         track_by(&resource, call, old, &mut object);
         object
@@ -176,7 +175,7 @@ fn track_by(resource: &Described<'_>, call: &Call, old: Option<&Value>, object: 
     }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
-    apply::update(resource, old.unwrap_or_else(|| call.resource.nothing()), object, request);
+    apply::update(resource, old.unwrap_or_else(|| call.resource.empty_object()), object, request);
 }
 
 /// A kind without a resource of its own, which is written by way of a subresource.
@@ -192,7 +191,7 @@ impl apply::Resource for Detached<'_> {
     }
 
     fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
-        crate::builtin::types(self.type_name)
+        steersman_kinds::types(self.type_name)
     }
 
     fn convert<'v>(&self, object: &'v Value, _: &str) -> Option<Cow<'v, Value>> {
@@ -258,8 +257,8 @@ pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Val
     let request = Request { manager: &manager, now: &now };
     let force = call.options.force.unwrap_or(false);
     let resource = Described::new(call);
-    let live = current.unwrap_or_else(|| call.resource.nothing());
-    let applied = resource.complete(&call.core, || apply::apply(&resource, live, intent, request, force));
+    let live = current.unwrap_or_else(|| call.resource.empty_object());
+    let applied = resource.complete(|| apply::apply(&resource, live, intent, request, force));
     let object = applied.await?.map_err(refuse)?;
     call.emptied = resource.emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(object)

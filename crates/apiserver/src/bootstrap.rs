@@ -55,8 +55,7 @@ pub(crate) fn populate(core: &Arc<Core>) {
             },
         }),
     );
-    let network =
-        json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [crate::builtin::SERVICE_NETWORK]}});
+    let network = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [steersman_api::allocator::SERVICE_NETWORK]}});
     ensure(core, "networking.k8s.io", "v1", "servicecidrs", "", &network);
     let port = json!({"name": "https", "port": PORT, "protocol": "TCP"});
     ensure(

@@ -96,7 +96,8 @@ impl Call {
     /// What strategies may know of this request.
     pub(crate) fn hook(&self) -> Hook<'_> {
         Hook {
-            core: &self.core,
+            environment: &*self.core.environment,
+            allocators: &self.core.allocators,
             user: &self.user,
             version: &self.resource.version,
             subresource: self.subresource.as_deref(),
@@ -107,12 +108,12 @@ impl Call {
 
     /// Rewrites a stored object into the version of the request.
     pub(crate) async fn to_served(&self, stored: Value) -> ApiResult<Value> {
-        convert::one(&self.core, &self.resource, stored, &self.resource.api_version()).await
+        convert::one(&self.resource, stored, &self.resource.api_version()).await
     }
 
     /// Rewrites an object into the version in which it is to be stored.
     pub(crate) async fn to_stored(&self, object: Value) -> ApiResult<Value> {
-        convert::one(&self.core, &self.resource, object, &self.resource.storage_api_version).await
+        convert::one(&self.resource, object, &self.resource.storage_api_version).await
     }
 
     /// Rewrites an object of the request's version into that in which the kind's rules speak.

@@ -168,13 +168,8 @@ fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
     Ok(value)
 }
 
-/// The words of Go's decoder for bytes that are not JSON.
-pub(crate) fn syntax(body: &[u8], error: &serde_json::Error) -> String {
-    steersman_yaml::json::from_slice(body).map_or_else(|e| e.to_string(), |_| error.to_string())
-}
-
 fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
-    let why = format!("couldn't get version/kind; json parse error: {}", syntax(body, error));
+    let why = format!("couldn't get version/kind; json parse error: {}", schema::syntax(body, error));
     if call.reads_options { ApiError::bad_request(why) } else { unrecognized(call, body, &why) }
 }
 

@@ -12,32 +12,19 @@ mod admission;
 mod apply;
 mod auth;
 mod bootstrap;
-mod builtin;
 mod call;
 mod catalog;
 mod connect;
 mod convert;
 mod crd;
 mod decode;
-mod environment;
 mod handlers;
-mod http;
-mod metadata;
-mod object;
 mod openapi;
 mod pipeline;
-mod protobuf;
-mod quota;
 mod render;
-mod schema;
-mod selector;
 mod server;
 mod service;
-mod status;
-mod store;
-mod strategy;
 mod system;
-mod table;
 
 pub use admission::{
     Admission, AdmissionRequest, BoxFuture, Operation, WebhookCall, WebhookClient, WebhookTarget,
@@ -47,16 +34,20 @@ pub use auth::{
 };
 pub use catalog::{Catalog, Group, Resource, Subresource, Version};
 pub use connect::{Connection, Connector};
-pub use environment::{Environment, SeededEnvironment, SystemEnvironment};
-pub use http::Body;
-pub use quota::Quota;
-pub use schema::Quantity;
 pub use server::{Builder, Server};
 pub use service::Service;
-pub use status::{ApiError, ApiResult, Cause, Refusal};
-pub use steersman_structural::{FieldError, FieldErrorKind};
-pub use store::{Entry, Event, EventKind, History, Journal, JournalError, Record, Store};
+pub use steersman_api::{
+    environment::{Environment, SeededEnvironment, SystemEnvironment},
+    fields::{FieldError, FieldErrorKind},
+    http::Body,
+    quota::Quota,
+    schema::Quantity,
+    status::{ApiError, ApiResult, Cause, Refusal},
+    store::{Entry, Event, EventKind, History, Journal, JournalError, Record, Store},
+};
 pub use system::KUBERNETES_VERSION;
 
-use steersman_formats::names;
-use steersman_structural::fields;
+use steersman_api::{
+    allocator, environment, fields, http, metadata, names, object, protobuf, quota, schema, selector, status,
+    store, strategy, table,
+};

@@ -58,7 +58,7 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
     }
     .await;
     if result.is_err() || call.dry_run {
-        call.resource.strategy.release(&call.core, &object);
+        call.resource.strategy.release(&call.core.allocators, &object);
     }
     let written = result?;
     settle(call, &written).await?;
@@ -136,7 +136,7 @@ fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
         encode(call, &mut object);
         return Ok(object);
     }
-    strategy.release(&call.core, &object);
+    strategy.release(&call.core.allocators, &object);
     Err(invalid(call, object::name(&object), errors))
 }
 
@@ -220,7 +220,7 @@ fn encode(call: &Call, object: &mut Value) {
     if call.resource.strategy.typed()
         && let Some(schema) = call.resource.strategy.stored_schema(version)
     {
-        schema.encode_resting(object);
+        schema.encode_stored(object);
     }
 }
 
@@ -594,7 +594,7 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
     if gone {
         // Watchers see the last stored version, as the real server shows it.
         call.core.store.delete(resource, key, entry.revision())?;
-        call.resource.strategy.release(&call.core, object);
+        call.resource.strategy.release(&call.core.allocators, object);
         return Ok(Written::Value(object.clone()));
     }
     // A write that changes nothing is none: no event, no new version.

@@ -108,10 +108,11 @@ pub(crate) struct Form {
 /// A Table, outside of a call.
 pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &ListMeta, form: Form) -> Value {
     let columns = resource.strategy.columns(&resource.version);
+    let now = core.environment.now();
     let rows: Vec<Value> = items
         .iter()
         .map(|item| {
-            let cells = resource.strategy.cells(core, &resource.version, item);
+            let cells = resource.strategy.cells(&resource.version, item, now);
             let mut row = json!({"cells": cells});
             row["object"] = match form.include {
                 Include::None => Value::Null,

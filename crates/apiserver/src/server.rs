@@ -6,10 +6,14 @@ use std::{
 };
 
 use crate::{
-    admission::{Admission, WebhookClient, policy::Policies, webhook::Webhooks},
+    admission::{
+        Admission, WebhookClient,
+        policy::Policies,
+        webhook::{Caller, Webhooks},
+    },
+    allocator::Allocators,
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
-    builtin::Allocators,
     catalog::Catalog,
     connect::Connector,
     environment::{Environment, SystemEnvironment},
@@ -257,6 +261,7 @@ impl Builder {
         let store = Store::new(self.history, self.journal);
         let rbac = Arc::new(Rbac::new(store.clone()));
         let seed = self.signing_key.unwrap_or_else(|| draw_seed(&*self.environment));
+        let caller = Caller { store: store.clone(), client: self.webhook_client };
         let core = Arc::new(Core {
             store,
             environment: self.environment,
@@ -267,7 +272,7 @@ impl Builder {
             nobody: self.nobody,
             recorder: self.recorder,
             admission: self.admission,
-            webhooks: Webhooks::new(self.webhook_client),
+            webhooks: Webhooks::new(caller),
             policies: Policies::default(),
             connector: self.connector,
             allocators: Allocators::default(),
@@ -311,7 +316,9 @@ fn restore(core: &Core, records: &[Record]) {
     }
     for (record, object) in &later {
         put_back(core, record, object);
-        core.allocators.claim(&record.resource, object);
+        if record.resource == "services" {
+            steersman_kinds::claim_service(&core.allocators, object);
+        }
     }
     core.webhooks.learn_all(&core.store);
     core.policies.learn_all(&core.store);

@@ -6,11 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::Operation;
 use crate::{
-    auth::rbac::aggregate,
     call::Call,
     object,
     schema::quantity,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, aggregate},
 };
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -13,7 +13,7 @@ mod repeats;
 mod values;
 pub(crate) mod webhook;
 
-use std::{fmt, future::Future, pin::Pin};
+use std::fmt;
 
 use serde_json::Value;
 
@@ -21,6 +21,7 @@ use crate::{auth::User, catalog::Resource, status::ApiResult};
 
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
 pub(crate) use quota::reserve;
+pub use steersman_api::BoxFuture;
 pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
 
 /// What is being done.
@@ -58,9 +59,6 @@ pub struct AdmissionRequest<'a> {
     /// The options of the request (`CreateOptions`, `UpdateOptions`, ...).
     pub options: &'a Value,
 }
-
-/// A future that borrows.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A step on the way of every write.
 pub trait Admission: Send + Sync + fmt::Debug {

@@ -139,7 +139,7 @@ impl Passage<'_> {
         if self.is_scale() {
             return Ok(scale_of(self.call, object));
         }
-        convert::one(&self.call.core, resource, object.clone(), &resource.api_version()).await
+        convert::one(resource, object.clone(), &resource.api_version()).await
     }
 
     /// Takes out of a new object what the real server fills in only after it has been changed.
@@ -170,8 +170,7 @@ impl Passage<'_> {
             // Somebody may have named the object.
             object::metadata(&mut changed).entry(field).or_insert(value);
         }
-        *object =
-            convert::one(&self.call.core, &resource, changed, &self.call.resource.api_version()).await?;
+        *object = convert::one(&resource, changed, &self.call.resource.api_version()).await?;
         Ok(())
     }
 

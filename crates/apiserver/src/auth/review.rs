@@ -8,7 +8,7 @@ use crate::{
     call::Call,
     fields::FieldError,
     object,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, aggregate},
 };
 
 /// Whether a resource holds questions.
@@ -97,7 +97,7 @@ fn rules(call: &Call, review: &Value) -> ApiResult<Value> {
         .map(|rule| json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}))
         .collect();
     if !errors.is_empty() {
-        status["evaluationError"] = rbac::aggregate(&errors).into();
+        status["evaluationError"] = aggregate(&errors).into();
     }
     Ok(status)
 }

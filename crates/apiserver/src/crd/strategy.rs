@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use steersman_patch::{
     StrategicError,
@@ -14,14 +15,14 @@ use steersman_structural::CustomSchema;
 
 use super::Converter;
 use crate::{
+    allocator::Allocators,
     catalog::split_api_version,
     fields::FieldError,
     names::NameRule,
     object,
     schema::{Decoded, Decoder, Schema},
-    server::Core,
     status::ApiResult,
-    strategy::{Hook, Judged, ScalePaths, Strategy},
+    strategy::{self, Hook, Judged, ScalePaths, Strategy},
     table::{self, Cell, Column, Path},
 };
 
@@ -126,7 +127,7 @@ pub(super) struct Custom {
 }
 
 impl Custom {
-    pub(super) fn new(definition: &Value, since: u64) -> Self {
+    pub(super) fn new(definition: &Value, since: u64, converter: Option<Converter>) -> Self {
         let mut storage = String::new();
         let versions = definition["spec"]["versions"]
             .as_array()
@@ -160,7 +161,6 @@ impl Custom {
             .collect();
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
         let storage_api_version = crate::catalog::api_version(group, &storage);
-        let converter = Converter::new(definition);
         Self { versions, storage, storage_api_version, since, converter }
     }
 
@@ -317,8 +317,8 @@ impl Strategy for Custom {
         Ok(object)
     }
 
-    fn converter(&self) -> Option<&Converter> {
-        self.converter.as_ref()
+    fn converter(&self) -> Option<&dyn strategy::Converter> {
+        self.converter.as_ref().map(|converter| converter as &dyn strategy::Converter)
     }
 
     fn coerce(&self, object: &mut Value) {
@@ -416,7 +416,7 @@ impl Strategy for Custom {
         }
     }
 
-    fn release(&self, _: &Core, _: &Value) {}
+    fn release(&self, _: &Allocators, _: &Value) {}
 
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
@@ -473,20 +473,20 @@ impl Strategy for Custom {
         out
     }
 
-    fn cells(&self, core: &Core, version: &str, object: &Value) -> Vec<Cell> {
+    fn cells(&self, version: &str, object: &Value, now: Timestamp) -> Vec<Cell> {
         let mut out: Vec<Cell> = vec![object::name(object).into()];
         for (column, path) in self.version(version).into_iter().flat_map(|v| &v.columns) {
             let value = path.as_ref().and_then(|path| path.first(object));
-            out.push(cell(core, column, value));
+            out.push(cell(now, column, value));
         }
         out
     }
 }
 
-fn cell(core: &Core, column: &Column, value: Option<&Value>) -> Cell {
+fn cell(now: Timestamp, column: &Column, value: Option<&Value>) -> Cell {
     match (column.kind.as_str(), value) {
         (_, None | Some(Value::Null)) => Value::Null,
-        ("date", Some(Value::String(then))) => table::age(core.environment.now(), then).into(),
+        ("date", Some(Value::String(then))) => table::age(now, then).into(),
         ("integer" | "number", Some(v @ Value::Number(_))) | ("boolean", Some(v @ Value::Bool(_))) => {
             v.clone()
         }

@@ -289,7 +289,7 @@ fn attempt(
     }
     match store.delete(storage, key, current.revision()) {
         Ok((last, revision)) => {
-            strategy.release(&call.core, &stored);
+            strategy.release(&call.core.allocators, &stored);
             let mut last = last.value();
             object::metadata(&mut last).insert("resourceVersion".into(), revision.to_string().into());
             Ok(Some(Outcome::Gone(Written::Value(last))))

@@ -103,7 +103,7 @@ impl Token {
             invalid(&format!("illegal base64 data at input byte {at}"))
         })?;
         let value: Value =
-            serde_json::from_slice(&bytes).map_err(|e| invalid(&crate::decode::syntax(&bytes, &e)))?;
+            serde_json::from_slice(&bytes).map_err(|e| invalid(&crate::schema::syntax(&bytes, &e)))?;
         if value["v"] != "meta.k8s.io/v1" {
             let version = value["v"].as_str().unwrap_or_default();
             return Err(invalid(&format!("server does not recognize this encoded version {version}")));
@@ -336,5 +336,5 @@ fn object_list(call: &Call, page: &Page) -> Vec<u8> {
 async fn served(call: &Call, page: &Page) -> ApiResult<Vec<Value>> {
     let resource = &call.resource;
     let stored = page.entries.iter().map(|entry| resource.read(entry)).collect();
-    convert::all(&call.core, resource, stored, &resource.api_version()).await
+    convert::all(resource, stored, &resource.api_version()).await
 }

@@ -19,7 +19,7 @@ use crate::{
     object,
     pipeline::{self, Edit, Mode},
     schema::{
-        Decoder,
+        self, Decoder,
         duplicates::{self, Shape},
     },
     status::{ApiError, ApiResult},
@@ -89,7 +89,7 @@ impl Patch {
         }
         let bad = |why: &str| ApiError::bad_request(format!("error decoding patch: {why}"));
         let (operations, complaints) =
-            duplicates::parse(body, Shape::Operations).map_err(|e| bad(&decode::syntax(body, &e)))?;
+            duplicates::parse(body, Shape::Operations).map_err(|e| bad(&schema::syntax(body, &e)))?;
         check_operations(&operations).map_err(|why| bad(&why))?;
         let complaints = complaints.into_iter().map(|what| format!("json patch {what}")).collect();
         Ok(Self { kind, complaints })
@@ -100,7 +100,7 @@ impl Patch {
         let (value, complaints) = match duplicates::parse(body, Shape::Any) {
             Ok(parsed) => parsed,
             Err(_) if !judged => return Err(ApiError::bad_request(MergePatchError.to_string())),
-            Err(error) => return Err(bad(&decode::syntax(body, &error))),
+            Err(error) => return Err(bad(&schema::syntax(body, &error))),
         };
         if judged && !value.is_object() && !value.is_null() {
             return Err(bad(&not_a_map(&value)));
@@ -110,7 +110,7 @@ impl Patch {
 
     fn strategic(body: &Bytes) -> ApiResult<Self> {
         let (mut value, complaints) = duplicates::parse(body, Shape::Any)
-            .map_err(|e| ApiError::bad_request(decode::syntax(body, &e)))?;
+            .map_err(|e| ApiError::bad_request(schema::syntax(body, &e)))?;
         if value.is_null() {
             value = Value::Object(serde_json::Map::new());
         }
@@ -137,7 +137,7 @@ impl Patch {
             Kind::Json(patch) => json_patch(&seen(current, patch), patch).map_err(|e| match e {
                 JsonPatchError::Malformed(why) => {
                     let text = match serde_json::from_slice::<serde::de::IgnoredAny>(patch) {
-                        Err(e) => decode::syntax(patch, &e),
+                        Err(e) => schema::syntax(patch, &e),
                         Ok(_) => why,
                     };
                     ApiError::bad_request(text)

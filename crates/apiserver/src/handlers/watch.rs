@@ -176,7 +176,7 @@ impl Encoder {
         }
         let resource = &self.resource;
         let stored = resource.read_as(entry, revision);
-        let served = convert::one(&self.core, resource, stored, &resource.api_version()).await?;
+        let served = convert::one(resource, stored, &resource.api_version()).await?;
         let object = match self.output {
             Output::Object => served,
             Output::Metadata(version) | Output::MetadataList(version) => render::partial(&served, version),

@@ -337,8 +337,7 @@ async fn parameters(
     if stored.is_empty() && reference.needed {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
     }
-    let core = &passage.call.core;
-    convert::all(core, resource, stored, &resource.api_version()).await.map_err(|error| error.message.clone())
+    convert::all(resource, stored, &resource.api_version()).await.map_err(|error| error.message.clone())
 }
 
 impl<'a, A> Invocation<'a, A> {

@@ -6,12 +6,12 @@ mod review;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use serde_json::Value;
 use steersman_cel::Value as Cel;
 use steersman_patch::json_patch;
 
+pub(crate) use client::Caller;
 pub use client::{WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use hook::Client;
 pub(in crate::admission) use review::request;
@@ -26,9 +26,7 @@ use super::{
 use crate::{
     call::Call,
     catalog::Resource,
-    object,
     schema::Decoder,
-    server::Core,
     status::{ApiError, ApiResult},
     store::Store,
 };
@@ -47,7 +45,7 @@ pub(crate) struct Webhooks {
     validating: RwLock<Arc<[Hook]>>,
     /// Held by who learns: reading and compiling takes its time, in which nobody else has to wait.
     learning: Mutex<()>,
-    client: Option<Arc<dyn WebhookClient>>,
+    pub(crate) caller: Caller,
 }
 
 fn current(hooks: &RwLock<Arc<[Hook]>>) -> Arc<[Hook]> {
@@ -55,9 +53,9 @@ fn current(hooks: &RwLock<Arc<[Hook]>>) -> Arc<[Hook]> {
 }
 
 impl Webhooks {
-    pub(crate) fn new(client: Option<Arc<dyn WebhookClient>>) -> Self {
+    pub(crate) fn new(caller: Caller) -> Self {
         let none = || RwLock::new(Arc::from([]));
-        Self { mutating: none(), validating: none(), learning: Mutex::new(()), client }
+        Self { mutating: none(), validating: none(), learning: Mutex::new(()), caller }
     }
 
     /// Takes over the configurations of a kind, if it is one.
@@ -103,42 +101,6 @@ pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
 fn concerns(hooks: &RwLock<Arc<[Hook]>>, passage: &Passage<'_>) -> bool {
     passage.call.resource.group != EXEMPT
         && current(hooks).iter().any(|hook| passage.concerns(&hook.constraints))
-}
-
-/// Asks somebody outside, in time.
-///
-/// # Errors
-/// Why there is no answer, in words that follow the name of who was asked.
-pub(crate) async fn ask(
-    core: &Core,
-    client: &Client,
-    body: &Bytes,
-    timeout: std::time::Duration,
-) -> Result<Bytes, String> {
-    let service = client
-        .url
-        .is_none()
-        .then(|| core.store.get("services", &object::key(&client.namespace, &client.name)))
-        .flatten()
-        .map(|entry| entry.value());
-    let target = match &client.url {
-        Some(url) => WebhookTarget::Url(url),
-        None => WebhookTarget::Service {
-            namespace: &client.namespace,
-            name: &client.name,
-            port: client.port,
-            path: &client.path,
-            object: service.as_ref(),
-        },
-    };
-    let call = WebhookCall { target, ca_bundle: &client.ca_bundle, body, timeout };
-    let Some(outside) = &core.webhooks.client else {
-        return Err(format!("Post \"{}\": webhooks are not reachable from here", call.url()));
-    };
-    match tokio::time::timeout(timeout, outside.call(call)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(format!("Post \"{}\": context deadline exceeded", call.url())),
-    }
 }
 
 /// Why a hook's answer does not let a write pass.
@@ -271,7 +233,11 @@ impl Passage<'_> {
         let old = self.converted(resource, self.old).await?;
         let uid = crate::environment::EnvironmentExt::uid(&*call.core.environment);
         let body = review::question(self, resource, version, &uid, object, &old);
-        let answer = ask(&call.core, &hook.client, &body, hook.timeout)
+        let answer = call
+            .core
+            .webhooks
+            .caller
+            .call(&hook.client, &body, hook.timeout)
             .await
             .map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
         Answer::read(&answer, version, &uid, mutating).map_err(Failure::Call)

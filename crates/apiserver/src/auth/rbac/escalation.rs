@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{GROUP, MASTERS, Rule, Unresolved, aggregate, quote_list, role_of, rule};
+use super::{GROUP, MASTERS, Rule, Unresolved, quote_list, role_of, rule};
 use crate::{
     auth::{Attributes, Decision},
     call::Call,
     object,
-    status::{ApiError, ApiResult, quote},
+    status::{ApiError, ApiResult, aggregate, quote},
 };
 
 /// Refuses a role or binding by which the caller would hand out more than they hold.

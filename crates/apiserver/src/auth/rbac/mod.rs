@@ -15,7 +15,10 @@ pub(crate) use index::Unresolved;
 pub(crate) use rule::{Rule, quote_list};
 
 use super::{Attributes, Authorizer, Decision, User};
-use crate::store::{Entry, Store};
+use crate::{
+    status::aggregate,
+    store::{Entry, Store},
+};
 use index::{Index, RoleRef};
 
 /// The group of roles and bindings.
@@ -119,20 +122,6 @@ impl Authorizer for Rbac {
             return String::new();
         }
         self.with(|index| index.reason(user, attributes)).unwrap_or_default()
-    }
-}
-
-/// Several errors as Go prints them together.
-pub(crate) fn aggregate<E: std::fmt::Display>(errors: &[E]) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(ToString::to_string) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    match texts.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
     }
 }
 

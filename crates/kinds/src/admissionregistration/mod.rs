@@ -1,0 +1,3 @@
+//! `admissionregistration.k8s.io`.
+
+pub mod expression;
