@@ -4,11 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
-use crate::{
-    group_version::api_version,
+use steersman_api::{
+    group_version::{api_version, qualified},
     resource::{EmptyObject, Group, Resource, Subresource, Version},
-    strategy::Builtin,
 };
+
+use crate::{kind, strategy::Builtin};
 
 #[derive(Deserialize)]
 struct GroupData {
@@ -85,18 +86,11 @@ fn version(group: &str, data: VersionData) -> Version {
 }
 
 fn resource(group: &str, version: &str, data: ResourceData) -> Resource {
-    // Events of both groups are the same objects, kept in the core group's form.
-    let (storage_group, storage_version) = match (group, data.name.as_str()) {
-        ("events.k8s.io", "events") => ("", "v1"),
-        ("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
-        _ => (group, version),
-    };
-    let storage: Arc<str> = if storage_group.is_empty() {
-        data.name.as_str().into()
-    } else {
-        format!("{}.{storage_group}", data.name).into()
-    };
-    let strategy = Arc::new(Builtin::new(group, &data.name, &data.kind));
+    let kind = kind(group, &data.name);
+    let stored = kind.stored.as_ref().map(|stored| (stored.group, stored.version));
+    let (storage_group, storage_version) = stored.unwrap_or((group, version));
+    let storage = qualified(&data.name, storage_group).into();
+    let strategy = Arc::new(Builtin::new(group, &data.kind, kind));
     Resource {
         group: group.to_owned(),
         version: version.to_owned(),
@@ -127,5 +121,15 @@ mod tests {
         let all: Vec<_> = groups().iter().flat_map(|(_, g)| &g.versions).flat_map(|v| &v.resources).collect();
         let subresources: usize = all.iter().map(|r| r.subresources.len()).sum();
         assert_eq!((groups().len(), all.len(), subresources), (21, 68, 45));
+    }
+
+    #[test]
+    fn every_described_kind_is_served() {
+        for kind in crate::KINDS.iter().copied().flatten() {
+            let mut served = groups().iter().filter(|(name, _)| name == kind.group);
+            let found = served
+                .any(|(_, g)| g.versions.iter().flat_map(|v| &v.resources).any(|r| r.plural == kind.plural));
+            assert!(found, "{} {}", kind.group, kind.plural);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr};
 
 use serde_json::{Map, Value};
 
-use crate::{fields::FieldError, names};
+use steersman_api::{fields::FieldError, names, object};
 
 /// A place in an object. It is spelled out only when there is something to complain about.
 #[derive(Clone, Copy)]
@@ -279,7 +279,7 @@ pub(crate) fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'
 
 /// The object at a key, made where there is none.
 pub(crate) fn made<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    crate::object::ensure(map.entry(key).or_insert(Value::Null))
+    object::ensure(map.entry(key).or_insert(Value::Null))
 }
 
 /// The objects in the list at a key.
@@ -600,4 +600,12 @@ pub(crate) fn annotations(at: At<'_>, value: &Value, errors: &mut Errors) {
     if size > 256 * 1024 {
         errors.push(FieldError::too_long(at, 256 * 1024));
     }
+}
+
+/// Validates a name that stands in a path.
+pub(crate) fn path_segment(at: At<'_>, text: &str, errors: &mut Errors) {
+    if text.is_empty() {
+        return errors.required(at, "");
+    }
+    errors.all(&at, text, names::check(names::NameRule::PathSegment, text, false));
 }

@@ -15,7 +15,7 @@ struct Edit {
 }
 
 /// The difference of two texts without file names; empty if they are equal.
-pub(super) fn unified(old: &str, new: &str) -> String {
+pub(crate) fn unified(old: &str, new: &str) -> String {
     let split = |text: &str| -> Vec<String> { text.split('\n').map(|line| format!("{line}\n")).collect() };
     let (old, new) = (split(old), split(new));
     let mut out = String::new();

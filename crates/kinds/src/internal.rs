@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt::Write as _, sync::LazyLock};
 
 use serde_json::Value;
 
-use super::check::Read;
+use crate::check::Read;
 
 /// Fields of a type: the name that is shown, the name in the API, and the type.
 type Fields = Vec<(String, String, String)>;
@@ -26,25 +26,25 @@ enum Node {
 }
 
 /// A value of a type on one line.
-pub(super) fn show(kind: &str, value: &Value) -> String {
+pub(crate) fn show(kind: &str, value: &Value) -> String {
     show_with(kind, value, "", &[])
 }
 
 /// The same for a value at a place, where some lists and maps were sent empty.
-pub(super) fn show_with(kind: &str, value: &Value, at: &str, emptied: &[String]) -> String {
+pub(crate) fn show_with(kind: &str, value: &Value, at: &str, emptied: &[String]) -> String {
     let mut out = String::new();
     write(&Builder { emptied, path: at.to_owned() }.build(kind, value, DEPTH), &mut out, None);
     out
 }
 
 /// What changed at a place from one value of a type to another, as a unified diff.
-pub(super) fn diff(kind: &str, old: &Value, new: &Value, at: &str, emptied: &[String]) -> String {
+pub(crate) fn diff(kind: &str, old: &Value, new: &Value, at: &str, emptied: &[String]) -> String {
     let pretty = |value: &Value, emptied: &[String]| {
         let mut out = String::new();
         write(&Builder { emptied, path: at.to_owned() }.build(kind, value, DEPTH), &mut out, Some(0));
         out
     };
-    super::diff::unified(&pretty(old, &[]), &pretty(new, emptied))
+    crate::diff::unified(&pretty(old, &[]), &pretty(new, emptied))
 }
 
 /// Builds trees, and knows where it is.
@@ -162,7 +162,7 @@ fn security_context(spec: &Value) -> Value {
     let mut context = spec.at("securityContext").clone();
     for field in ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"] {
         if let Some(value) = spec.opt(field) {
-            crate::object::ensure(&mut context).insert(field.into(), value.clone());
+            steersman_api::object::ensure(&mut context).insert(field.into(), value.clone());
         }
     }
     context

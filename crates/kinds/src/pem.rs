@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// The labels of all blocks of a text that can be read.
-pub(super) fn labels(bytes: &[u8]) -> Vec<String> {
+pub(crate) fn labels(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut labels = Vec::new();
     let mut rest: &str = &text;
@@ -27,7 +27,7 @@ pub(super) fn labels(bytes: &[u8]) -> Vec<String> {
 }
 
 /// Why a certificate and its key can't be used together, as far as their blocks tell.
-pub(super) fn check_pair(certificate: &[u8], key: &[u8]) -> Option<String> {
+pub(crate) fn check_pair(certificate: &[u8], key: &[u8]) -> Option<String> {
     let skipped = labels(certificate);
     if !skipped.iter().any(|label| label == "CERTIFICATE") {
         return Some(match skipped.as_slice() {

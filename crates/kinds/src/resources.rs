@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::check::{At, Complain, Errors, Read};
-use crate::{fields::FieldError, names, schema::quantity};
+use crate::check::{At, Complain, Errors, Read};
+use steersman_api::{fields::FieldError, names, schema::quantity};
 
 /// Judges the name of a resource at a place.
-pub(super) type JudgeName = fn(At<'_>, &str, &mut Errors);
+pub(crate) type JudgeName = fn(At<'_>, &str, &mut Errors);
 
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// Objects that quotas count, which come in whole numbers.
@@ -31,7 +31,7 @@ const REQUESTED: [&str; 7] = [
     "limits.ephemeral-storage",
 ];
 
-pub(super) fn is_huge_page(name: &str) -> bool {
+pub(crate) fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
@@ -46,12 +46,12 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Whether less can be asked for than the limit.
-pub(super) fn is_overcommitted(name: &str) -> bool {
+pub(crate) fn is_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
 /// Whether a quota can be about a resource that has no domain.
-pub(super) fn is_quota_name(name: &str) -> bool {
+pub(crate) fn is_quota_name(name: &str) -> bool {
     COMPUTE.contains(&name)
         || COUNTED.contains(&name)
         || REQUESTED.contains(&name)
@@ -60,7 +60,7 @@ pub(super) fn is_quota_name(name: &str) -> bool {
 }
 
 /// Judges any resource's name.
-pub(super) fn any_name(at: At<'_>, name: &str, errors: &mut Errors) {
+pub(crate) fn any_name(at: At<'_>, name: &str, errors: &mut Errors) {
     let complaints = names::qualified(name);
     if !complaints.is_empty() {
         return errors.all(&at, name, complaints);
@@ -71,7 +71,7 @@ pub(super) fn any_name(at: At<'_>, name: &str, errors: &mut Errors) {
 }
 
 /// Judges the name of a resource that containers use.
-pub(super) fn container_name(at: At<'_>, name: &str, errors: &mut Errors) {
+pub(crate) fn container_name(at: At<'_>, name: &str, errors: &mut Errors) {
     any_name(at, name, errors);
     if !name.contains('/') {
         if !COMPUTE.contains(&name) && !is_huge_page(name) {
@@ -83,7 +83,7 @@ pub(super) fn container_name(at: At<'_>, name: &str, errors: &mut Errors) {
 }
 
 /// Judges the name of a resource that a whole pod asks for.
-pub(super) fn pod_name(at: At<'_>, name: &str, errors: &mut Errors) {
+pub(crate) fn pod_name(at: At<'_>, name: &str, errors: &mut Errors) {
     let before = errors.len();
     any_name(at, name, errors);
     if errors.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
@@ -92,7 +92,7 @@ pub(super) fn pod_name(at: At<'_>, name: &str, errors: &mut Errors) {
 }
 
 /// Judges the name of a resource that a quota is about.
-pub(super) fn quota_name(at: At<'_>, name: &str, errors: &mut Errors) {
+pub(crate) fn quota_name(at: At<'_>, name: &str, errors: &mut Errors) {
     any_name(at, name, errors);
     if !name.contains('/') && !is_quota_name(name) {
         errors.invalid(at, name, "must be a standard resource for quota");
@@ -100,10 +100,10 @@ pub(super) fn quota_name(at: At<'_>, name: &str, errors: &mut Errors) {
 }
 
 /// Judges an amount of a resource.
-pub(super) fn amount(at: At<'_>, name: &str, amount: &Value, errors: &mut Errors) {
+pub(crate) fn amount(at: At<'_>, name: &str, amount: &Value, errors: &mut Errors) {
     let text = amount.as_str().unwrap_or_default();
     if quantity::is_negative(text) {
-        errors.invalid(at, text, super::check::NEGATIVE);
+        errors.invalid(at, text, crate::check::NEGATIVE);
     }
     if (COUNTED.contains(&name) || is_extended(name)) && !quantity::is_whole(text) {
         errors.invalid(at, text, "must be an integer");
@@ -111,7 +111,7 @@ pub(super) fn amount(at: At<'_>, name: &str, amount: &Value, errors: &mut Errors
 }
 
 /// Judges what is asked for and what is the limit.
-pub(super) fn requirements(
+pub(crate) fn requirements(
     at: At<'_>,
     requirements: &Value,
     judge: JudgeName,
@@ -209,7 +209,7 @@ fn claim_names(at: At<'_>, claims: &[Value], known: &[&str], errors: &mut Errors
 }
 
 /// Judges the resources that a pod as a whole has, beside those of its containers.
-pub(super) fn of_pod(at: At<'_>, spec: &Value, claims: &[&str], errors: &mut Errors) {
+pub(crate) fn of_pod(at: At<'_>, spec: &Value, claims: &[&str], errors: &mut Errors) {
     let Some(resources) = spec.opt("resources") else { return };
     let at = at.field("resources");
     if spec.at("os").str("name") == "windows" {

@@ -1,14 +1,31 @@
 //! CustomResourceDefinition.
 
 use serde_json::{Value, json};
+use steersman_api::{
+    object,
+    status::{ApiResult, quote},
+    strategy::Hook,
+};
 use steersman_structural::definition;
 
-use crate::{Change, Rules, fields::FieldError, object, status::ApiResult, strategy::Hook};
+use crate::{
+    check::Errors,
+    kind::{Change, Kind, Rules},
+};
 
-/// What is particular to `CustomResourceDefinition`.
-pub(crate) struct DefinitionRules;
+pub(super) const KIND: Kind = Kind {
+    rules: &CustomResourceDefinition,
+    has_generation: true,
+    has_status: true,
+    allows_unconditional_update: false,
+    checks_finalizers: false,
+    reset_fields: &[("status", &[&["metadata"], &["spec"]])],
+    ..Kind::new("apiextensions.k8s.io", "customresourcedefinitions")
+};
 
-impl Rules for DefinitionRules {
+struct CustomResourceDefinition;
+
+impl Rules for CustomResourceDefinition {
     fn default(&self, _: &str, object: &mut Value) {
         let spec = object::child(object, "spec");
         let names = object::ensure(spec.entry("names").or_insert(Value::Null));
@@ -57,11 +74,11 @@ impl Rules for DefinitionRules {
         Ok(())
     }
 
-    fn validate(&self, object: &Value, errors: &mut Vec<FieldError>) {
+    fn validate(&self, object: &Value, errors: &mut Errors) {
         errors.extend(definition::check(object));
     }
 
-    fn validate_update(&self, change: Change<'_>, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.plain_metadata(errors);
         errors.extend(if change.subresource == Some("status") {
             definition::check_status(change.object)
@@ -75,7 +92,7 @@ impl Rules for DefinitionRules {
         definition::unrecognized_formats(object)
             .into_iter()
             .filter(|format| !known.contains(format))
-            .map(|format| format!("unrecognized format {}", crate::status::quote(&format)))
+            .map(|format| format!("unrecognized format {}", quote(&format)))
             .collect()
     }
 }

@@ -1,3 +1,7 @@
 //! `apiextensions.k8s.io`.
 
-pub(crate) mod custom_resource_definition;
+mod custom_resource_definition;
+
+use crate::kind::Kind;
+
+pub(crate) static KINDS: &[Kind] = &[custom_resource_definition::KIND];

@@ -1,0 +1,9 @@
+//! `batch`.
+
+mod cron_job;
+mod job;
+mod schedule;
+
+use crate::kind::Kind;
+
+pub(crate) static KINDS: &[Kind] = &[cron_job::KIND, job::KIND];
