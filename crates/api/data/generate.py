@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the compact data files next to this script from facts about a Kubernetes release.
+"""Writes the compact data files next to this script, and those of the built-in kinds, from facts about a Kubernetes release.
 
 usage: generate.py FACTS_DIR PROTO_DIR... < PRESENCE
 
-FACTS_DIR holds resources.json, table-columns.json and openapi-schemas.json as read off a running
-kube-apiserver. Each PROTO_DIR is searched for `generated.proto` files (k8s.io/api,
+FACTS_DIR holds resources.json and openapi-schemas.json as read off a running kube-apiserver. Each PROTO_DIR is searched for `generated.proto` files (k8s.io/api,
 k8s.io/apimachinery, k8s.io/apiextensions-apiserver, k8s.io/kube-aggregator). PRESENCE is what presence.go prints.
 """
 import json
@@ -13,11 +12,12 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).parent
+KINDS = HERE.parent.parent / "kinds" / "data"
 
 
-def write(name, value):
+def write(name, value, directory=HERE):
     text = json.dumps(value, separators=(",", ":"), sort_keys=False)
-    (HERE / name).write_text(text + "\n")
+    (directory / name).write_text(text + "\n")
 
 
 def resources(facts):
@@ -38,15 +38,7 @@ def resources(facts):
     write("resources.json", [
         {"group": g, "versions": [{"version": v, "resources": rs} for v, rs in vs.items()]}
         for g, vs in groups.items()
-    ])
-
-
-def columns(facts):
-    table = json.loads((facts / "table-columns.json").read_text())
-    write("columns.json", {
-        key: [[c["name"], c["type"], c.get("format", ""), c.get("priority", 0)] for c in cols]
-        for key, cols in sorted(table.items())
-    })
+    ], KINDS)
 
 
 REF = "#/components/schemas/"
@@ -144,7 +136,7 @@ def reachable(all_messages):
     meta = "k8s.io.apimachinery.pkg.apis.meta.v1."
     todo = [meta + "DeleteOptions", meta + "Status", "k8s.io.api.autoscaling.v1.Scale", "k8s.io.api.policy.v1.Eviction",
             "k8s.io.api.authentication.v1.TokenRequest", "k8s.io.apimachinery.pkg.runtime.Unknown"]
-    for group in json.loads((HERE / "resources.json").read_text()):
+    for group in json.loads((KINDS / "resources.json").read_text()):
         for version in group["versions"]:
             suffixes = {f".{version['version']}.{r['kind']}" for r in version["resources"]}
             short = group["group"].split(".")[0] or "core"
@@ -170,7 +162,6 @@ SCALARS = {"string", "bytes", "bool", "int32", "int64", "uint32", "uint64", "dou
 if __name__ == "__main__":
     source = pathlib.Path(sys.argv[1])
     resources(source)
-    columns(source)
     schemas(source)
     presence(sys.stdin.read())
     messages(sys.argv[2:])

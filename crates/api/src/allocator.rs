@@ -12,12 +12,12 @@ pub const SERVICE_NETWORK: &str = "10.96.0.0/16";
 /// Its first address, as a number, and how many of its addresses can be handed out.
 const NETWORK: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 const ADDRESSES: u32 = (1 << 16) - 2;
-/// The first addresses are left to those who choose theirs.
+/// The first addresses are left to services that choose theirs.
 const RESERVED: u32 = 256;
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 const RESERVED_PORTS: u16 = 86;
 
-/// What services have taken.
+/// Cluster IPs and node ports that the Services of one server hold.
 #[derive(Debug, Default)]
 pub struct Allocators {
     taken: Mutex<Taken>,

@@ -1,4 +1,4 @@
-//! What the server asks of the outside world: the time and randomness, both handed in so that a run can be replayed.
+//! Time and randomness, handed in so that a run can be replayed.
 
 use std::{fmt, sync::Mutex};
 

@@ -5,6 +5,13 @@
 //! the formats that clients speak; [`status`] is how requests fail. [`strategy`] is the seam to the kinds: built-in ones implement
 //! it in `steersman-kinds`, custom resources in `steersman-apiserver`.
 //!
+//! - **Invariant:** objects are stored as JSON bytes without a resourceVersion, which is the position in the log and is written into a gap
+//!   when the object is read.
+//! - **Invariant:** nothing is parsed, serialised or awaited while the store is locked.
+//! - **Invariant:** a watcher is a position in a bounded log, not a queue. One that falls behind the window gets 410.
+//! - **Invariant:** an event's frame is encoded once for all watchers that see the plain object.
+//! - **Invariant:** time and randomness come from the [`environment`] alone.
+//!
 //! ```
 //! use serde_json::json;
 //! use steersman_api::selector::LabelSelector;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{fields::FieldError, names, object};
 
-/// Judges the metadata of a new or changed object.
+/// Validates the metadata of a new or changed object.
 pub fn validate(object: &Value, rule: names::NameRule, namespaced: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let generate = object::meta_text(object, "generateName");
@@ -58,7 +58,7 @@ fn pairs<'a>(object: &'a Value, path: &[&str]) -> Vec<(&'a str, &'a str)> {
         .collect()
 }
 
-/// Judges a set of labels at `path`, which is called `field` in complaints.
+/// Validates a set of labels at `path`, which is called `field` in complaints.
 pub fn labels(object: &Value, field: &str, path: &[&str], errors: &mut Vec<FieldError>) {
     for (key, value) in pairs(object, path) {
         for complaint in names::qualified(key) {
@@ -72,7 +72,7 @@ pub fn labels(object: &Value, field: &str, path: &[&str], errors: &mut Vec<Field
 
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// Judges the annotations of an object.
+/// Validates the annotations of an object.
 pub fn annotations(object: &Value, errors: &mut Vec<FieldError>) {
     let mut size = 0;
     for (key, value) in pairs(object, &["metadata", "annotations"]) {
@@ -177,7 +177,7 @@ pub fn merge_owners(object: &mut Value, after_admission: bool) -> Option<String>
 /// Finalizers without a domain that the API itself knows.
 const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Complains about finalizers that are neither known nor have a domain. Built-in kinds do; custom ones are free.
+/// Reports finalizers that are neither known nor have a domain. Built-in kinds do; custom ones are free.
 pub fn known_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     for (index, name) in object::finalizers(object).into_iter().enumerate() {
         if !name.contains('/') && !PLAIN_FINALIZERS.contains(&name) {
@@ -200,7 +200,7 @@ fn finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Judges a change of metadata.
+/// Validates a change of metadata.
 pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if object::is_deleting(old) {

@@ -1,4 +1,4 @@
-//! What resource quotas count.
+//! Resource quotas: the objects and amounts that they count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ impl Quota {
         resources
     }
 
-    /// What an object of `resource` uses of the limited amounts.
+    /// The usage of an object of `resource`, as far as it is limited.
     #[must_use]
     pub fn usage(&self, resource: &str, object: &Value) -> BTreeMap<String, Quantity> {
         let mut used = Amounts::new();
@@ -96,7 +96,7 @@ impl Quota {
         used
     }
 
-    /// What a pod has to say and does not, in the words of the refusal.
+    /// Limited amounts that a pod has to specify and does not, as the error lists them.
     pub fn unsaid(&self, pod: &Value) -> Option<String> {
         if !self.scopes.iter().all(|scope| scope.covers("pods", pod)) {
             return None;

@@ -144,7 +144,7 @@ impl Resource {
         self.refreshed(entry, entry.value_as(revision))
     }
 
-    /// The same with packed records of fields, for whoever writes it back.
+    /// The same with packed records of fields, for a caller that writes it back.
     pub fn read_packed(&self, entry: &Entry) -> Value {
         self.refreshed(entry, entry.packed())
     }

@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError(Box<Refusal>);
 
-/// What an [`ApiError`] says.
+/// The content of an [`ApiError`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     /// HTTP status code.
@@ -33,9 +33,9 @@ pub struct Refusal {
     pub uid: String,
     /// Details of an invalid object.
     pub causes: Vec<Cause>,
-    /// How long a client should wait before it tries again.
+    /// Seconds that a client should wait before it tries again.
     pub retry_after_seconds: Option<u32>,
-    /// The whole `Status` where somebody else wrote it, to which code and message are added; else null.
+    /// The `Status` that a webhook returned, to which code and message are added; else null.
     pub status: Value,
 }
 
@@ -106,7 +106,7 @@ impl ApiError {
         }))
     }
 
-    /// A refusal that somebody else wrote, with a message of this server.
+    /// A refusal by a webhook, with a message of this server.
     pub fn passed_on(code: StatusCode, message: String, status: Value) -> Self {
         let mut error = Self::new(code, "", message);
         error.status = status;
@@ -149,7 +149,7 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource.group, resource.resource, name)
     }
 
-    /// 409: somebody else changed the object in between.
+    /// 409: the object changed in the meantime.
     #[must_use]
     pub fn modified<'a>(resource: impl Into<GroupResource<'a>>, name: &str) -> Self {
         Self::conflict(
@@ -210,7 +210,7 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(group, resource, name)
     }
 
-    /// 401: nobody knows who asks.
+    /// 401: the credentials are missing or wrong.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
@@ -269,7 +269,7 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
-    /// 406: the client asks for a form of the object that there is none of.
+    /// 406: the client asks for a form that is not served.
     #[must_use]
     pub fn no_such_form(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));

@@ -1,4 +1,4 @@
-//! The seam between the generic pipeline and what is particular to a kind.
+//! The seam between the generic pipeline and the behaviour of a kind.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,26 +22,26 @@ use crate::{
     user::User,
 };
 
-/// What a hook may know about the request it runs in.
+/// The request that a hook runs in.
 #[derive(Clone, Copy)]
 pub struct Hook<'a> {
     /// Time and randomness.
     pub environment: &'a dyn Environment,
     /// Cluster IPs and node ports.
     pub allocators: &'a Allocators,
-    /// Who asks.
+    /// The user of the request.
     pub user: &'a User,
     /// The version that the client speaks.
     pub version: &'a str,
     /// The subresource written, if any.
     pub subresource: Option<&'a str>,
-    /// Whether nothing may be kept: no address may be taken, for instance.
+    /// Whether the request is a dry run, so that nothing may be allocated.
     pub dry_run: bool,
     /// Places of lists and maps that were sent empty.
     pub emptied: &'a [String],
 }
 
-/// Where a resource keeps what its `Scale` speaks of.
+/// Paths to the fields that a `Scale` reads and writes.
 #[derive(Debug)]
 pub struct ScalePaths {
     /// Path to the wanted number of replicas.
@@ -73,7 +73,7 @@ pub trait Converter: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<(Value, bool)>, String>>;
 }
 
-/// What is particular to one kind. Built-in kinds and custom resources differ only behind this trait.
+/// The behaviour of one kind. Built-in kinds and custom resources differ only behind this trait.
 ///
 /// Objects are passed in the version in which the kind's rules speak: that of the client for custom resources, the stored one for
 /// built-in kinds, except to [`Strategy::default`] and [`Strategy::schema`], which belong to the version that the client speaks.
@@ -101,7 +101,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Where objects of `version` keep what their `Scale` speaks of, where it is not the usual place.
+    /// Paths to the fields of a `Scale` in `version`, where they are not the usual ones.
     fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         None
     }
@@ -109,10 +109,10 @@ pub trait Strategy: Send + Sync {
     /// The types by which fields of `version` are owned; `None` if the version is not served.
     fn types(&self, version: &str) -> Option<(&Types, TypeId)>;
 
-    /// What a write through `subresource` (empty for none) can't change, as paths.
+    /// Paths to the fields that a write through `subresource` (empty for none) can't change.
     fn reset_fields(&self, subresource: &str) -> &'static [&'static [&'static str]];
 
-    /// What is left of a strategic merge patch once it has been applied, for messages that quote it.
+    /// The rest of a strategic merge patch once it has been applied, for messages that quote it.
     fn strategic_remains(&self, _version: &str, _object: &Value, patch: &Value) -> Value {
         patch.clone()
     }
@@ -142,12 +142,12 @@ pub trait Strategy: Send + Sync {
     /// Rewrites an object from one served version into another. `from` and `to` are versions of the same group.
     fn convert(&self, object: Value, from: &str, to: &str) -> ApiResult<Value>;
 
-    /// Who outside rewrites objects from one version into another in place of [`Strategy::convert`].
+    /// The converter that is used in place of [`Strategy::convert`]. Default: none.
     fn converter(&self) -> Option<&dyn Converter> {
         None
     }
 
-    /// Brings what somebody outside made of an object into the form of its version.
+    /// Prunes and defaults an object that a [`Converter`] returned.
     fn coerce(&self, _object: &mut Value) {}
 
     /// Drops what a client may not say and prepares a new object.
@@ -156,10 +156,10 @@ pub trait Strategy: Send + Sync {
     /// Drops what a client may not change and prepares a new version of `old`.
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()>;
 
-    /// Judges a new object, names and metadata aside.
+    /// Validates a new object, names and metadata aside.
     fn validate_create(&self, hook: Hook<'_>, object: &Value) -> Vec<FieldError>;
 
-    /// Judges a new version of `old`, metadata aside.
+    /// Validates a new version of `old`, metadata aside.
     fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError>;
 
     /// The same, with what is wrong and was wrong before, so that it is worth a warning only.
@@ -182,10 +182,13 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// What is odd about a new object, or about a new version of `old`, though it is not wrong.
+    /// Warnings about a new object, or about a new version of `old`.
     fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
+
+    /// Takes what a stored object holds, such as addresses, when the store is restored.
+    fn claim(&self, _allocators: &Allocators, _object: &Value) {}
 
     /// Gives back what [`Strategy::prepare_create`] took, once the object is gone or was not stored after all.
     fn release(&self, allocators: &Allocators, object: &Value);

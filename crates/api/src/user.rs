@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::names;
 
-/// Everybody who is known.
+/// Group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// Everybody who is not.
+/// Group of all requests without credentials.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The user without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -32,7 +32,7 @@ impl User {
         Self::named("system:admin", ["system:masters"])
     }
 
-    /// Somebody who is known by a name and belongs to groups, `system:authenticated` among them.
+    /// An authenticated user with a name and groups; `system:authenticated` is added.
     #[must_use]
     pub fn named<'a>(name: &str, groups: impl IntoIterator<Item = &'a str>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().map(str::to_owned).collect();
@@ -49,7 +49,7 @@ impl User {
         Self::named(&account_user(namespace, name), groups.iter().map(String::as_str))
     }
 
-    /// Who asks without saying who they are.
+    /// The user of requests without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         Self { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }

@@ -303,7 +303,7 @@ fn own_mutate(call: &Call, operation: Operation, object: &mut Value, old: Option
     if operation == Operation::Delete {
         return Ok(());
     }
-    admission::own::mutate(call, operation, object, old)
+    admission::builtin_plugins::mutate(call, operation, object, old)
 }
 
 /// Lets everybody refuse what is written who has a say in it. The object is in the version in which the kind's rules speak, null
@@ -314,7 +314,7 @@ pub(crate) async fn validate(
     object: &Value,
     old: Option<&Value>,
 ) -> ApiResult<()> {
-    admission::own::validate(call, operation, object, old)?;
+    admission::builtin_plugins::validate(call, operation, object, old)?;
     if call.core.admission.is_empty()
         && !webhook::validates(call, operation)
         && !policy::validates(call, operation)

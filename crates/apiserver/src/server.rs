@@ -316,9 +316,6 @@ fn restore(core: &Core, records: &[Record]) {
     }
     for (record, object) in &later {
         put_back(core, record, object);
-        if record.resource == "services" {
-            steersman_kinds::claim_service(&core.allocators, object);
-        }
     }
     core.webhooks.learn_all(&core.store);
     core.policies.learn_all(&core.store);
@@ -327,11 +324,11 @@ fn restore(core: &Core, records: &[Record]) {
 
 fn put_back(core: &Core, record: &Record, object: &serde_json::Value) {
     let catalog = core.catalog();
-    let fields = catalog
-        .resources()
-        .find(|r| *r.storage == *record.resource)
-        .map(|r| r.strategy.selectable(object))
-        .unwrap_or_default();
+    let resource = catalog.resources().find(|r| *r.storage == *record.resource);
+    let fields = resource.map(|r| r.strategy.selectable(object)).unwrap_or_default();
+    if let Some(resource) = resource {
+        resource.strategy.claim(&core.allocators, object);
+    }
     if let Ok(draft) = Draft::new(object, fields) {
         core.store.restore(record, draft);
     }

@@ -1,6 +1,6 @@
-//! What the rules of built-in kinds are written with: places, complaints, and ways to read fields and to judge texts.
+//! The vocabulary of validation: field paths, field errors, readers of fields, and checks of texts.
 
-use std::{fmt, net::IpAddr};
+use std::fmt;
 
 use serde_json::{Map, Value};
 
@@ -68,11 +68,11 @@ impl From<&At<'_>> for String {
     }
 }
 
-/// Complaints in the making.
+/// The errors of a validation.
 pub(crate) type Errors = Vec<FieldError>;
 
-/// Shorthands for complaints.
-pub(crate) trait Complain {
+/// Shorthands that add field errors.
+pub(crate) trait FieldErrors {
     /// The field must be present.
     fn required(&mut self, at: impl Into<String>, detail: impl Into<String>);
     /// The value breaks a rule.
@@ -89,7 +89,7 @@ pub(crate) trait Complain {
     fn duplicate(&mut self, at: impl Into<String>, value: impl Into<Value>);
     /// The value names something that is not there.
     fn not_found(&mut self, at: impl Into<String>, value: impl Into<Value>);
-    /// All of what is wrong with a text.
+    /// All faults of a text.
     fn all(&mut self, at: &At<'_>, value: &str, complaints: Vec<String>);
     /// The text must be one of those supported; empty ones are `required`.
     fn one_of(&mut self, at: At<'_>, value: &str, supported: &[&str]);
@@ -99,7 +99,7 @@ pub(crate) trait Complain {
     fn in_range(&mut self, at: At<'_>, value: i64, low: i64, high: i64);
 }
 
-impl Complain for Errors {
+impl FieldErrors for Errors {
     fn required(&mut self, at: impl Into<String>, detail: impl Into<String>) {
         self.push(FieldError::required(at, detail));
     }
@@ -311,12 +311,12 @@ fn pattern(what: &str, pattern: &str, examples: &[&str]) -> String {
     text
 }
 
-/// Judges a number of a port.
+/// Validates a number of a port.
 pub(crate) fn port_number(port: i64) -> Vec<String> {
     if (1..=65_535).contains(&port) { Vec::new() } else { vec![between(1, 65_535)] }
 }
 
-/// Judges a name of a port.
+/// Validates a name of a port.
 pub(crate) fn port_name(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if name.len() > 15 {
@@ -337,7 +337,7 @@ pub(crate) fn port_name(name: &str) -> Vec<String> {
     errors
 }
 
-/// Judges a port that is given by number or name.
+/// Validates a port that is given by number or name.
 pub(crate) fn port_number_or_name(at: At<'_>, port: &Value, errors: &mut Errors) {
     match port {
         Value::String(name) => errors.all(&at, name, port_name(name)),
@@ -350,7 +350,7 @@ pub(crate) fn port_number_or_name(at: At<'_>, port: &Value, errors: &mut Errors)
     }
 }
 
-/// Judges a percentage such as `25%`.
+/// Validates a percentage such as `25%`.
 pub(crate) fn percent(text: &str) -> Vec<String> {
     let digits = text.strip_suffix('%').unwrap_or_default();
     if !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()) {
@@ -363,7 +363,7 @@ pub(crate) fn percent(text: &str) -> Vec<String> {
     )]
 }
 
-/// Judges a name of an HTTP header.
+/// Validates a name of an HTTP header.
 pub(crate) fn header_name(name: &str) -> Vec<String> {
     if !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-') {
         return Vec::new();
@@ -375,7 +375,7 @@ pub(crate) fn header_name(name: &str) -> Vec<String> {
     )]
 }
 
-/// Judges a name of an environment variable.
+/// Validates a name of an environment variable.
 pub(crate) fn variable_name(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if name.is_empty() {
@@ -390,7 +390,7 @@ pub(crate) fn variable_name(name: &str) -> Vec<String> {
     errors
 }
 
-/// Judges a key of a ConfigMap or a Secret.
+/// Validates a key of a ConfigMap or a Secret.
 pub(crate) fn config_key(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if key.len() > 253 {
@@ -412,7 +412,7 @@ pub(crate) fn config_key(key: &str) -> Vec<String> {
     errors
 }
 
-/// Judges a subdomain whose first label is a star.
+/// Validates a subdomain whose first label is a star.
 pub(crate) fn wildcard_subdomain(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 253 {
@@ -428,7 +428,7 @@ pub(crate) fn wildcard_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// Judges a path that begins with a domain, such as `example.com/name`.
+/// Validates a path that begins with a domain, such as `example.com/name`.
 pub(crate) fn domain_path(at: At<'_>, text: &str, errors: &mut Errors) {
     if text.is_empty() {
         return errors.required(at, "");
@@ -444,86 +444,7 @@ pub(crate) fn domain_path(at: At<'_>, text: &str, errors: &mut Errors) {
     }
 }
 
-/// Reads an address as Go's older parser does, which bears zeros in front.
-pub(crate) fn parse_ip(text: &str) -> Option<IpAddr> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(address);
-    }
-    let mut parts = [0_u8; 4];
-    let mut count = 0;
-    for part in text.split('.') {
-        let slot = parts.get_mut(count)?;
-        if part.is_empty() || !part.bytes().all(|c| c.is_ascii_digit()) {
-            return None;
-        }
-        *slot = part
-            .trim_start_matches('0')
-            .parse()
-            .or_else(|e| if part.bytes().all(|c| c == b'0') { Ok(0) } else { Err(e) })
-            .ok()?;
-        count += 1;
-    }
-    (count == 4).then(|| IpAddr::from(parts))
-}
-
-/// Reads a network as Go's older parser does: the address as written and the length of the prefix.
-pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, length) = text.split_once('/')?;
-    if length.is_empty() || !length.bytes().all(|c| c.is_ascii_digit()) {
-        return None;
-    }
-    let (address, length) = (parse_ip(address)?, length.parse::<u8>().ok()?);
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    (length <= most).then_some((address, length))
-}
-
-/// The first address of a network.
-pub(crate) fn masked(address: IpAddr, length: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(a) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-            IpAddr::V4((u32::from(a) & mask).into())
-        }
-        IpAddr::V6(a) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-            IpAddr::V6((u128::from(a) & mask).into())
-        }
-    }
-}
-
-/// Whether an IPv6 address stands for one of IPv4.
-fn is_mapped(address: &IpAddr) -> bool {
-    matches!(address, IpAddr::V6(a) if a.to_ipv4_mapped().is_some())
-}
-
-/// Judges an address in a field that is as old as the API.
-pub(crate) fn legacy_ip(at: At<'_>, text: &str, errors: &mut Errors) {
-    match parse_ip(text) {
-        None => errors.invalid(at, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
-        Some(_) if text.parse::<IpAddr>().is_err() => errors.invalid(at, text, "must not have leading 0s"),
-        Some(address) if is_mapped(&address) => {
-            errors.invalid(at, text, "must not be an IPv4-mapped IPv6 address");
-        }
-        Some(_) => {}
-    }
-}
-
-/// Judges a network in a field that is as old as the API.
-pub(crate) fn legacy_cidr(at: At<'_>, text: &str, errors: &mut Errors) {
-    let Some((address, length)) = parse_cidr(text) else {
-        return errors.invalid(at, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
-    };
-    let (plain, digits) = text.split_once('/').unwrap_or((text, ""));
-    if plain.parse::<IpAddr>().is_err() || digits.len() > 1 && digits.starts_with('0') {
-        errors.invalid(at, text, "must not have leading 0s in IP or prefix length");
-    } else if is_mapped(&address) {
-        errors.invalid(at, text, "must not have an IPv4-mapped IPv6 address");
-    } else if masked(address, length) != address {
-        errors.invalid(at, text, "must not have bits set beyond the prefix length");
-    }
-}
-
-/// Judges a set of labels.
+/// Validates a set of labels.
 pub(crate) fn labels<'a>(at: At<'_>, pairs: impl Iterator<Item = (&'a str, &'a Value)>, errors: &mut Errors) {
     for (key, value) in pairs {
         errors.all(&at, key, names::qualified(key));
@@ -532,7 +453,7 @@ pub(crate) fn labels<'a>(at: At<'_>, pairs: impl Iterator<Item = (&'a str, &'a V
     }
 }
 
-/// Judges a label selector; absent ones are fine.
+/// Validates a label selector; absent ones are fine.
 pub(crate) fn label_selector(at: At<'_>, selector: &Value, errors: &mut Errors) {
     labels(at.field("matchLabels"), selector.pairs("matchLabels"), errors);
     let list = at.field("matchExpressions");
@@ -590,7 +511,7 @@ pub(crate) fn is_empty_selector(selector: &Value) -> bool {
         && selector.list("matchExpressions").is_empty()
 }
 
-/// Judges annotations.
+/// Validates annotations.
 pub(crate) fn annotations(at: At<'_>, value: &Value, errors: &mut Errors) {
     let mut size = 0;
     for (key, text) in value.as_object().into_iter().flatten() {

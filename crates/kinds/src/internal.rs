@@ -37,7 +37,7 @@ pub(crate) fn show_with(kind: &str, value: &Value, at: &str, emptied: &[String])
     out
 }
 
-/// What changed at a place from one value of a type to another, as a unified diff.
+/// The unified diff between two values of a type.
 pub(crate) fn diff(kind: &str, old: &Value, new: &Value, at: &str, emptied: &[String]) -> String {
     let pretty = |value: &Value, emptied: &[String]| {
         let mut out = String::new();

@@ -1,4 +1,4 @@
-//! What a built-in kind is made of: facts, and rules where a fact does not do.
+//! The description of a built-in kind: facts, and rules where facts do not suffice.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use steersman_api::{
 };
 
 use crate::{
-    check::{Complain as _, Errors, IMMUTABLE, Read as _},
+    check::{Errors, FieldErrors as _, IMMUTABLE, Read as _},
     internal,
 };
 
@@ -237,6 +237,9 @@ pub(crate) trait Rules: Send + Sync {
     fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
     }
+
+    /// Takes what a stored object holds when the store is restored.
+    fn claim(&self, _allocators: &Allocators, _object: &Value) {}
 
     /// Gives back what a preparation took.
     fn release(&self, _allocators: &Allocators, _object: &Value) {}

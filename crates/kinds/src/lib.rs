@@ -48,7 +48,6 @@ mod workload;
 
 pub use admissionregistration::expression;
 pub use catalog::groups;
-pub use core::service::claim as claim_service;
 pub use strategy::types;
 
 use kind::Kind;

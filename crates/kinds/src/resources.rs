@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::check::{At, Complain, Errors, Read};
+use crate::check::{At, Errors, FieldErrors, Read};
 use steersman_api::{fields::FieldError, names, schema::quantity};
 
-/// Judges the name of a resource at a place.
-pub(crate) type JudgeName = fn(At<'_>, &str, &mut Errors);
+/// Validates the name of a resource at a place.
+pub(crate) type ValidateName = fn(At<'_>, &str, &mut Errors);
 
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// Objects that quotas count, which come in whole numbers.
@@ -59,7 +59,7 @@ pub(crate) fn is_quota_name(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-/// Judges any resource's name.
+/// Validates any resource's name.
 pub(crate) fn any_name(at: At<'_>, name: &str, errors: &mut Errors) {
     let complaints = names::qualified(name);
     if !complaints.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn any_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Judges the name of a resource that containers use.
+/// Validates the name of a resource that containers use.
 pub(crate) fn container_name(at: At<'_>, name: &str, errors: &mut Errors) {
     any_name(at, name, errors);
     if !name.contains('/') {
@@ -82,7 +82,7 @@ pub(crate) fn container_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Judges the name of a resource that a whole pod asks for.
+/// Validates the name of a resource that a whole pod asks for.
 pub(crate) fn pod_name(at: At<'_>, name: &str, errors: &mut Errors) {
     let before = errors.len();
     any_name(at, name, errors);
@@ -91,7 +91,7 @@ pub(crate) fn pod_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Judges the name of a resource that a quota is about.
+/// Validates the name of a resource that a quota is about.
 pub(crate) fn quota_name(at: At<'_>, name: &str, errors: &mut Errors) {
     any_name(at, name, errors);
     if !name.contains('/') && !is_quota_name(name) {
@@ -99,7 +99,7 @@ pub(crate) fn quota_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Judges an amount of a resource.
+/// Validates an amount of a resource.
 pub(crate) fn amount(at: At<'_>, name: &str, amount: &Value, errors: &mut Errors) {
     let text = amount.as_str().unwrap_or_default();
     if quantity::is_negative(text) {
@@ -110,18 +110,18 @@ pub(crate) fn amount(at: At<'_>, name: &str, amount: &Value, errors: &mut Errors
     }
 }
 
-/// Judges what is asked for and what is the limit.
+/// Validates what is asked for and what is the limit.
 pub(crate) fn requirements(
     at: At<'_>,
     requirements: &Value,
-    judge: JudgeName,
+    validate_name: ValidateName,
     claims: &[&str],
     errors: &mut Errors,
 ) {
     let (limits_at, requests_at) = (at.field("limits"), at.field("requests"));
     let (mut computes, mut huge) = (false, false);
     let mut each = |at: At<'_>, name: &str, value: &Value, errors: &mut Errors| {
-        judge(at, name, errors);
+        validate_name(at, name, errors);
         amount(at, name, value, errors);
         computes |= matches!(name, "cpu" | "memory");
         if is_huge_page(name) {
@@ -208,7 +208,7 @@ fn claim_names(at: At<'_>, claims: &[Value], known: &[&str], errors: &mut Errors
     }
 }
 
-/// Judges the resources that a pod as a whole has, beside those of its containers.
+/// Validates the resources that a pod as a whole has, beside those of its containers.
 pub(crate) fn of_pod(at: At<'_>, spec: &Value, claims: &[&str], errors: &mut Errors) {
     let Some(resources) = spec.opt("resources") else { return };
     let at = at.field("resources");
@@ -247,7 +247,7 @@ fn is_decimal(spec: &Value, name: &str) -> bool {
     first.is_some_and(|text| !text.ends_with('i'))
 }
 
-/// What containers together ask for, those before and beside the main ones included.
+/// The total request of containers, init containers and sidecars included.
 fn total(spec: &Value, list: &str, name: &str) -> i128 {
     let of = |container: &Value| quantity::nanos(container.path(&["resources", list]).str(name));
     let main: i128 = spec.list("containers").iter().map(of).sum();

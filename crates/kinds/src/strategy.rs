@@ -209,6 +209,10 @@ impl Strategy for Builtin {
         self.kind.rules.settles_late(object)
     }
 
+    fn claim(&self, allocators: &Allocators, object: &Value) {
+        self.kind.rules.claim(allocators, object);
+    }
+
     fn release(&self, allocators: &Allocators, object: &Value) {
         self.kind.rules.release(allocators, object);
     }

@@ -1,10 +1,10 @@
-//! What workloads have in common: pod templates, selectors and counts of replicas.
+//! Workloads: pod templates, selectors and counts of replicas, which several kinds share.
 
 use serde_json::{Map, Value};
 use steersman_api::{names, object};
 
 use crate::{
-    check::{self, At, Complain, Errors, IMMUTABLE, Read, made},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, made},
     core::pod,
     internal,
     kind::Change,
@@ -20,7 +20,7 @@ pub(crate) fn drop_disabled(object: &mut Value) {
     pod::defaults::drop_disabled(made(made(object::child(object, "spec"), "template"), "spec"));
 }
 
-/// Complains about numbers of the spec below zero.
+/// Reports numbers of the spec below zero.
 pub(crate) fn not_negative(at: At<'_>, spec: &Value, fields: &[&str], errors: &mut Errors) {
     for field in fields {
         if let Some(number) = spec.opt_int(field) {
@@ -36,7 +36,7 @@ pub(crate) fn is_sound(selector: &Value) -> bool {
     errors.is_empty()
 }
 
-/// Judges the selector of a kind that calls itself so in complaints.
+/// Validates the selector of a kind that calls itself so in complaints.
 pub(crate) fn validate_selector(at: At<'_>, spec: &Value, called: &str, errors: &mut Errors) {
     let place = at.field("selector");
     match spec.opt("selector") {
@@ -56,7 +56,7 @@ pub(crate) fn shown_selector(selector: &Value) -> String {
     internal::show("*meta.LabelSelector", selector)
 }
 
-/// Complains if the selector does not match the template's labels.
+/// Reports an error if the selector does not match the template's labels.
 pub(crate) fn mismatch(at: At<'_>, spec: &Value, errors: &mut Errors) {
     let labels = spec.path(&["template", "metadata", "labels"]);
     let matches = spec.opt("selector").is_some_and(|selector| check::selects(selector, labels));
@@ -85,7 +85,7 @@ pub(crate) fn always_running(at: At<'_>, spec: &Value, called: &str, errors: &mu
     }
 }
 
-/// Judges selector and template of Deployments and ReplicaSets.
+/// Validates selector and template of Deployments and ReplicaSets.
 pub(crate) fn replica_template(at: At<'_>, spec: &Value, errors: &mut Errors) {
     validate_selector(at, spec, "deployment", errors);
     if !is_sound(spec.at("selector")) {
@@ -107,7 +107,7 @@ pub(crate) fn same_selector(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// Judges a number or a percentage.
+/// Validates a number or a percentage.
 pub(crate) fn int_or_percent(at: At<'_>, value: &Value, errors: &mut Errors) {
     match value {
         Value::String(text) => errors.all(&at, text, check::percent(text)),
@@ -126,7 +126,7 @@ pub(crate) fn amount(value: &Value) -> (i64, bool) {
     }
 }
 
-/// Complains about more than all.
+/// Reports more than all.
 pub(crate) fn at_most_all(at: At<'_>, value: &Value, errors: &mut Errors) {
     if let (percent, true) = amount(value)
         && percent > 100
@@ -157,7 +157,7 @@ pub(crate) fn name_warning(object: &Value) -> Option<String> {
     })
 }
 
-/// Judges counts of replicas in a status.
+/// Validates counts of replicas in a status.
 pub(crate) fn replica_counts(status: &Value, counts: &[&str], available: &str, errors: &mut Errors) {
     let at = At::root("status");
     let all = status.int("replicas");

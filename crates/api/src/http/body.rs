@@ -31,7 +31,7 @@ impl Body {
         Self(Kind::Whole(Some(bytes.into())))
     }
 
-    /// What is there at once; a stream is given back.
+    /// The bytes of a whole body; a stream is given back.
     pub fn into_whole(self) -> Result<Bytes, Self> {
         match self.0 {
             Kind::Whole(bytes) => Ok(bytes.unwrap_or_default()),

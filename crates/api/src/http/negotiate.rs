@@ -1,10 +1,10 @@
-//! What the client wants back.
+//! Content negotiation: the form in which a client wants its answer.
 
 use http::{HeaderMap, header};
 
 use crate::status::{ApiError, ApiResult};
 
-/// How an answer is written.
+/// The form of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Output {
     /// The object itself.
@@ -46,7 +46,7 @@ impl Meta {
     }
 }
 
-/// What a Table's rows carry besides cells.
+/// Content of a Table's rows besides cells (`includeObject`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Include {
     /// Nothing.
@@ -65,7 +65,7 @@ pub enum Discovery {
     V2,
     /// The older lists.
     Legacy,
-    /// One that there is none of.
+    /// A form that is not served.
     Unknown,
 }
 

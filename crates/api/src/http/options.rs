@@ -2,7 +2,7 @@
 
 use crate::status::{ApiError, ApiResult};
 
-/// What to do about fields that the schema does not know, and about repeated ones.
+/// Treatment of unknown and repeated fields (`fieldValidation`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Drop them silently.
@@ -14,7 +14,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// What happens to the dependents of a deleted object.
+/// Treatment of the dependents of a deleted object (`propagationPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
     /// They are left alone.

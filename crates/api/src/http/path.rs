@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-/// What a path points at.
+/// The target of a request path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// `/api`.

@@ -115,7 +115,7 @@ pub fn inlined(owner: &str, field: &str) -> Vec<&'static str> {
     search(&message, field, 0).unwrap_or_default()
 }
 
-/// Where a field stands in its type, which is given by its OpenAPI name: metadata first, unknown ones last.
+/// The position of a field in its type, given by its OpenAPI name: metadata first, unknown fields last.
 pub fn position(owner: &str, field: &str) -> u32 {
     let fields = MESSAGES.get(&owner.replacen("io.k8s.", "k8s.io.", 1)).map_or(&[][..], Vec::as_slice);
     fields.iter().find(|(_, name, _)| name == field).map_or(u32::MAX, |(number, _, _)| *number)

@@ -59,7 +59,7 @@ pub fn go_type(structure: &str, field: &str) -> Option<&'static str> {
     TYPES.get(structure)?.get(field).map(String::as_str)
 }
 
-/// Where references point.
+/// Prefix of references between component schemas.
 pub const PREFIX: &str = "#/components/schemas/";
 
 /// Turns the data file's `ref` back into OpenAPI's references.

@@ -1,10 +1,10 @@
-//! What a round trip through typed structures does to JSON: empty things vanish or appear, depending on the field.
+//! The encoding of typed structures: empty fields vanish or appear, depending on their type.
 
 use serde_json::{Map, Value, json};
 
 use super::{Presence, Scalar, Schema, Type, TypeId};
 
-/// Whether a value is what a field has that nobody set.
+/// Whether a value is the zero value of its type.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Presence, Scalar, Schema, Struct, Type, TypeId, canonical::is_empty, quantity, time};
 
-/// Whose words are used for what does not fit.
+/// The decoder whose error messages are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoder {
     /// The decoder of requests.
@@ -14,17 +14,17 @@ pub enum Decoder {
     Conversion,
 }
 
-/// What a decoder found besides the object.
+/// Findings of a decoder besides the object.
 #[derive(Debug, Default)]
 pub struct Decoded {
-    /// Complaints about fields that were dropped because the type does not have them.
+    /// Warnings about fields that were dropped because the type does not have them.
     pub unknown: Vec<String>,
     /// Places of lists (with `[]` behind them) and maps that were there though they were empty: a typed decoder remembers
     /// them for the length of a request.
     pub emptied: Vec<String>,
 }
 
-/// What becomes of fields that a type does not have.
+/// Treatment of fields that a type does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unknown {
     Dropped,
@@ -137,7 +137,7 @@ struct Walk<'a> {
     /// Whether fields are visited in the order of their structs, to find the first fault; nothing is dropped then.
     ordered: bool,
     strangers: Unknown,
-    /// Whether nobody complains: types that read themselves drop what they do not know without a word.
+    /// Whether unknown fields are dropped without a warning, as types with a decoder of their own do.
     silent: bool,
     /// How many unknown fields were dropped. What held one was not empty.
     dropped: usize,

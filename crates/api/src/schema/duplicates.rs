@@ -9,7 +9,7 @@ use serde_json::{Map, Value, map::Entry};
 use super::{Schema, Type, TypeId};
 use crate::object;
 
-/// What is known of a place in a document.
+/// The type at a place in a document, as far as it is known.
 #[derive(Clone, Copy)]
 pub enum Shape<'s> {
     /// Nothing.

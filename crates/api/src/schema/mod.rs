@@ -94,11 +94,11 @@ pub struct Struct {
 pub struct Field {
     /// Its type.
     pub ty: TypeId,
-    /// How typed encoders treat it when it is empty.
+    /// Its encoding when it is empty.
     pub presence: Presence,
 }
 
-/// How typed encoders treat a field that is empty.
+/// How typed encoders write an empty field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Presence {
     /// Left out.

@@ -285,7 +285,7 @@ impl Parser {
             other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
         };
         self.next();
-        // Values are judged once all of them have been read.
+        // Values are validated once all of them have been read.
         out.into_iter().enumerate().map(|(index, value)| checked(key, index, value)).collect()
     }
 }

@@ -55,7 +55,7 @@ enum Operand {
 struct Astray;
 
 impl Path {
-    /// Reads a path. One that can't be read leads nowhere, as its definition has been judged already.
+    /// Reads a path. One that can't be read leads nowhere, as its definition has been validated already.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parser = Parser { rest: text.trim(), depth: 0 };
         let path = parser.path()?;

@@ -1,15 +1,15 @@
 //! What happens to a write between decoding and storing: mutating plugins, then validating ones.
 
+mod attempt;
+pub(crate) mod builtin_plugins;
 mod constraints;
 pub(crate) mod expression;
 mod lifecycle;
 mod limits;
-pub(crate) mod own;
-mod passage;
 mod pod;
 pub(crate) mod policy;
 mod quota;
-mod repeats;
+mod reinvocation;
 mod values;
 pub(crate) mod webhook;
 

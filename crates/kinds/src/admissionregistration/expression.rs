@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use steersman_cel::{Environment, ObjectType, Program, Type};
 
-/// What an expression has to give.
+/// The type that an expression must evaluate to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gives {
     /// A variable's value.
@@ -17,7 +17,7 @@ pub enum Gives {
     Bool,
     /// A message.
     Text,
-    /// What is noted about a request, or null for nothing.
+    /// An audit annotation, or null for none.
     Note,
     /// A configuration to apply.
     Object,
@@ -50,7 +50,7 @@ impl Gives {
     }
 }
 
-/// What every expression can name.
+/// Variables of every expression.
 static BASE: LazyLock<Environment> = LazyLock::new(|| {
     Environment::new()
         .with("object", Type::Dyn)
@@ -146,7 +146,7 @@ fn namespace_type() -> Type {
     )
 }
 
-/// Judges a condition of a webhook.
+/// Validates a condition of a webhook.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -204,7 +204,7 @@ impl Compiler {
                 ObjectType { name: "kubernetes.variables".into(), fields: variables.clone(), open: false };
             environment = environment.with("variables", Type::Object(Arc::new(ty)));
         }
-        // Messages have no say in who may do what.
+        // Message expressions have no authorizer.
         if gives != Gives::Text {
             environment = environment.with("authorizer", Type::Dyn);
         }

@@ -10,7 +10,7 @@ use crate::{
         policy,
     },
     cells::list,
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules},
 };
 

@@ -1,4 +1,4 @@
-//! What admission policies and their bindings have in common.
+//! Admission policies and bindings: the parts that validating and mutating ones share.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
         webhook,
     },
     cells::text,
-    check::{self, At, Complain, Errors, Read, child, children, default},
+    check::{self, At, Errors, FieldErrors, Read, child, children, default},
 };
 
 /// Fills in what a policy or a binding says about the writes that it is for.
@@ -31,7 +31,7 @@ pub(crate) fn default_policy(object: &mut Value) {
     default_resources(object, "matchConstraints");
 }
 
-/// Judges what policies have in common: all that comes before what they do.
+/// Validates what policies have in common: all that comes before what they do.
 pub(crate) fn validate(
     spec: &Value,
     compiler: &mut Compiler,
@@ -63,7 +63,7 @@ pub(crate) fn validate(
     variables(at.field("variables"), spec.list("variables"), compiler, errors);
 }
 
-/// What can be changed about: there is nothing to change about a deletion.
+/// Operations of mutating policies: a deletion has no object to change.
 pub(super) const MUTABLE: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
 pub(crate) fn supported_operations(
@@ -167,7 +167,7 @@ fn variables(at: At<'_>, variables: &[Value], compiler: &mut Compiler, errors: &
     }
 }
 
-/// Judges what bindings have in common.
+/// Validates what bindings have in common.
 pub(crate) fn validate_binding(spec: &Value, errors: &mut Errors) {
     let at = At::root("spec");
     match spec.str("policyName") {

@@ -12,7 +12,7 @@ use crate::{
         policy,
     },
     cells::list,
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -86,7 +86,7 @@ const MOST_ANNOTATIONS: usize = 20;
 /// In bytes.
 const LONGEST_ANNOTATION: usize = 5 * 1024;
 
-/// Judges what a policy has noted about requests. The notes go by the policy's name.
+/// Validates what a policy has noted about requests. The notes go by the policy's name.
 fn audit_annotations(at: At<'_>, object: &Value, compiler: &Compiler, errors: &mut Errors) {
     let annotations = object.at("spec").list("auditAnnotations");
     if annotations.len() > MOST_ANNOTATIONS {

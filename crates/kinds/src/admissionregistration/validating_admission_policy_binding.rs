@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     admissionregistration::policy,
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules},
 };
 

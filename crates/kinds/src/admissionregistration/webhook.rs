@@ -1,4 +1,4 @@
-//! What the configurations of webhooks have in common.
+//! Webhooks: the parts that validating and mutating configurations share.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use steersman_structural::definition::check_webhook_client;
 use crate::{
     admissionregistration::expression::check_condition,
     cells::list,
-    check::{self, At, Complain, Errors, Read, child, children, default},
+    check::{self, At, Errors, FieldErrors, Read, child, children, default},
 };
 
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
@@ -104,7 +104,7 @@ fn review_versions(at: At<'_>, versions: &[&str], errors: &mut Errors) {
     }
 }
 
-/// Judges operations and what they are done to.
+/// Validates operations and what they are done to.
 pub(crate) fn operations(at: At<'_>, rule: &Value, errors: &mut Errors) {
     let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     let (given, list) = (rule.strs("operations"), at.field("operations"));
@@ -179,7 +179,7 @@ fn resources(at: At<'_>, resources: &[&str], errors: &mut Errors) {
     }
 }
 
-/// Judges conditions on requests.
+/// Validates conditions on requests.
 pub(crate) fn conditions(
     at: At<'_>,
     conditions: &[Value],

@@ -9,7 +9,7 @@ use steersman_api::{
 
 use crate::{
     cells::{list, number},
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules},
 };
 

@@ -6,7 +6,7 @@ use steersman_api::{object, status::ApiResult, strategy::Hook, table::Cell};
 
 use crate::{
     cells::{self, labels, number, or_none},
-    check::{self, At, Complain, Errors, Read, default, default_zero, made},
+    check::{self, At, Errors, FieldErrors, Read, default, default_zero, made},
     core::pod,
     kind::{Change, Column, Kind, Rules},
     workload::{

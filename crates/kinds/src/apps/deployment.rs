@@ -6,7 +6,7 @@ use steersman_api::{object, status::ApiResult, strategy::Hook, table::Cell};
 
 use crate::{
     cells::{self, number},
-    check::{At, Complain, Errors, Read, default, default_zero, made},
+    check::{At, Errors, FieldErrors, Read, default, default_zero, made},
     kind::{Change, Column, Kind, Rules},
     workload::{
         amount, at_most_all, collisions, default_template, drop_disabled, int_or_percent, not_negative,

@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{self, number},
-    check::{self, At, Complain, Errors, Read, default, default_zero, made},
+    check::{self, At, Errors, FieldErrors, Read, default, default_zero, made},
     core::persistent_volume_claim as claim,
     core::pod,
     internal,

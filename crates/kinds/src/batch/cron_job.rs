@@ -10,7 +10,7 @@ use steersman_api::{
 use crate::{
     batch::{job, schedule},
     cells::{self, list, text, text_or_none},
-    check::{At, Complain, Errors, Read, default, default_zero, made},
+    check::{At, Errors, FieldErrors, Read, default, default_zero, made},
     kind::{Change, Column, Kind, Rules},
     workload::{name_warning, not_negative, shown_selector},
 };

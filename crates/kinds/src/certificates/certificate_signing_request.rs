@@ -14,7 +14,7 @@ use steersman_api::{
 
 use crate::{
     cells::{list, text, text_or},
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules, Selectable},
     pem,
 };
@@ -45,7 +45,7 @@ struct CertificateSigningRequest;
 
 impl Rules for CertificateSigningRequest {
     fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()> {
-        // Who asks is for nobody to claim.
+        // The requestor is the user of the request, whatever the object claims.
         let spec = object::child(object, "spec");
         for field in ["username", "uid", "groups", "extra"] {
             spec.remove(field);
@@ -146,7 +146,7 @@ impl Rules for CertificateSigningRequest {
     }
 }
 
-/// Judges the name of a signer: a domain, a slash, a path of names.
+/// Validates the name of a signer: a domain, a slash, a path of names.
 fn signer_name(at: At<'_>, signer: &str, errors: &mut Errors) {
     if signer.is_empty() {
         return errors.required(at, "");
@@ -180,7 +180,7 @@ const MAX_DOMAIN: usize = 253;
 /// A domain, and a path that has room for another and a label.
 const MAX_SIGNER: usize = MAX_DOMAIN + 1 + (MAX_DOMAIN + 63 + 1);
 
-/// Judges what was decided about a request.
+/// Validates what was decided about a request.
 fn conditions(at: At<'_>, status: &Value, errors: &mut Errors) {
     let mut seen: Vec<&str> = Vec::new();
     for (index, condition) in status.list("conditions").iter().enumerate() {
@@ -265,7 +265,7 @@ fn stamp_conditions(object: &mut Value, old: &Value, now: &str) {
     }
 }
 
-/// What a certificate may be asked for, sorted.
+/// Usages of certificates, sorted.
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",

@@ -6,7 +6,7 @@ use steersman_api::{names, object, status::ApiResult, strategy::Hook, table::Cel
 
 use crate::{
     cells::text,
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules},
 };
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    check::{Complain, Errors, Read},
+    check::{Errors, FieldErrors, Read},
     kind::Change,
 };
 

@@ -6,7 +6,7 @@ use steersman_api::{fields::FieldError, table::Cell};
 
 use crate::{
     cells::length,
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     core::config_data::{MAX_SIZE, decoded_length, immutable},
     kind::{Change, Column, Kind, Rules},
 };

@@ -8,8 +8,8 @@ use steersman_api::{names, object, table::Cell};
 
 use crate::{
     cells::{first_of, list},
-    check::{self, At, Complain, Errors, Read},
-    ip::{endpoint_ip, ip_warning},
+    check::{self, At, Errors, FieldErrors, Read},
+    ip::{self, endpoint_ip, ip_warning},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -76,7 +76,7 @@ fn subsets(object: &Value, errors: &mut Errors) {
             let list = at.field(field);
             for (index, address) in subset.list(field).iter().enumerate() {
                 let at = list.index(index);
-                check::legacy_ip(at.field("ip"), address.str("ip"), errors);
+                ip::legacy_ip(at.field("ip"), address.str("ip"), errors);
                 let host = address.str("hostname");
                 if !host.is_empty() {
                     errors.all(&at.field("hostname"), host, names::label(host));

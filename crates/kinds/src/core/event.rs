@@ -9,7 +9,7 @@ use steersman_api::{
 
 use crate::{
     cells::{number, text},
-    check::{At, Complain, Errors, IMMUTABLE, Read},
+    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
     internal,
     kind::{Change, Column, Kind, Rules, Selectable},
 };
@@ -19,21 +19,23 @@ pub(super) const KIND: Kind = Kind {
     allows_create_on_update: true,
     checks_finalizers: false,
     selectable: SELECTABLE,
-    columns: &[
-        Column::string("Last Seen"),
-        Column::string("Type"),
-        Column::string("Reason"),
-        Column::string("Object"),
-        Column::string("Subobject").wide(),
-        Column::string("Source").wide(),
-        Column::string("Message"),
-        Column::string("First Seen").wide(),
-        Column::string("Count").wide(),
-        Column::string("Name").format("name").wide(),
-    ],
+    columns: COLUMNS,
     cell,
     ..Kind::new("", "events")
 };
+
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::string("Last Seen"),
+    Column::string("Type"),
+    Column::string("Reason"),
+    Column::string("Object"),
+    Column::string("Subobject").wide(),
+    Column::string("Source").wide(),
+    Column::string("Message"),
+    Column::string("First Seen").wide(),
+    Column::string("Count").wide(),
+    Column::string("Name").format("name").wide(),
+];
 
 pub(crate) const SELECTABLE: &[Selectable] = &[
     Selectable::new("involvedObject.kind", &["involvedObject", "kind"]),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use steersman_api::{names, object, schema::quantity};
 
 use crate::{
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     kind::{Change, Kind, Rules},
     resources,
 };
@@ -71,7 +71,7 @@ fn fill(limit: &mut Map<String, Value>, field: &str, sources: &[&str]) {
 }
 
 fn validate_limit(at: At<'_>, kind: &str, limit: &Value, errors: &mut Errors) {
-    let judge: resources::JudgeName = match kind {
+    let validate_name: resources::ValidateName = match kind {
         "Pod" | "Container" => resources::container_name,
         _ => resources::any_name,
     };
@@ -85,7 +85,7 @@ fn validate_limit(at: At<'_>, kind: &str, limit: &Value, errors: &mut Errors) {
             continue;
         }
         for (name, _) in limit.pairs(field) {
-            judge(place.key(name), name, errors);
+            validate_name(place.key(name), name, errors);
             keys.insert(name);
         }
     }

@@ -15,7 +15,7 @@ mod pod_template;
 mod replication_controller;
 mod resource_quota;
 mod secret;
-pub(crate) mod service;
+mod service;
 mod service_account;
 
 use crate::kind::Kind;

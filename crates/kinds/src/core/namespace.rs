@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::text,
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules, Selectable},
 };
 

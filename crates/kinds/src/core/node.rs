@@ -10,7 +10,7 @@ use steersman_api::{
 
 use crate::{
     cells::{list, or_none, text},
-    check::{At, Complain, Errors, Read, default},
+    check::{At, Errors, FieldErrors, Read, default},
     kind::{Change, Column, Kind, Rules, Selectable},
 };
 

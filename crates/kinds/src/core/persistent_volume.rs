@@ -9,7 +9,7 @@ use steersman_api::{
 
 use crate::{
     cells::{access_modes, list, text},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read, child},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, child},
     core::persistent_volume_claim as claim,
     core::pod::{affinity, defaults, volume, warnings_of_node_term},
     internal,
@@ -158,10 +158,10 @@ fn node_affinity_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-type Judge = fn(At<'_>, &Value, &mut Errors);
+type Validate = fn(At<'_>, &Value, &mut Errors);
 
-/// The kinds of volumes: field, what it is called when there are two, what it is called otherwise, and its judge.
-const SOURCES: &[(&str, &str, &str, Judge)] = &[
+/// The kinds of volumes: field, what it is called when there are two, what it is called otherwise, and its validation.
+const SOURCES: &[(&str, &str, &str, Validate)] = &[
     ("hostPath", "hostPath", "hostPath", volume::host_path),
     ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", |at, v, e| volume::disk(at, v, "pdName", e)),
     ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", |at, v, e| {
@@ -274,14 +274,14 @@ fn validate_volume(at: At<'_>, spec: &Value, name: &str, errors: &mut Errors) {
         }
     }
     let mut found = 0;
-    for (field, called, place, judge) in SOURCES {
+    for (field, called, place, validate) in SOURCES {
         let Some(source) = spec.opt(field) else { continue };
         found += 1;
         if found > 1 && *field != "flexVolume" {
             errors.forbidden(at.field(called), "may not specify more than 1 volume type");
             continue;
         }
-        judge(at.field(place), source, errors);
+        validate(at.field(place), source, errors);
         if *field == "local" && spec.opt("nodeAffinity").is_none() {
             errors.required(at.field("nodeAffinity"), "Local volume requires node affinity");
         }

@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{self, list, text},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
     kind::{Change, Column, Kind, Rules},
     resources,
 };
@@ -155,7 +155,7 @@ fn prepare_sources(spec: &mut Map<String, Value>, old: &Value) {
     }
 }
 
-/// Judges a template of claims inside of something else.
+/// Validates a template of claims inside of something else.
 pub(crate) fn validate_template(at: At<'_>, template: &Value, errors: &mut Errors) {
     let metadata = at.field("metadata");
     let given = template.at("metadata");
@@ -174,7 +174,7 @@ pub(crate) fn validate_template(at: At<'_>, template: &Value, errors: &mut Error
     validate_spec(at.field("spec"), template.at("spec"), false, errors);
 }
 
-/// Judges which ways of access are asked for.
+/// Validates which ways of access are asked for.
 pub(crate) fn access_modes(at: At<'_>, spec: &Value, missing: &str, errors: &mut Errors) {
     let modes = spec.strs("accessModes");
     let place = at.field("accessModes");
@@ -190,7 +190,7 @@ pub(crate) fn access_modes(at: At<'_>, spec: &Value, missing: &str, errors: &mut
     }
 }
 
-/// Judges the spec of a claim; `any_group` allows odd names of groups that were there before.
+/// Validates the spec of a claim; `any_group` allows odd names of groups that were there before.
 pub(crate) fn validate_spec(at: At<'_>, spec: &Value, any_group: bool, errors: &mut Errors) {
     check::label_selector(at.field("selector"), spec.at("selector"), errors);
     access_modes(at, spec, "at least 1 access mode is required", errors);

@@ -6,7 +6,7 @@ use steersman_api::{object, table::Cell};
 
 use crate::{
     cells::{self, labels, number, or_none},
-    check::{self, At, Complain, Errors, Read, default, made},
+    check::{self, At, Errors, FieldErrors, Read, default, made},
     core::pod,
     kind::{Change, Column, Kind, Rules, Selectable},
     workload::{always_running, not_negative, replica_status, template_warnings},

@@ -8,7 +8,7 @@ use steersman_api::{object, status::ApiResult, strategy::Hook, table::Cell};
 
 use crate::{
     cells::plain,
-    check::{At, Complain, Errors, IMMUTABLE, Read},
+    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
     internal,
     kind::{Change, Column, Kind, Rules},
     resources,

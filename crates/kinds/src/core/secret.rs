@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{length, text},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
     core::config_data::{MAX_SIZE, decoded_length, immutable},
     kind::{Change, Column, Kind, Rules, Selectable},
     pem,
@@ -96,7 +96,7 @@ impl Rules for Secret {
     }
 }
 
-/// What is odd about the certificate of a Secret.
+/// The warning about the certificate of a Secret, if any.
 fn certificate(object: &Value) -> Option<String> {
     let file = |key: &str| STANDARD.decode(object.at("data").str(key)).unwrap_or_default();
     let is_tls = object.str("type") == "kubernetes.io/tls";

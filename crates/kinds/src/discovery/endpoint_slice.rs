@@ -12,9 +12,9 @@ use steersman_api::{
 
 use crate::{
     cells::{first_of, list, plain, text},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
     core::endpoints::PROTOCOLS,
-    ip::{endpoint_ip, ip_warning},
+    ip::{self, endpoint_ip, ip_warning},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -168,7 +168,7 @@ fn slice_endpoints(object: &Value, errors: &mut Errors) {
 }
 
 fn slice_hints(at: At<'_>, hints: &Value, errors: &mut Errors) {
-    for (field, judge) in
+    for (field, validate) in
         [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::subdomain)]
     {
         let list = at.field(field);
@@ -184,7 +184,7 @@ fn slice_hints(at: At<'_>, hints: &Value, errors: &mut Errors) {
                 errors.duplicate(at.field("name"), name);
             }
             seen.push(name);
-            errors.all(&at.field("name"), name, judge(name));
+            errors.all(&at.field("name"), name, validate(name));
         }
     }
 }
@@ -193,10 +193,10 @@ fn slice_address(list: At<'_>, at: At<'_>, address: &str, kind: &str, errors: &m
     let before = errors.len();
     match kind {
         "IPv4" | "IPv6" => {
-            check::legacy_ip(at, address, errors);
+            ip::legacy_ip(at, address, errors);
             if kind == "IPv6"
                 && errors.len() == before
-                && let Some(parsed) = check::parse_ip(address)
+                && let Some(parsed) = ip::parse_ip(address)
                 && parsed.to_string() != address
             {
                 let form = quote(&parsed.to_string());
@@ -205,7 +205,7 @@ fn slice_address(list: At<'_>, at: At<'_>, address: &str, kind: &str, errors: &m
             if errors.len() > before {
                 return;
             }
-            let v4 = check::parse_ip(address).is_some_and(|a| a.is_ipv4());
+            let v4 = ip::parse_ip(address).is_some_and(|a| a.is_ipv4());
             if v4 != (kind == "IPv4") {
                 errors.invalid(list, address, format!("must be an {kind} address"));
             }

@@ -1,8 +1,8 @@
 //! Event of `events.k8s.io`, stored in the form of the core group.
 
 use crate::{
-    core::event::{Event, SELECTABLE, cell},
-    kind::{Column, Kind, Stored},
+    core::event::{COLUMNS, Event, SELECTABLE, cell},
+    kind::{Kind, Stored},
 };
 
 pub(super) const KIND: Kind = Kind {
@@ -22,18 +22,7 @@ pub(super) const KIND: Kind = Kind {
         ("type", "type"),
     ],
     stored: Some(Stored { group: "", version: "v1", definition: Some("io.k8s.api.core.v1.Event") }),
-    columns: &[
-        Column::string("Last Seen"),
-        Column::string("Type"),
-        Column::string("Reason"),
-        Column::string("Object"),
-        Column::string("Subobject").wide(),
-        Column::string("Source").wide(),
-        Column::string("Message"),
-        Column::string("First Seen").wide(),
-        Column::string("Count").wide(),
-        Column::string("Name").format("name").wide(),
-    ],
+    columns: COLUMNS,
     cell,
     ..Kind::new("events.k8s.io", "events")
 };

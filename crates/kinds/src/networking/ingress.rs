@@ -9,8 +9,8 @@ use steersman_api::{names, status::quote, table::Cell};
 use crate::{
     cells::{list, text_or},
     check::path_segment,
-    check::{self, At, Complain, Errors, Read},
-    ip::host_name,
+    check::{self, At, Errors, FieldErrors, Read},
+    ip::{self, host_name},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -68,7 +68,7 @@ impl Rules for Ingress {
     }
 }
 
-/// Judges names and addresses of what balances load, apart from those that were there before.
+/// Validates names and addresses of what balances load, apart from those that were there before.
 fn balancer_status(object: &Value, old: &Value, errors: &mut Errors) {
     let path = ["status", "loadBalancer"];
     let known: Vec<&str> = old.path(&path).list("ingress").iter().map(|entry| entry.str("ip")).collect();
@@ -79,7 +79,7 @@ fn balancer_status(object: &Value, old: &Value, errors: &mut Errors) {
         let at = at.index(index);
         let (address, host) = (entry.str("ip"), entry.str("hostname"));
         if !address.is_empty() && !known.contains(&address) {
-            check::legacy_ip(at.field("ip"), address, errors);
+            ip::legacy_ip(at.field("ip"), address, errors);
         }
         if !host.is_empty() {
             host_name(at.field("hostname"), host, errors);
@@ -108,7 +108,7 @@ fn validate_ingress(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         let at = list.index(index);
         let host = rule.str("host");
         if !host.is_empty() {
-            if check::parse_ip(host).is_some() {
+            if ip::parse_ip(host).is_some() {
                 errors.invalid(at.field("host"), host, "must be a DNS name, not an IP address");
             }
             host_or_wildcard(at.field("host"), host, errors);

@@ -7,7 +7,7 @@ use steersman_api::{fields::FieldError, names, object, table::Cell};
 use crate::{
     cells::{class_name, text},
     check::path_segment,
-    check::{self, At, Complain, Errors, IMMUTABLE, Read, child, default},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, child, default},
     kind::{Change, Column, Kind, Rules},
 };
 

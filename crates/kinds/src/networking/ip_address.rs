@@ -5,7 +5,7 @@ use steersman_api::names::{self, NameRule};
 
 use crate::{
     check::path_segment,
-    check::{At, Complain, Errors, IMMUTABLE, Read},
+    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
     ip,
     kind::{Change, Column, Kind, Rules},
 };

@@ -6,7 +6,7 @@ use steersman_api::{object, table::Cell};
 
 use crate::{
     cells::{self, or_none},
-    check::{self, At, Complain, Errors, Read, children, default, made},
+    check::{self, At, Errors, FieldErrors, Read, children, default, made},
     ip,
     kind::{Change, Column, Kind, Rules},
 };
@@ -172,18 +172,18 @@ fn address_block(at: At<'_>, block: &Value, known: &[String], errors: &mut Error
     }
     let is_known = |text: &str| known.iter().any(|other| other == text);
     if !is_known(whole) {
-        check::legacy_cidr(at.field("cidr"), whole, errors);
+        ip::legacy_cidr(at.field("cidr"), whole, errors);
     }
-    let Some((address, length)) = check::parse_cidr(whole) else { return };
+    let Some((address, length)) = ip::parse_cidr(whole) else { return };
     let list = at.field("except");
     for (index, text) in block.strs("except").into_iter().enumerate() {
         let at = list.index(index);
         if !is_known(text) {
-            check::legacy_cidr(at, text, errors);
+            ip::legacy_cidr(at, text, errors);
         }
-        let Some((part, part_length)) = check::parse_cidr(text) else { continue };
+        let Some((part, part_length)) = ip::parse_cidr(text) else { continue };
         let inside = part.is_ipv4() == address.is_ipv4()
-            && check::masked(part, length.min(part_length)) == check::masked(address, length);
+            && ip::masked(part, length.min(part_length)) == ip::masked(address, length);
         if !inside || length >= part_length {
             errors.invalid(at, text, "must be a strict subset of `cidr`");
         }

@@ -6,7 +6,8 @@ use steersman_api::table::Cell;
 
 use crate::{
     cells::{list, plain},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read},
+    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
+    ip,
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -34,9 +35,9 @@ impl Rules for ServiceCidr {
             return errors.invalid_shown(at, shown, "may only hold up to 2 values");
         }
         for (index, text) in cidrs.iter().enumerate() {
-            check::legacy_cidr(at.index(index), text, errors);
+            ip::legacy_cidr(at.index(index), text, errors);
         }
-        let family = |text: &str| check::parse_cidr(text).map(|(address, _)| address.is_ipv4());
+        let family = |text: &str| ip::parse_cidr(text).map(|(address, _)| address.is_ipv4());
         if let [first, second] = cidrs.as_slice()
             && family(first).is_some()
             && family(first) == family(second)

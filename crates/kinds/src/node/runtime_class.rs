@@ -6,7 +6,7 @@ use steersman_api::{names, table::Cell};
 
 use crate::{
     cells::text,
-    check::{self, At, Complain, Errors, IMMUTABLE, Read},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
     core::pod::affinity,
     kind::{Change, Column, Kind, Rules},
     resources,

@@ -10,7 +10,7 @@ use steersman_api::{
 
 use crate::{
     cells::{number, plain},
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     internal,
     kind::{Change, Column, Kind, Rules},
     workload::{at_most_all, int_or_percent},
@@ -74,7 +74,7 @@ impl Rules for PodDisruptionBudget {
     }
 }
 
-/// Judges conditions of the common type.
+/// Validates conditions of the common type.
 fn conditions(at: At<'_>, conditions: &[Value], errors: &mut Errors) {
     let mut seen = Vec::new();
     for (index, condition) in conditions.iter().enumerate() {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use steersman_api::names::NameRule;
 
 use crate::{
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     kind::{Change, Kind, Rules},
     workload::is_sound,
 };

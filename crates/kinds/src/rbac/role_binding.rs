@@ -10,7 +10,7 @@ use steersman_api::{
 
 use crate::{
     cells::list,
-    check::{self, At, Complain, Errors, Read, children, default_zero},
+    check::{self, At, Errors, FieldErrors, Read, children, default_zero},
     internal,
     kind::{Change, Column, Kind, Rules},
     rbac::GROUP,
@@ -20,17 +20,19 @@ pub(super) const KIND: Kind = Kind {
     rules: &Binding { namespaced: true },
     names: NameRule::PathSegment,
     allows_create_on_update: true,
-    columns: &[
-        Column::NAME,
-        Column::string("Role"),
-        Column::AGE,
-        Column::string("Users").wide(),
-        Column::string("Groups").wide(),
-        Column::string("ServiceAccounts").wide(),
-    ],
+    columns: COLUMNS,
     cell,
     ..Kind::new("rbac.authorization.k8s.io", "rolebindings")
 };
+
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::string("Role"),
+    Column::AGE,
+    Column::string("Users").wide(),
+    Column::string("Groups").wide(),
+    Column::string("ServiceAccounts").wide(),
+];
 
 /// A RoleBinding, or a ClusterRoleBinding if it is not namespaced.
 pub(crate) struct Binding {

@@ -6,7 +6,7 @@ use steersman_api::{object, table::Cell};
 
 use crate::{
     cells::{flag, number, text},
-    check::{At, Complain, Errors, Read, default},
+    check::{At, Errors, FieldErrors, Read, default},
     kind::{Change, Column, Kind, Rules},
 };
 

@@ -8,7 +8,7 @@ use steersman_api::{fields::FieldError, names, object, table::Cell};
 
 use crate::{
     cells::{class_name, flag, text, text_or},
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     core::pod,
     kind::{Change, Column, Kind, Rules},
 };

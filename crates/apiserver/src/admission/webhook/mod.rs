@@ -18,9 +18,9 @@ pub(in crate::admission) use review::request;
 
 use super::{
     Operation,
+    attempt::Attempt,
     expression::{Budget, CONDITIONS_LIMIT, Scope, Variables},
-    passage::Passage,
-    repeats::Repeats,
+    reinvocation::Reinvocation,
     values::cel,
 };
 use crate::{
@@ -90,17 +90,17 @@ impl Webhooks {
 
 /// Whether any hook may want to refuse a write.
 pub(crate) fn validates(call: &Call, operation: Operation) -> bool {
-    concerns(&call.core.webhooks.validating, &Passage { call, operation, old: None, changes: false })
+    concerns(&call.core.webhooks.validating, &Attempt { call, operation, old: None, changes: false })
 }
 
 /// Whether any hook may want to change a write.
 pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
-    concerns(&call.core.webhooks.mutating, &Passage { call, operation, old: None, changes: true })
+    concerns(&call.core.webhooks.mutating, &Attempt { call, operation, old: None, changes: true })
 }
 
-fn concerns(hooks: &RwLock<Arc<[Hook]>>, passage: &Passage<'_>) -> bool {
-    passage.call.resource.group != EXEMPT
-        && current(hooks).iter().any(|hook| passage.concerns(&hook.constraints))
+fn concerns(hooks: &RwLock<Arc<[Hook]>>, attempt: &Attempt<'_>) -> bool {
+    attempt.call.resource.group != EXEMPT
+        && current(hooks).iter().any(|hook| attempt.concerns(&hook.constraints))
 }
 
 /// Why a hook's answer does not let a write pass.
@@ -119,17 +119,17 @@ impl From<ApiError> for Failure {
 
 /// The hooks that may change a write.
 pub(crate) struct Mutators<'a> {
-    passage: Passage<'a>,
+    attempt: Attempt<'a>,
     hooks: Arc<[Hook]>,
-    repeats: Repeats<usize>,
+    reinvocation: Reinvocation<usize>,
 }
 
 impl<'a> Mutators<'a> {
     pub(crate) fn new(call: &'a Call, operation: Operation, old: Option<&'a Value>) -> Self {
         let hooks =
             if call.resource.group == EXEMPT { Arc::from([]) } else { current(&call.core.webhooks.mutating) };
-        let passage = Passage { call, operation, old, changes: true };
-        Self { passage, hooks, repeats: Repeats::default() }
+        let attempt = Attempt { call, operation, old, changes: true };
+        Self { attempt, hooks, reinvocation: Reinvocation::default() }
     }
 
     /// Lets hooks change an object; in a second round, those that asked for it. Gives their warnings, and whether anything
@@ -138,22 +138,22 @@ impl<'a> Mutators<'a> {
         if self.hooks.is_empty() {
             return Ok(false);
         }
-        self.repeats.begin(object);
+        self.reinvocation.begin(object);
         let mut changed_any = false;
         for (index, hook) in self.hooks.iter().enumerate() {
-            if self.repeats.skips(&index) {
+            if self.reinvocation.skips(&index) {
                 continue;
             }
-            let Some(changed) = self.passage.mutate(hook, object, warnings).await? else { continue };
+            let Some(changed) = self.attempt.mutate(hook, object, warnings).await? else { continue };
             if changed {
-                self.repeats.changed();
+                self.reinvocation.changed();
                 changed_any = true;
             }
             if hook.reinvocable {
-                self.repeats.saw(index);
+                self.reinvocation.saw(index);
             }
         }
-        self.repeats.end(object);
+        self.reinvocation.end(object);
         Ok(changed_any)
     }
 }
@@ -170,14 +170,14 @@ pub(crate) async fn validate(
     if hooks.is_empty() || call.resource.group == EXEMPT {
         return Ok(());
     }
-    let passage = Passage { call, operation, old, changes: false };
+    let attempt = Attempt { call, operation, old, changes: false };
     let mut wanted = Vec::new();
     for hook in hooks.iter() {
-        if let Some(resource) = passage.wants(hook, object).await? {
+        if let Some(resource) = attempt.wants(hook, object).await? {
             wanted.push((hook, resource));
         }
     }
-    let answers = wanted.iter().map(|(hook, resource)| passage.validate(hook, resource, object));
+    let answers = wanted.iter().map(|(hook, resource)| attempt.validate(hook, resource, object));
     let mut refusal = None;
     for (result, mut said) in join_all(answers).await {
         warnings.append(&mut said);
@@ -186,7 +186,7 @@ pub(crate) async fn validate(
     refusal.map_or(Ok(()), Err)
 }
 
-impl Passage<'_> {
+impl Attempt<'_> {
     /// As which resource a hook wants to hear of this write, if at all.
     async fn wants(&self, hook: &Hook, object: &Value) -> ApiResult<Option<Arc<Resource>>> {
         let Some(resource) = self.matches(&hook.constraints, object)? else { return Ok(None) };

@@ -8,7 +8,7 @@ use steersman_api::{names, object, schema::quantity, status::ApiResult, strategy
 
 use crate::{
     cells::{first_of, list, number, plain},
-    check::{self, At, Complain, Errors, Read, child, default, made},
+    check::{self, At, Errors, FieldErrors, Read, child, default, made},
     kind::{Change, Column, Kind, Rules, Stored},
     resources,
 };
@@ -93,7 +93,7 @@ impl Rules for HorizontalPodAutoscaler {
     }
 }
 
-/// What is watched where nothing is said.
+/// The metric of an autoscaler that names none.
 pub(crate) fn default_metric() -> Value {
     json!({
         "type": "Resource",

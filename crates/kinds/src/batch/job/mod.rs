@@ -16,7 +16,7 @@ use steersman_api::{
 
 use crate::{
     cells::{self, list, number},
-    check::{self, At, Complain, Errors, IMMUTABLE, Read, children, default, default_zero, made},
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, children, default, default_zero, made},
     core::pod,
     internal,
     kind::{Change, Column, Kind, Rules, Selectable},

@@ -4,7 +4,7 @@ use serde_json::Value;
 use steersman_api::{fields::FieldError, status::quote};
 
 use crate::{
-    check::{At, Complain, Errors, IMMUTABLE, Read},
+    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
     workload::not_negative,
 };
 
@@ -158,7 +158,7 @@ fn counts(at: At<'_>, job: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// How many indexes a text such as `1,3-5` has.
+/// The number of indexes in a text such as `1,3-5`.
 pub(crate) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);

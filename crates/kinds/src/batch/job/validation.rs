@@ -5,13 +5,13 @@ use steersman_api::{fields::FieldError, names, status::quote};
 
 use crate::{
     batch::job::status,
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     core::pod,
     internal,
     workload::{is_sound, mismatch, not_negative},
 };
 
-/// Judges a job's spec, selector included.
+/// Validates a job's spec, selector included.
 pub(crate) fn whole_spec(spec: &Value, errors: &mut Errors) {
     let at = At::root("spec");
     validate_spec(at, spec, errors);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::check::{self, At, Complain, Errors, Read};
+use crate::check::{self, At, Errors, FieldErrors, Read};
 use steersman_api::names;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -44,7 +44,7 @@ fn weight(at: At<'_>, term: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges which nodes are meant.
+/// Validates which nodes are meant.
 pub(crate) fn node_selector(at: At<'_>, selector: &Value, errors: &mut Errors) {
     let list = at.field("nodeSelectorTerms");
     let terms = selector.list("nodeSelectorTerms");
@@ -201,7 +201,7 @@ pub(crate) fn tolerations(at: At<'_>, tolerations: &[Value], errors: &mut Errors
     }
 }
 
-/// Judges the spread; `old_keys` says whether the old object already broke the rule about keys.
+/// Validates the spread; `old_keys` says whether the old object already broke the rule about keys.
 pub(super) fn spread(at: At<'_>, constraints: &[Value], errors: &mut Errors) {
     for (index, constraint) in constraints.iter().enumerate() {
         let at = at.index(index);

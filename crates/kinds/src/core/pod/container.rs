@@ -9,12 +9,12 @@ use super::{
     volume::{self, Volumes},
 };
 use crate::{
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     resources,
 };
 use steersman_api::{fields::FieldError, names};
 
-/// What containers have to know of their pod.
+/// The pod of a container, as far as its validation needs it.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
@@ -146,7 +146,7 @@ pub(super) fn validate_ephemeral(at: At<'_>, containers: &[Value], pod: &Pod<'_>
     }
 }
 
-/// Complains about spaces around the name of an image, which templates may have.
+/// Reports spaces around the name of an image, which templates may have.
 pub(super) fn image_spaces(at: At<'_>, container: &Value, errors: &mut Errors) {
     let image = container.str("image");
     if image.trim().len() != image.len() {

@@ -1,4 +1,4 @@
-//! Defaults of pods and pod templates, and what is dropped because nobody would heed it.
+//! Defaults of pods and pod templates, and fields that are dropped because their features are disabled.
 
 use serde_json::{Map, Value, json};
 

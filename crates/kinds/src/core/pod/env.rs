@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::volume;
-use crate::check::{self, At, Complain, Errors, Read};
+use crate::check::{self, At, Errors, FieldErrors, Read};
 use steersman_api::names;
 
 /// Fields of a pod that a file in a volume may show.
@@ -95,7 +95,7 @@ fn value_from(at: At<'_>, source: &Value, value: &str, errors: &mut Errors) {
 
 const MORE_THAN_ONE: &str = "may not have more than one field specified at a time";
 
-/// What the API calls the fields of a pod that can be shown.
+/// Names of the fields of a pod that can be exposed.
 const KNOWN_FIELDS: [&str; 11] = [
     "metadata.name",
     "metadata.namespace",

@@ -15,7 +15,7 @@ mod warnings;
 use serde_json::{Value, json};
 
 use crate::{
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     kind::{Change, Column, Kind, Rules, Selectable},
 };
 use steersman_api::{
@@ -114,7 +114,7 @@ impl Rules for Pod {
             Some("status") => update::validate_status(change, errors),
             Some("ephemeralcontainers") => update::validate_ephemeral(change, errors),
             Some("resize") => update::validate_resize(change, errors),
-            // A node is chosen by those who may; nothing else changes.
+            // The scheduler chooses a node; nothing else changes.
             Some("binding") => {}
             _ => update::validate(change, errors),
         }
@@ -141,7 +141,7 @@ impl Rules for Pod {
     }
 }
 
-/// Judges a pod apart from what holds only for new ones.
+/// Validates a pod apart from what holds only for new ones.
 fn validate_whole(object: &Value, errors: &mut Errors) {
     let metadata = At::root("metadata");
     let at = At::root("spec");
@@ -173,7 +173,7 @@ fn validate_whole(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges a template of pods.
+/// Validates a template of pods.
 pub(crate) fn validate_template(at: At<'_>, template: &Value, errors: &mut Errors) {
     let metadata = template.at("metadata");
     check::labels(at.field("labels"), metadata.pairs("labels"), errors);

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::container::Pod;
-use crate::check::{self, At, Complain, Errors, Read};
+use crate::check::{self, At, Errors, FieldErrors, Read};
 
-/// Judges a container's lifecycle and its probes.
+/// Validates a container's lifecycle and its probes.
 pub(super) fn all(at: At<'_>, container: &Value, pod: &Pod<'_>, errors: &mut Errors) {
     if let Some(lifecycle) = container.opt("lifecycle") {
         let at = at.field("lifecycle");

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::volume;
 use crate::{
-    check::{At, Complain, Errors, Read},
+    check::{At, Errors, FieldErrors, Read},
     internal,
 };
 use steersman_api::{fields::FieldError, names};
 
-/// Judges the security context of a pod, some of which stands in its spec.
+/// Validates the security context of a pod, some of which stands in its spec.
 pub(super) fn validate_pod(at: At<'_>, context: &Value, spec: &Value, errors: &mut Errors) {
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         identity(at.field(field), context.opt_int(field), errors);
@@ -33,7 +33,7 @@ pub(super) fn validate_pod(at: At<'_>, context: &Value, spec: &Value, errors: &m
     supported(at, "seLinuxChangePolicy", context, &["Recursive"], errors);
 }
 
-/// Complains about a field that is set to something unknown.
+/// Reports a field that is set to something unknown.
 fn supported(at: At<'_>, field: &str, value: &Value, words: &[&str], errors: &mut Errors) {
     if let Some(word) = value.opt_str(field).filter(|word| !words.contains(word)) {
         errors.unsupported(at.field(field), word, words);
@@ -86,7 +86,7 @@ fn is_sysctl(name: &str) -> bool {
         })
 }
 
-/// Judges the security context of a container.
+/// Validates the security context of a container.
 pub(super) fn validate_container(at: At<'_>, context: &Value, host_users: bool, errors: &mut Errors) {
     for field in ["runAsUser", "runAsGroup"] {
         identity(at.field(field), context.opt_int(field), errors);
@@ -244,7 +244,7 @@ fn each_container<'a>(spec: &'a Value, mut visit: impl FnMut(&str, usize, &'a Va
     }
 }
 
-/// What holds between pods and containers of Windows' host processes.
+/// Validates Windows host processes across a pod and its containers.
 pub(super) fn host_process(at: At<'_>, spec: &Value, errors: &mut Errors) {
     let of = |value: &Value| value.path(&["securityContext", "windowsOptions", "hostProcess"]).as_bool();
     let pod = of(spec);
@@ -275,7 +275,7 @@ pub(super) fn host_process(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// What a pod can't have on its operating system.
+/// Validates fields that the operating system of a pod does not have.
 pub(super) fn operating_system(at: At<'_>, spec: &Value, errors: &mut Errors) {
     let Some(os) = spec.opt("os") else { return };
     match os.str("name") {
@@ -356,7 +356,7 @@ fn windows_pod(at: At<'_>, spec: &Value, errors: &mut Errors) {
     });
 }
 
-/// What a pod can't have when it has its own users.
+/// Validates fields that a pod with its own user namespace can't have.
 pub(super) fn own_users(at: At<'_>, spec: &Value, errors: &mut Errors) {
     if spec.at("hostUsers").as_bool() != Some(false) {
         return;

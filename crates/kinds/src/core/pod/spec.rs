@@ -8,12 +8,12 @@ use super::{
     security, volume,
 };
 use crate::{
-    check::{self, At, Complain, Errors, Read},
-    internal, resources,
+    check::{self, At, Errors, FieldErrors, Read},
+    internal, ip, resources,
 };
 use steersman_api::{fields::FieldError, names};
 
-/// Judges a spec. `metadata` is the pod's own; templates have none.
+/// Validates a spec. `metadata` is the pod's own; templates have none.
 pub(super) fn validate(at: At<'_>, spec: &Value, metadata: Option<&Value>, errors: &mut Errors) {
     let grace = spec.opt_int("terminationGracePeriodSeconds");
     if grace.is_none() {
@@ -167,7 +167,7 @@ fn host_name(at: At<'_>, spec: &Value, errors: &mut Errors) {
 fn host_aliases(at: At<'_>, aliases: &[Value], errors: &mut Errors) {
     for (index, alias) in aliases.iter().enumerate() {
         let at = at.index(index);
-        check::legacy_ip(at.field("ip"), alias.str("ip"), errors);
+        ip::legacy_ip(at.field("ip"), alias.str("ip"), errors);
         let list = at.field("hostnames");
         for (index, name) in alias.strs("hostnames").into_iter().enumerate() {
             errors.all(&list.index(index), name, names::subdomain(name));
@@ -193,7 +193,7 @@ fn dns(at: At<'_>, spec: &Value, errors: &mut Errors) {
         errors.invalid(list, config.shown("nameservers"), "must not have more than 3 nameservers");
     }
     for (index, server) in servers.into_iter().enumerate() {
-        check::legacy_ip(list.index(index), server, errors);
+        ip::legacy_ip(list.index(index), server, errors);
     }
     let list = at.field("searches");
     let searches = config.strs("searches");

@@ -1,11 +1,11 @@
-//! What may change about a pod, by way of each of its subresources.
+//! Validation of changes of a pod, by subresource.
 
 use serde_json::{Map, Value};
 
 use super::{affinity, defaults, security, validate_whole};
 use crate::{
-    check::{self, At, Complain, Errors, IMMUTABLE, Read},
-    internal,
+    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
+    internal, ip,
     kind::Change,
 };
 use steersman_api::{names, object};
@@ -129,7 +129,7 @@ fn annotation_changes(change: Change<'_>, errors: &mut Errors) {
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Judges an ordinary update.
+/// Validates an ordinary update.
 pub(super) fn validate(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     change.whole_metadata(errors);
@@ -275,7 +275,7 @@ fn added_tolerations(at: At<'_>, new: &[Value], old: &[Value], errors: &mut Erro
     affinity::tolerations(at, new, errors);
 }
 
-/// Judges an update of the status.
+/// Validates an update of the status.
 pub(super) fn validate_status(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     annotation_changes(change, errors);
@@ -312,7 +312,7 @@ pub(super) fn validate_status(change: Change<'_>, errors: &mut Errors) {
     addresses(at, new, old, errors);
 }
 
-/// What is over stays over unless it may be started again.
+/// A terminated container may not run again unless its restart policy allows it.
 fn transitions(at: At<'_>, change: Change<'_>, errors: &mut Errors) {
     let spec = change.old.at("spec");
     let (new, old) = (change.object.at("status"), change.old.at("status"));
@@ -358,7 +358,7 @@ fn addresses(at: At<'_>, new: &Value, old: &Value, errors: &mut Errors) {
         }
         let known: Vec<&str> = old.list(field).iter().map(|entry| entry.str("ip")).collect();
         for (index, address) in addresses.iter().enumerate().filter(|(_, address)| !known.contains(address)) {
-            check::legacy_ip(list.index(index), address, errors);
+            ip::legacy_ip(list.index(index), address, errors);
         }
         if addresses.len() > 1 {
             let v4 = addresses.iter().filter(|a| !a.contains(':')).count();
@@ -371,7 +371,7 @@ fn addresses(at: At<'_>, new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges an update of the containers that join later.
+/// Validates an update of the containers that join later.
 pub(super) fn validate_ephemeral(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     change.whole_metadata(errors);
@@ -396,7 +396,7 @@ pub(super) fn validate_ephemeral(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// Judges an update of resources in place.
+/// Validates an update of resources in place.
 pub(super) fn validate_resize(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     change.whole_metadata(errors);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::env;
 use crate::{
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     core::persistent_volume_claim as claim,
 };
 use steersman_api::{fields::FieldError, names, schema::quantity};
@@ -16,7 +16,7 @@ const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive"
 /// A volume that passed, by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
-/// Judges a pod's volumes and gives those that are sound. `pod` is the pod's name, where one is known.
+/// Validates a pod's volumes and gives those that are sound. `pod` is the pod's name, where one is known.
 pub(super) fn validate<'a>(
     at: At<'_>,
     volumes: &'a [Value],
@@ -36,7 +36,7 @@ pub(super) fn validate<'a>(
         let before = errors.len();
         let sources = volume.as_object().map(sources).unwrap_or_default();
         source(at, volume, &sources, pod, errors);
-        // Templates may leave the image to somebody else, and beside another source it is not looked at.
+        // Templates may leave the image to a higher-level configuration; beside another source it is not checked.
         if is_pod
             && let [(("image", ..), image)] = sources.as_slice()
             && image.str("reference").is_empty()
@@ -146,7 +146,7 @@ const SOURCES: &[Source] = &[
     }),
 ];
 
-/// What a volume says it is, in the order in which that is looked at.
+/// The sources of volumes, in the order in which they are checked.
 fn sources(volume: &Map<String, Value>) -> Vec<(&'static Source, &Value)> {
     let place = |key: &str| SOURCES.iter().position(|(field, ..)| *field == key);
     let mut found: Vec<_> = volume
@@ -197,7 +197,7 @@ fn source(at: At<'_>, volume: &Value, sources: &[(&Source, &Value)], pod: &str, 
 
 pub(crate) const LONG_PORTAL: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
-/// Complains about texts that are missing.
+/// Reports texts that are missing.
 pub(crate) fn needs(at: At<'_>, value: &Value, fields: &[&str], errors: &mut Errors) {
     for field in fields {
         if value.str(field).is_empty() {
@@ -206,7 +206,7 @@ pub(crate) fn needs(at: At<'_>, value: &Value, fields: &[&str], errors: &mut Err
     }
 }
 
-/// Complains about texts that are missing in a reference to a secret, if there is one.
+/// Reports texts that are missing in a reference to a secret, if there is one.
 pub(crate) fn secret_reference(at: At<'_>, value: &Value, fields: &[&str], errors: &mut Errors) {
     if let Some(reference) = value.opt("secretRef") {
         needs(at.field("secretRef"), reference, fields, errors);
@@ -262,7 +262,7 @@ pub(crate) fn nfs(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges an iSCSI volume; `odd` is said of a name that begins like none.
+/// Validates an iSCSI volume; `odd` is said of a name that begins like none.
 pub(crate) fn iscsi(at: At<'_>, value: &Value, odd: &str, errors: &mut Errors) {
     needs(at, value, &["targetPortal"], errors);
     match value.str("iqn") {
@@ -430,7 +430,7 @@ pub(crate) fn storage_os(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges the name of a CSI driver.
+/// Validates the name of a CSI driver.
 pub(crate) fn driver_name(at: At<'_>, name: &str, errors: &mut Errors) {
     if name.is_empty() {
         return errors.required(at, "");
@@ -610,7 +610,7 @@ fn pod_certificate<'a>(
     }
 }
 
-/// Judges the name of a signer: a domain, a slash, and a path.
+/// Validates the name of a signer: a domain, a slash, and a path.
 pub(crate) fn signer_name(at: At<'_>, name: &str, errors: &mut Errors) {
     if name.is_empty() {
         return errors.required(at, "");
@@ -639,7 +639,7 @@ pub(crate) fn signer_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Judges a path that must not leave a folder.
+/// Validates a path that must not leave a folder.
 pub(crate) fn local_path(at: At<'_>, path: &str, errors: &mut Errors) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");

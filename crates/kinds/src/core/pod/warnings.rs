@@ -1,4 +1,4 @@
-//! What is odd about a pod or a template though it is not wrong.
+//! Warnings about pods and templates.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -44,7 +44,7 @@ pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
 /// A place in an item of a list of the spec. It is spelled out only when there is something to say about it.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// Where the pod or the template is; empty for a pod.
+    /// Path to the template; empty for a pod.
     pod: &'a str,
     list: &'a str,
     index: usize,
@@ -201,7 +201,7 @@ fn present(volume: &Value) -> impl Iterator<Item = (&str, &Value)> {
     fields.filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.as_str(), value))
 }
 
-/// Where a file of a volume comes from.
+/// The source of a file in a volume.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     ConfigMap(&'a str),

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use steersman_api::{fields::FieldError, names};
 
 use crate::{
-    check::{self, At, Complain, Errors, Read},
+    check::{self, At, Errors, FieldErrors, Read},
     core::service::{is_external, is_headless, needs_health_port},
-    ip::{endpoint_ip, host_name},
+    ip::{self, endpoint_ip, host_name},
 };
 
-/// Judges a service, new or changed.
+/// Validates a service, new or changed.
 pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (at, spec) = (At::root("spec"), object.at("spec"));
     let annotations = object.path(&["metadata", "annotations"]);
@@ -59,7 +59,7 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     for (index, address) in spec.strs("externalIPs").into_iter().enumerate() {
         let before = errors.len();
         if !known.contains(&address) {
-            check::legacy_ip(list.index(index), address, errors);
+            ip::legacy_ip(list.index(index), address, errors);
         }
         if errors.len() == before {
             endpoint_ip(list.index(index), address, errors);
@@ -151,7 +151,7 @@ fn affinity(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges addresses and families of addresses.
+/// Validates addresses and families of addresses.
 pub(crate) fn addresses(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (at, spec) = (At::root("spec"), object.at("spec"));
     if spec.str("type") == "ExternalName" {
@@ -196,7 +196,7 @@ pub(crate) fn addresses(object: &Value, old: Option<&Value>, errors: &mut Errors
         }
         if !known.contains(address) {
             let before = errors.len();
-            check::legacy_ip(list.index(index), address, errors);
+            ip::legacy_ip(list.index(index), address, errors);
             odd |= errors.len() > before;
         }
     }
@@ -246,7 +246,7 @@ fn balancer(at: At<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors
         let before = old.and_then(|old| old.path(&["metadata", "annotations"]).opt_str(key));
         if before != Some(text) && !text.trim().is_empty() {
             for range in text.trim().split(',') {
-                check::legacy_cidr(place, range.trim(), errors);
+                ip::legacy_cidr(place, range.trim(), errors);
             }
         }
     }
@@ -306,7 +306,7 @@ fn traffic(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges a change of a service, metadata aside.
+/// Validates a change of a service, metadata aside.
 pub(crate) fn validate_update(object: &Value, old: &Value, errors: &mut Errors) {
     let (new, then) = (object.at("spec"), old.at("spec"));
     let at = At::root("spec");
@@ -391,14 +391,14 @@ fn family_change(at: At<'_>, new: &Value, then: &Value, errors: &mut Errors) {
     }
 }
 
-/// Judges the status of a service.
+/// Validates the status of a service.
 pub(crate) fn validate_status(object: &Value, old: &Value, errors: &mut Errors) {
     let path = ["status", "loadBalancer"];
     let at = At::root("status");
     let at = at.field("loadBalancer");
     let list = at.field("ingress");
     let entries = object.path(&path).list("ingress");
-    if super::kind(object) != "LoadBalancer" && !entries.is_empty() {
+    if super::service_type(object) != "LoadBalancer" && !entries.is_empty() {
         return errors.forbidden(list, "may only be used when `spec.type` is 'LoadBalancer'");
     }
     let known: Vec<&str> = old.path(&path).list("ingress").iter().map(|entry| entry.str("ip")).collect();
@@ -406,7 +406,7 @@ pub(crate) fn validate_status(object: &Value, old: &Value, errors: &mut Errors) 
         let at = list.index(index);
         let address = entry.str("ip");
         if !address.is_empty() && !known.contains(&address) {
-            check::legacy_ip(at.field("ip"), address, errors);
+            ip::legacy_ip(at.field("ip"), address, errors);
         }
         match entry.opt_str("ipMode") {
             None => {
@@ -432,12 +432,12 @@ pub(crate) fn only_for_balancers(at: At<'_>, errors: &mut Errors) {
     errors.forbidden(at, "may only be used when `type` is 'LoadBalancer'");
 }
 
-/// Judges a list of networks, apart from those that were there before.
+/// Validates a list of networks, apart from those that were there before.
 pub(crate) fn source_ranges(at: At<'_>, ranges: &[&str], known: &[&str], errors: &mut Errors) {
     for (index, range) in ranges.iter().enumerate() {
         let range = range.trim();
         if !known.iter().any(|other| other.trim() == range) {
-            check::legacy_cidr(at.index(index), range, errors);
+            ip::legacy_cidr(at.index(index), range, errors);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A write on its way past all who want to see it, refuse it or change it.
+//! One write as webhooks and policies see it.
 
 use std::sync::Arc;
 
@@ -20,51 +20,51 @@ use crate::{
     status::{ApiError, ApiResult},
 };
 
-/// A write on its way.
-pub(super) struct Passage<'a> {
+/// A write that is being admitted.
+pub(super) struct Attempt<'a> {
     pub(super) call: &'a Call,
     pub(super) operation: Operation,
     pub(super) old: Option<&'a Value>,
-    /// Whether it is on its way past those who may change it.
+    /// Whether the plugins are mutating ones.
     pub(super) changes: bool,
 }
 
-/// An object as somebody sees it who may change it.
+/// An object as a mutating plugin sees it.
 pub(super) struct View {
     /// The resource as which it is seen.
     pub(super) resource: Arc<Resource>,
     /// The object in that resource's version, or the `Scale` of it.
     pub(super) object: Value,
-    /// What is not seen of it.
+    /// Fields that the plugin does not see.
     hidden: Vec<(String, Value)>,
 }
 
-impl Passage<'_> {
-    /// Whether others see a `Scale` in place of the object.
+impl Attempt<'_> {
+    /// Whether plugins see a `Scale` in place of the object.
     fn is_scale(&self) -> bool {
         self.call.subresource_name() == "scale"
     }
 
-    /// The name that others see, if any.
+    /// The name that plugins see, if any.
     pub(super) fn name(&self) -> &str {
         let unknown = self.call.of_many || (self.call.named_here && self.changes);
         if unknown { "" } else { &self.call.name }
     }
 
-    /// The namespace that others see; a namespace is in itself.
+    /// The namespace that plugins see; a namespace is in itself.
     pub(super) fn namespace(&self) -> &str {
         let call = self.call;
         if *call.resource.storage == *"namespaces" { &call.name } else { call.scope() }
     }
 
-    /// As which resource somebody wants to hear of this write, if at all.
+    /// The resource as which a plugin wants this write, if at all.
     pub(super) fn matches(
         &self,
         constraints: &Constraints,
         object: &Value,
     ) -> ApiResult<Option<Arc<Resource>>> {
         let subject = self.subject(object);
-        // Rules come first: they leave out nearly everybody, and need nothing but the request.
+        // Rules come first: they exclude most plugins and need nothing but the request.
         let Some(resource) = constraints.wants(&subject, &self.call.core.catalog()) else { return Ok(None) };
         let in_namespace = self.in_namespace(constraints, &subject);
         if matches!(in_namespace, Ok(false)) {
@@ -79,7 +79,7 @@ impl Passage<'_> {
         Ok(Some(resource))
     }
 
-    /// Whether somebody may want to hear of this write, by what is known of it without looking at the object.
+    /// Whether a plugin may want this write, judged by the request alone.
     pub(super) fn concerns(&self, constraints: &Constraints) -> bool {
         constraints.wants(&self.subject(&Value::Null), &self.call.core.catalog()).is_some()
     }
@@ -133,7 +133,7 @@ impl Passage<'_> {
         }
     }
 
-    /// An object in the version in which somebody wants it.
+    /// An object in the version in which a plugin wants it.
     pub(super) async fn converted(&self, resource: &Resource, object: Option<&Value>) -> ApiResult<Value> {
         let Some(object) = object.filter(|object| !object.is_null()) else { return Ok(Value::Null) };
         if self.is_scale() {
@@ -152,14 +152,15 @@ impl Passage<'_> {
         let fields = ["uid", "creationTimestamp"].into_iter().chain(name);
         fields.filter_map(|field| Some((field.to_owned(), metadata.remove(field)?))).collect()
     }
-    /// The object as somebody sees it who may change it.
+
+    /// The object as a mutating plugin sees it.
     pub(super) async fn view(&self, resource: Arc<Resource>, object: &Value) -> ApiResult<View> {
         let mut object = self.converted(&resource, Some(object)).await?;
         let hidden = self.hide_system_fields(&mut object);
         Ok(View { resource, object, hidden })
     }
 
-    /// Takes over what became of a view.
+    /// Takes over the changes of a view.
     pub(super) async fn adopt(&self, view: View, object: &mut Value) -> ApiResult<()> {
         let View { resource, object: mut changed, hidden } = view;
         if self.is_scale() {
@@ -167,14 +168,14 @@ impl Passage<'_> {
             return Ok(());
         }
         for (field, value) in hidden {
-            // Somebody may have named the object.
+            // A plugin may have named the object.
             object::metadata(&mut changed).entry(field).or_insert(value);
         }
         *object = convert::one(&resource, changed, &self.call.resource.api_version()).await?;
         Ok(())
     }
 
-    /// Brings what somebody made of a view into the form of its type, and fills in defaults. Gives complaints about fields that
+    /// Decodes a changed view as its type and fills in defaults. Returns warnings about fields that
     /// the type does not know, which are dropped.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The plugins that every server has, without being asked.
+//! The admission plugins that every server has.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     status::{ApiError, ApiResult},
 };
 
-/// Changes or refuses what is written, before it is judged.
+/// Changes or refuses an object before it is validated.
 pub(crate) fn mutate(
     call: &Call,
     operation: Operation,
@@ -33,7 +33,7 @@ pub(crate) fn mutate(
     Ok(())
 }
 
-/// Refuses what is sound but not allowed at this moment.
+/// Refuses a valid object that is not allowed at this moment.
 pub(crate) fn validate(
     call: &Call,
     operation: Operation,
@@ -139,7 +139,7 @@ fn default_ingress_class(call: &Call, ingress: &mut Value) {
     }
 }
 
-/// A new node gets no pods before it says that it is ready.
+/// Keeps pods off a new node until it is ready.
 fn taint(node: &mut Value) {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     let list = object::child(node, "spec").entry("taints").or_insert_with(|| json!([]));
