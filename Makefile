@@ -33,7 +33,10 @@ test: ## Run the tests
 	fi
 
 .PHONY: lint
-lint: fmt-check clippy deny ## Check format, lints and dependencies
+lint: fmt-check clippy deny machete ## Check format, lints and dependencies
+
+.PHONY: libraries
+libraries: doc hack package-check ## Check what those meet who depend on a crate: docs, each crate by itself, packages
 
 .PHONY: fmt-check
 fmt-check:
@@ -50,6 +53,26 @@ deny:
 	else \
 		echo "SKIPPED: cargo-deny is not installed, 'make tools' installs it"; \
 	fi
+
+.PHONY: machete
+machete:
+	@if command -v cargo-machete >/dev/null; then \
+		cargo-machete --with-metadata crates oracles benches examples; \
+	else \
+		echo "SKIPPED: cargo-machete is not installed, 'make tools' installs it"; \
+	fi
+
+.PHONY: doc
+doc: ## Build the documentation, every link in it checked
+	RUSTDOCFLAGS=--deny=warnings $(CARGO) doc --workspace --no-deps --all-features --quiet
+
+.PHONY: hack
+hack: ## Check each crate by itself, with each of its features, on the oldest compiler it promises
+	tools/check-crates
+
+.PHONY: package-check
+package-check: ## Package every crate as for a registry, and look at what is in each package
+	tools/check-packages
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
@@ -102,9 +125,9 @@ DEBUG := $(or $(CARGO_TARGET_DIR),target)/debug
 WITH_CLUSTER := oracles/kubernetes/with-cluster --steer $(DEBUG)/steer
 
 .PHONY: oracle-cluster
-oracle-cluster: ## Kill a cluster a hundred times, watch it a hundred times, and let the real helm, controllers and an operator work on it
+oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers and an operator work on it
 	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator >/dev/null
-	$(CARGO) test --quiet --test disk --test watch -- --ignored --nocapture
+	$(CARGO) test --quiet --test disk --test hostile --test watch -- --ignored --nocapture
 	$(CARGO) build --quiet --bin steer
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/greeter "$$KUBECONFIG"'
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/workloads "$$KUBECONFIG"'

@@ -8,6 +8,7 @@ pub use steersman_structural::go::quote;
 use crate::{
     fields::FieldError,
     group_version::{GroupKind, GroupResource, qualified},
+    store::JournalError,
 };
 
 /// A refusal, rendered as a `Status` object. Boxed, since results carry it everywhere and it is rarely there.
@@ -251,6 +252,14 @@ impl ApiError {
             field: String::new(),
         });
         error
+    }
+
+    /// 503: the write was undone, because it can't be kept; it may be tried again.
+    #[must_use]
+    pub fn read_only(error: &JournalError) -> Self {
+        let mut refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
+        refusal.retry_after_seconds = Some(1);
+        refusal
     }
 
     /// 415: the patch's media type is unknown.

@@ -28,7 +28,7 @@ struct Described<'a> {
     conversions: Mutex<Conversions>,
 }
 
-/// Objects in other versions, as far as somebody outside has rewritten them.
+/// Objects in other versions, as far as a webhook has converted them.
 #[derive(Default)]
 struct Conversions {
     /// An object, a version, and the object in that version.
@@ -163,7 +163,7 @@ pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) 
     }
 }
 
-/// The same for an object that nobody outside rewrites.
+/// The same for an object that no webhook converts.
 pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value) {
     track_by(&Described::new(call), call, old, object);
 }

@@ -1,4 +1,4 @@
-//! The objects that every cluster has before anybody writes anything.
+//! The objects that every cluster starts with.
 
 use std::sync::Arc;
 

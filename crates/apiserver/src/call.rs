@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     admission::{AdmissionRequest, Operation},
-    auth::User,
+    auth::{Attributes, User},
     catalog::{Resource, api_version, internal_package, split_api_version},
     convert,
     environment::EnvironmentExt as _,
@@ -85,12 +85,34 @@ impl Call {
         if self.resource.namespaced { &self.namespace } else { "" }
     }
 
-    /// The stored object.
+    /// The object as readers see it: without what is not durable yet.
+    pub(crate) fn seen(&self) -> ApiResult<Arc<Entry>> {
+        self.core
+            .store
+            .read(&self.resource.storage, &self.key())
+            .ok_or_else(|| ApiError::not_found(&self.resource, &self.name))
+    }
+
+    /// The stored object, as the latest write left it.
     pub(crate) fn stored(&self) -> ApiResult<Arc<Entry>> {
         self.core
             .store
             .get(&self.resource.storage, &self.key())
             .ok_or_else(|| ApiError::not_found(&self.resource, &self.name))
+    }
+
+    /// What the authorizer is asked for another verb than the request's own.
+    pub(crate) fn attributes<'a>(&'a self, verb: &'a str) -> Attributes<'a> {
+        Attributes {
+            verb,
+            group: &self.resource.group,
+            version: &self.resource.version,
+            resource: &self.resource.plural,
+            subresource: self.subresource_name(),
+            namespace: self.scope(),
+            name: &self.name,
+            path: "",
+        }
     }
 
     /// What strategies may know of this request.

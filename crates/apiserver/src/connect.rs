@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     admission::{BoxFuture, Operation},
-    auth::User,
+    auth::{self, Decision, User},
     call::Call,
     catalog::Resource,
     http::{Body, json_response},
@@ -48,8 +48,20 @@ pub(crate) fn is_connection(subresource: &str) -> bool {
 }
 
 /// Leads a request to the connector.
-pub(crate) async fn connect(call: &mut Call, request: &Parts, rest: &str) -> ApiResult<Response<Body>> {
-    let object = call.to_served(call.stored()?.value()).await?;
+pub(crate) async fn connect(
+    call: &mut Call,
+    verb: &str,
+    request: &Parts,
+    rest: &str,
+) -> ApiResult<Response<Body>> {
+    if verb != "create" && matches!(call.subresource_name(), "exec" | "attach" | "portforward") {
+        // A WebSocket is opened by GET: the right to read must not be enough to run commands.
+        if let Decision::Deny(reason) = auth::decide(&call.core, &call.user, &call.attributes("create")) {
+            let (group, plural) = (&call.resource.group, &call.resource.plural);
+            return Err(ApiError::forbidden(group, plural, &call.name, &reason));
+        }
+    }
+    let object = call.to_served(call.seen()?.value()).await?;
     if call.subresource_name() != "log" {
         pipeline::validate(call, Operation::Connect, &Value::Null, Some(&object)).await?;
     }

@@ -1,4 +1,4 @@
-//! Between the versions of a kind, some of which only somebody outside knows how to rewrite.
+//! Conversion between the versions of a kind, by the kind itself or by a webhook.
 
 use serde_json::Value;
 use steersman_patch::apply;
@@ -15,7 +15,7 @@ pub(crate) async fn all(resource: &Resource, mut objects: Vec<Value>, to: &str) 
     let Some(converter) = strategy.converter() else {
         return objects.into_iter().map(|object| directly(resource, object, to)).collect();
     };
-    // Somebody outside is shown what everybody outside is.
+    // Webhooks see records of fields unpacked, as clients do.
     objects.iter_mut().for_each(apply::unpack);
     let mut converted = converter.convert(objects, to).await.map_err(ApiError::unforeseen)?;
     for (object, _) in converted.iter_mut().filter(|(_, changed)| *changed) {

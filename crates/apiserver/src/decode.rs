@@ -141,7 +141,7 @@ pub(crate) fn any_yaml(
     if call.field_validation == FieldValidation::Ignore {
         return Ok((steersman_yaml::from_slice(body)?, None));
     }
-    // Nearly nobody repeats anything: only then it is read once more.
+    // Repeated keys are rare: only then the body is read once more.
     match steersman_yaml::from_slice_strict(body) {
         Ok(value) => Ok((value, None)),
         Err(repeated) => Ok((steersman_yaml::from_slice(body)?, Some(repeated))),

@@ -18,6 +18,7 @@ mod connect;
 mod convert;
 mod crd;
 mod decode;
+mod expiry;
 mod handlers;
 mod openapi;
 mod pipeline;
@@ -41,9 +42,10 @@ pub use steersman_api::{
     fields::{FieldError, FieldErrorKind},
     http::Body,
     quota::Quota,
-    schema::Quantity,
     status::{ApiError, ApiResult, Cause, Refusal},
-    store::{Entry, Event, EventKind, History, Journal, JournalError, Record, Store},
+    store::{
+        Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,
+    },
 };
 pub use system::KUBERNETES_VERSION;
 

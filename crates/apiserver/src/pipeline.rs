@@ -1,6 +1,6 @@
 //! The way of a write: defaulting, admission, preparation, validation, ownership, commit.
 //!
-//! On the way, the records of who manages which fields are packed; whoever outside looks at the object sees them unpacked.
+//! On the way, the records of who manages which fields are packed; plugins see the object with them unpacked.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use steersman_patch::apply::{pack, unpack};
 use crate::{
     admission::{self, Operation, policy, webhook},
     apply,
-    auth::rbac,
+    auth::{self, rbac},
     call::Call,
     environment::EnvironmentExt as _,
     fields::{FieldError, FieldErrorKind},
@@ -38,6 +38,7 @@ pub(crate) async fn create(call: &mut Call, object: Value) -> ApiResult<Written>
 }
 
 async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<Written> {
+    check_definition_size(call, &object)?;
     begin_create(call, &mut object, mode)?;
     if mode != Mode::Apply {
         call.warnings.extend(metadata::merge_owners(&mut object, false));
@@ -45,11 +46,16 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
     }
     mutate(call, Operation::Create, &mut object, None).await?;
     call.warnings.extend(metadata::merge_owners(&mut object, true));
-    rbac::check_escalation(call, &object, None)?;
+    let requested = if mode == Mode::Create { "" } else { call.name.as_str() };
+    rbac::check_escalation(call, &object, None, requested, false)?;
     let object = finish_create(call, object)?;
     let result = async {
         crate::crd::check_not_terminating(&call.core, &call.resource, &call.name)?;
         admission::check_namespace(&call.core, &call.resource, call.scope(), &call.name)?;
+        if mode != Mode::Create {
+            // The object has been judged by now, and validating admission has not been asked: the real server's order.
+            auth::authorize(&call.core, &call.user, &call.attributes("create"))?;
+        }
         validate(call, Operation::Create, &object, None).await?;
         let is_other = call.resource.custom && !call.resource.is_storage_version();
         let converted = if is_other { Some(call.to_stored(object.clone()).await?) } else { None };
@@ -130,6 +136,9 @@ fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
         metadata::known_finalizers(&object, &mut errors);
     }
     errors.extend(strategy.validate_create(call.hook(), &object));
+    if errors.is_empty() {
+        errors.extend(auth::parameters::check(call, &object, None));
+    }
     if errors.is_empty() {
         call.warnings.extend(strategy.warnings(&object, None));
         check_depth(&object)?;
@@ -237,8 +246,29 @@ fn check_depth(object: &Value) -> ApiResult<()> {
     Ok(())
 }
 
+/// What etcd takes in one request. Custom resources and their definitions rest there as JSON, so it is their limit.
+const MAX_SIZE: usize = 3 * 512 * 1024;
+
+fn too_large() -> ApiError {
+    ApiError::unforeseen("etcdserver: request is too large")
+}
+
 fn draft(call: &Call, object: &Value) -> ApiResult<Draft> {
-    Draft::new(object, call.resource.strategy.selectable(object)).map_err(ApiError::internal)
+    let draft = Draft::new(object, call.resource.strategy.selectable(object)).map_err(ApiError::internal)?;
+    let is_json = call.resource.custom || *call.resource.storage == *crate::crd::RESOURCE;
+    if is_json && draft.length() > MAX_SIZE {
+        return Err(too_large());
+    }
+    Ok(draft)
+}
+
+/// Refuses a definition that is too large before its schemas are looked at, which takes far longer than to see that.
+fn check_definition_size(call: &Call, object: &Value) -> ApiResult<()> {
+    if *call.resource.storage != *crate::crd::RESOURCE {
+        return Ok(());
+    }
+    let size = serde_json::to_vec(object).map_or(0, |bytes| bytes.len());
+    if size > MAX_SIZE { Err(too_large()) } else { Ok(()) }
 }
 
 /// Waits for durability, and lets the server learn from what was stored.
@@ -249,14 +279,16 @@ async fn settle(call: &Call, written: &Written) -> ApiResult<()> {
     // What the server does about it, such as conditions of a definition, is part of the write.
     call.core.learn(&call.resource, &call.name, &call.key());
     let revision = match written {
+        // The conditions of a definition are another write.
+        Written::Stored(_) if *call.resource.storage == *crate::crd::RESOURCE => call.core.store.latest(),
         Written::Stored(entry) => entry.revision(),
         // The object is gone with its last finalizer, which has a revision of its own.
-        Written::Value(_) => call.core.store.revision(),
+        Written::Value(_) => call.core.store.latest(),
     };
-    call.core.store.durable(revision).await.map_err(ApiError::internal)
+    call.core.store.durable(revision).await.map_err(|error| ApiError::read_only(&error))
 }
 
-/// Lets everybody change what is written who has a say in it. The object is null for a deletion.
+/// Mutating admission. The object is null for a deletion.
 pub(crate) async fn mutate(
     call: &mut Call,
     operation: Operation,
@@ -264,7 +296,7 @@ pub(crate) async fn mutate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     own_mutate(call, operation, object, old)?;
-    // Nobody unpacks what nobody looks at.
+    // Nothing is unpacked that no plugin sees.
     if call.core.admission.is_empty()
         && !webhook::mutates(call, operation)
         && !policy::mutates(call, operation)
@@ -306,7 +338,7 @@ fn own_mutate(call: &Call, operation: Operation, object: &mut Value, old: Option
     admission::builtin_plugins::mutate(call, operation, object, old)
 }
 
-/// Lets everybody refuse what is written who has a say in it. The object is in the version in which the kind's rules speak, null
+/// Validating admission. The object is in the version in which the kind's rules speak, null
 /// for a deletion.
 pub(crate) async fn validate(
     call: &mut Call,
@@ -355,7 +387,7 @@ pub(crate) enum Mode {
     Apply,
 }
 
-/// What a request makes of an object, which is tried again when somebody else was quicker.
+/// The change that a request makes to an object, tried again after a lost race.
 pub(crate) trait Edit: Send {
     /// The object that becomes of the present one, if there is one. Both are in the version of the request.
     fn edit(
@@ -365,7 +397,7 @@ pub(crate) trait Edit: Send {
     ) -> impl Future<Output = ApiResult<Value>> + Send;
 }
 
-/// An edit that waits for nobody.
+/// An edit that is ready at once.
 struct AtOnce<F>(F);
 
 impl<F: FnMut(&mut Call, Option<&Value>) -> ApiResult<Value> + Send> Edit for AtOnce<F> {
@@ -389,16 +421,19 @@ pub(crate) async fn update(
     update_by(call, mode, AtOnce(change)).await
 }
 
-/// The same for an edit that may have to wait for somebody.
+/// The same for an edit that may have to wait for a webhook.
 pub(crate) async fn update_by(
     call: &mut Call,
     mode: Mode,
     mut edit: impl Edit,
 ) -> ApiResult<(Written, bool)> {
-    let may_create = mode == Mode::Apply
-        || (mode == Mode::Replace
-            && call.subresource.is_none()
-            && call.resource.strategy.allows_create_on_update());
+    // A part of an object is never a way to make the whole.
+    let may_create = call.subresource.is_none()
+        && match mode {
+            Mode::Apply => true,
+            Mode::Replace => call.resource.strategy.allows_create_on_update(),
+            Mode::Create | Mode::Patch => false,
+        };
     for _ in 0..ATTEMPTS {
         let Some(entry) = call.core.store.get(&call.resource.storage, &call.key()) else {
             if !may_create {
@@ -419,7 +454,7 @@ pub(crate) async fn update_by(
                 object::metadata(&mut object).remove("resourceVersion");
             }
             match create_by(call, object, mode).await {
-                // Somebody was quicker; the next attempt updates what they made.
+                // Another writer created it first; the next attempt updates that object.
                 Err(e) if e.reason == "AlreadyExists" && mode == Mode::Apply => continue,
                 other => return Ok((other?, true)),
             }
@@ -436,7 +471,9 @@ pub(crate) async fn update_by(
         };
         let served = other.as_ref().unwrap_or(&old);
         let mut object = edit.edit(call, Some(served)).await?;
+        check_definition_size(call, &object)?;
         check_preconditions(call, mode, &object, &entry, &old)?;
+        let is_versioned = !object::meta_text(&object, "resourceVersion").is_empty();
         match_namespace(call, &mut object)?;
         object::metadata(&mut object).insert("resourceVersion".into(), entry.revision().to_string().into());
         call.resource.strategy.default(&call.resource.version, &mut object);
@@ -449,16 +486,13 @@ pub(crate) async fn update_by(
         }
         mutate(call, Operation::Update, &mut object, Some(served)).await?;
         call.warnings.extend(metadata::merge_owners(&mut object, true));
-        rbac::check_escalation(call, &object, Some(served))?;
+        rbac::check_escalation(call, &object, Some(served), &call.name, is_versioned)?;
         let mut object = call.to_ruled(object)?;
         prepare_update(call, &mut object, &old)?;
         validate(call, Operation::Update, &object, Some(served)).await?;
-        if call.subresource.is_none() {
-            admission::reserve(&call.core, &call.resource, call.scope(), &object, Some(&old))?;
-        }
         let object = call.to_stored(object).await?;
         // Otherwise look again: a client that named a version is refused by then.
-        if let Ok(written) = commit_update(call, &object, &entry) {
+        if let Ok(written) = commit_within_quota(call, &object, &old, &entry)? {
             settle(call, &written).await?;
             return Ok((written, false));
         }
@@ -501,7 +535,7 @@ fn check_preconditions(
 }
 
 /// The words of a refusal by the storage, which names its own keys.
-fn wrong_uid(call: &Call, given: &str, actual: &str) -> ApiError {
+pub(crate) fn wrong_uid(call: &Call, given: &str, actual: &str) -> ApiError {
     let plural = call.resource.plural.as_str();
     let folder = match (call.resource.custom, plural) {
         (true, _) => format!("{}/{plural}", call.resource.group),
@@ -553,7 +587,7 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     // Where a pod runs is nothing that its owner asked for.
     let counts = strategy.has_generation() && call.subresource_name() != "binding";
     if counts && (noticed || strategy.is_new_generation(object, stored)) {
-        let next = object::generation(stored) + 1;
+        let next = object::generation(stored).saturating_add(1);
         object::metadata(object).insert("generation".into(), next.into());
     }
     let mut errors =
@@ -565,6 +599,9 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     }
     let judged = strategy.judge_update(call.hook(), object, stored);
     errors.extend(judged.errors);
+    if errors.is_empty() {
+        errors.extend(auth::parameters::check(call, object, Some(stored)));
+    }
     call.warnings.extend(judged.tolerated.iter().map(ToString::to_string));
     if !errors.is_empty() {
         return Err(invalid(call, &call.name, errors));
@@ -578,7 +615,23 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
     Ok(())
 }
 
-fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Written, WriteError> {
+/// Stores a new version of `old` while the room that it takes of a quota is held.
+fn commit_within_quota(
+    call: &Call,
+    object: &Value,
+    old: &Value,
+    entry: &Arc<Entry>,
+) -> ApiResult<Result<Written, WriteError>> {
+    let counts = matches!(call.subresource_name(), "" | "resize");
+    let _room = if counts {
+        admission::reserve(&call.core, &call.resource, call.scope(), object, Some(old))?
+    } else {
+        None
+    };
+    commit_update(call, object, entry)
+}
+
+fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResult<Result<Written, WriteError>> {
     let gone = object::is_deleting(object)
         && object::finalizers(object).is_empty()
         && object::get(object, &["metadata", "deletionGracePeriodSeconds"])
@@ -587,22 +640,24 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> Result<Writ
             == 0
         && may_vanish(call, object);
     if call.dry_run {
-        return Ok(Written::Value(object.clone()));
+        return Ok(Ok(Written::Value(object.clone())));
     }
-    let Ok(draft) = draft(call, object) else { return Err(WriteError::Changed) };
+    let draft = draft(call, object)?;
     let (resource, key) = (&call.resource.storage, entry.key());
     if gone {
         // Watchers see the last stored version, as the real server shows it.
-        call.core.store.delete(resource, key, entry.revision())?;
+        if let Err(error) = call.core.store.delete(resource, key, entry.revision()) {
+            return Ok(Err(error));
+        }
         call.resource.strategy.release(&call.core.allocators, object);
-        return Ok(Written::Value(object.clone()));
+        return Ok(Ok(Written::Value(object.clone())));
     }
     // A write that changes nothing is none: no event, no new version.
     let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);
     if settled && draft.same_but_times(entry) {
-        return Ok(Written::Stored(Arc::clone(entry)));
+        return Ok(Ok(Written::Stored(Arc::clone(entry))));
     }
-    call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored)
+    Ok(call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored))
 }
 
 /// A namespace has a second list of finalizers in its spec.

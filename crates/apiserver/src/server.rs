@@ -17,8 +17,9 @@ use crate::{
     catalog::Catalog,
     connect::Connector,
     environment::{Environment, SystemEnvironment},
+    expiry::{self, Expiry},
     service::Service,
-    store::{Draft, History, Journal, Record, Store},
+    store::{Draft, EventKind, History, Journal, Record, Store, UndoneEvent},
 };
 
 /// Everything that requests share.
@@ -28,20 +29,21 @@ pub(crate) struct Core {
     /// In place of the server's own way.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// Follows the stored roles, whoever authorizes.
+    /// Follows the stored roles, whichever authorizer is used.
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) tokens: Tokens,
     /// Who asks without credentials.
-    pub(crate) nobody: User,
+    pub(crate) anonymous: User,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     pub(crate) webhooks: Webhooks,
     pub(crate) policies: Policies,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
-    /// Held by whoever writes where a quota counts.
+    /// Held by writes that a quota counts.
     pub(crate) quotas: Mutex<()>,
     pub(crate) definitions: crate::crd::Definitions,
+    pub(crate) expiry: Expiry,
     catalog: RwLock<Arc<Catalog>>,
 }
 
@@ -57,6 +59,34 @@ impl Core {
         self.rbac.learn(&resource.storage, key);
         self.webhooks.learn(&self.store, &resource.storage);
         self.policies.learn(&self.store, &resource.storage);
+        if *resource.storage == *expiry::EVENTS {
+            self.lease(key);
+        }
+    }
+
+    /// Forgets what was learned from changes that were undone, which come latest first.
+    fn unlearn(&self, events: &[UndoneEvent]) {
+        let catalog = self.catalog();
+        let mut definitions = false;
+        for (storage, event) in events {
+            let resource = catalog.resources().find(|r| r.storage == *storage);
+            if let Some(resource) = resource.filter(|_| event.kind != EventKind::Deleted) {
+                resource.strategy.release(&self.allocators, &event.entry.value());
+            }
+            if let (Some(resource), Some(former)) = (resource, &event.previous) {
+                resource.strategy.claim(&self.allocators, &former.value());
+            }
+            if **storage == *expiry::EVENTS {
+                self.lease(event.entry.key());
+            }
+            definitions |= **storage == *crate::crd::RESOURCE;
+            self.rbac.learn(storage, event.entry.key());
+            self.webhooks.learn(&self.store, storage);
+            self.policies.learn(&self.store, storage);
+        }
+        if definitions {
+            crate::crd::rebuild(self);
+        }
     }
 
     /// Serves something else from now on.
@@ -95,6 +125,11 @@ impl Server {
         self.core.tokens.add(token.into(), user);
     }
 
+    /// Deletes events one hour after their last write, until it is dropped: they stay where this does not run.
+    pub async fn expire_events(self) {
+        self.core.keep_expiring().await;
+    }
+
     /// The objects at rest.
     #[must_use]
     pub fn store(&self) -> &Store {
@@ -122,7 +157,7 @@ pub struct Builder {
     authorizer: Option<Arc<dyn Authorizer>>,
     tokens: Vec<(String, User)>,
     signing_key: Option<[u8; 32]>,
-    nobody: User,
+    anonymous: User,
     recorder: Option<Arc<dyn Recorder>>,
     admission: Vec<Arc<dyn Admission>>,
     webhook_client: Option<Arc<dyn WebhookClient>>,
@@ -141,7 +176,7 @@ impl Default for Builder {
             authorizer: None,
             tokens: Vec::new(),
             signing_key: None,
-            nobody: User::admin(),
+            anonymous: User::admin(),
             recorder: None,
             admission: Vec::new(),
             webhook_client: None,
@@ -188,11 +223,11 @@ impl Builder {
     /// reach says [`User::anonymous`].
     #[must_use]
     pub fn without_credentials(mut self, user: User) -> Self {
-        self.nobody = user;
+        self.anonymous = user;
         self
     }
 
-    /// Who is told of every decision about a request, such as an [`AccessLog`](crate::AccessLog). Default: nobody.
+    /// Receives every decision about a request, such as an [`AccessLog`](crate::AccessLog). Default: none.
     #[must_use]
     pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Self {
         self.recorder = Some(Arc::new(recorder));
@@ -220,7 +255,7 @@ impl Builder {
         self
     }
 
-    /// Who answers for logs, exec, port-forward and proxies. Default: nobody.
+    /// Serves logs, exec, port-forward and proxies. Default: none.
     #[must_use]
     pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
         self.connector = Some(Arc::new(connector));
@@ -269,7 +304,7 @@ impl Builder {
             authorizer: self.authorizer.unwrap_or_else(|| Arc::clone(&rbac) as Arc<dyn Authorizer>),
             rbac,
             tokens: Tokens::new(self.tokens, seed),
-            nobody: self.nobody,
+            anonymous: self.anonymous,
             recorder: self.recorder,
             admission: self.admission,
             webhooks: Webhooks::new(caller),
@@ -278,7 +313,14 @@ impl Builder {
             allocators: Allocators::default(),
             quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
+            expiry: Expiry::default(),
             catalog: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
+        });
+        let learned = Arc::downgrade(&core);
+        core.store.on_undo(move |events| {
+            if let Some(core) = learned.upgrade() {
+                core.unlearn(events);
+            }
         });
         restore(&core, &self.records);
         if self.bootstrap {
@@ -316,6 +358,9 @@ fn restore(core: &Core, records: &[Record]) {
     }
     for (record, object) in &later {
         put_back(core, record, object);
+        if record.resource == expiry::EVENTS {
+            core.lease(&record.key);
+        }
     }
     core.webhooks.learn_all(&core.store);
     core.policies.learn_all(&core.store);

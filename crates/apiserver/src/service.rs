@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     auth::{self, Attributes, User},
     call::Call,
-    catalog::Catalog,
+    catalog::{Catalog, Resource},
     connect, handlers,
     http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
     names,
@@ -146,12 +146,33 @@ fn selected_name(verb: &str, options: &Options) -> Option<String> {
     names::check(names::NameRule::PathSegment, name, false).is_empty().then(|| name.to_owned())
 }
 
+/// Whether a path can be one of the resource's. Rights were asked for as the path says, so a path that puts a resource where it
+/// is not must not reach it: `namespaces/mine/namespaces/yours` is granted by rights within `mine`.
+fn leads_somewhere(target: &Target, resource: &Resource) -> bool {
+    let in_namespace = !target.namespace.is_empty();
+    let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
+    let place = if is_namespace {
+        // A namespace is in itself.
+        target.namespace == target.name
+    } else if in_namespace {
+        resource.namespaced
+    } else {
+        !resource.namespaced || target.name.is_empty()
+    };
+    // Only proxies have something behind the part, and parts are not watched.
+    let part = (target.rest.is_empty() || target.subresource == "proxy")
+        && (target.subresource.is_empty() || !target.watch);
+    place && part
+}
+
 /// What a request does to a resource.
 fn verb(method: &Method, target: &Target, options: &Options) -> &'static str {
-    // One object is watched by the old form of paths only.
-    let watch = target.watch || (options.watch && target.name.is_empty());
+    // The old form of paths names the verb itself, whatever the method; one object is watched by it only.
+    if target.watch {
+        return "watch";
+    }
     match (method.as_str(), target.name.is_empty()) {
-        ("GET" | "HEAD", _) if watch && target.subresource.is_empty() => "watch",
+        ("GET" | "HEAD", true) if options.watch => "watch",
         ("GET" | "HEAD", true) => "list",
         ("GET" | "HEAD", false) => "get",
         ("POST", _) => "create",
@@ -203,11 +224,7 @@ where
         return Ok(nowhere());
     };
     let found = Arc::clone(found);
-    // A namespaced path of a resource without namespaces leads nowhere, and the other way round.
-    if !target.namespace.is_empty() && !found.namespaced && found.plural != "namespaces" {
-        return Ok(nowhere());
-    }
-    if found.namespaced && target.namespace.is_empty() && !target.name.is_empty() {
+    if !leads_somewhere(&target, &found) {
         return Ok(nowhere());
     }
     let verbs = match target.subresource.as_str() {
@@ -227,6 +244,7 @@ where
         "create" => (collection || !target.subresource.is_empty()) && !everywhere,
         "update" | "patch" => !collection,
         "deletecollection" => !everywhere,
+        "watch" => parts.method == Method::GET,
         _ => true,
     };
     if !fits || parts.method == Method::HEAD || !verbs.iter().any(|v| v == verb) {
@@ -259,7 +277,7 @@ where
         handlers::check_write_options(&mut call, verb)?;
     }
     if connect::is_connection(call.subresource_name()) {
-        return connect::connect(&mut call, &parts, &target.rest).await;
+        return connect::connect(&mut call, verb, &parts, &target.rest).await;
     }
     let payload =
         if matches!(verb, "get" | "list" | "watch") { Bytes::new() } else { wire::collect(body).await? };

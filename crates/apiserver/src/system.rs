@@ -70,8 +70,7 @@ fn key_response(document: String, media: &'static str) -> Response<Body> {
 
 fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
     match path {
-        "/healthz" | "/livez" | "/readyz" => text_response(StatusCode::OK, "ok"),
-        path if is_check(path) => text_response(StatusCode::OK, "ok"),
+        path if is_health(path) => health(core, path),
         "/version" => json_response(
             StatusCode::OK,
             Body::whole(
@@ -129,6 +128,27 @@ fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
             }
             None => not_found(),
         },
+    }
+}
+
+/// Whether a path asks for the server's health, or for one of the checks that make it up.
+fn is_health(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz") || is_check(path)
+}
+
+/// Fails while writes can't be kept, except for liveness: a restart would not help.
+fn health(core: &Core, path: &str) -> Response<Body> {
+    let (kind, check) =
+        path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+    let concerned = kind != "livez" && matches!(check, "" | "etcd" | "etcd-readiness");
+    match core.store.failure().filter(|_| concerned) {
+        Some(why) => {
+            let text = format!(
+                "[-]etcd failed: read-only, because writes can't be kept: {why}\n{kind} check failed\n"
+            );
+            text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
+        }
+        None => text_response(StatusCode::OK, "ok"),
     }
 }
 

@@ -34,7 +34,6 @@ use std::sync::Arc;
 pub use environment::Environment;
 pub use estimate::{Range, Sizes};
 pub use library::net::Cidr;
-pub use library::quantity::Quantity;
 pub use library::semver::Semver;
 pub use source::Issue;
 pub use structure::Object;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use steersman_formats::Url;
+use steersman_formats::quantity::Quantity;
 
 use crate::library::net::Cidr;
-use crate::library::quantity::Quantity;
 use crate::library::semver::Semver;
 use crate::structure::Object;
 

@@ -1,6 +1,8 @@
 //! Go's ways of printing that error texts need.
 
-use steersman_gotemplate::{Str, Value, fmt, strconv};
+use steersman_gostd::strconv;
+pub(crate) use steersman_gostd::unicode::{is_print, is_space};
+use steersman_gotemplate::{Str, Value, fmt};
 
 /// Go's `%q` of a string.
 pub(crate) fn quote(text: &Str) -> String {
@@ -23,21 +25,6 @@ pub(crate) fn plain(value: &Value) -> String {
 pub(crate) fn boolean_verb(value: &Value) -> String {
     fmt::sprintf(b"%t", std::slice::from_ref(value))
         .map_or_else(|error| error.to_string(), |text| text.to_str_lossy().into_owned())
-}
-
-/// Go's `unicode.IsSpace`.
-pub(crate) fn is_space(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\x0B' | '\x0C' | '\r' | ' ' | '\u{85}' | '\u{A0}')
-        || matches!(
-            c,
-            '\u{1680}' | '\u{2000}'
-                ..='\u{200A}' | '\u{2028}' | '\u{2029}' | '\u{202F}' | '\u{205F}' | '\u{3000}'
-        )
-}
-
-/// Go's `unicode.IsPrint`.
-pub(crate) fn is_print(c: char) -> bool {
-    strconv::is_print(c)
 }
 
 /// Go's `strings.TrimSpace`.

@@ -3,7 +3,8 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 #[test]
 fn a_cluster_leaves_nothing_behind() {
@@ -26,6 +27,53 @@ fn a_cluster_leaves_nothing_behind() {
     assert!(stopped.success());
     assert!(child.wait().unwrap().success());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// A cluster that writes its kubeconfig into a directory, and is up.
+fn start(directory: &Path) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_steer"))
+        .args(["cluster", "--no-workloads"])
+        .current_dir(directory)
+        .env_remove("KUBECONFIG")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    lines.map_while(Result::ok).find(|line| line.contains("export KUBECONFIG=")).unwrap();
+    child
+}
+
+fn end(mut child: Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_second_cluster_does_not_take_the_kubeconfig_of_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(".steer/kubeconfig");
+    let first = start(directory.path());
+    let written = std::fs::read_to_string(&path).unwrap();
+    let second = Command::new(env!("CARGO_BIN_EXE_steer"))
+        .args(["cluster", "--no-workloads"])
+        .current_dir(directory.path())
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap();
+    assert!(!second.status.success());
+    let why = String::from_utf8_lossy(&second.stderr);
+    assert!(why.contains(&format!("process {}", first.id())) && why.contains("--kubeconfig"), "{why}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
+
+    // One that was killed left its file behind, and the next one takes it over.
+    end(first, "-KILL");
+    let third = start(directory.path());
+    let other = std::fs::read_to_string(&path).unwrap();
+    assert_ne!(other, written);
+    // What leads to another cluster is not this one's to delete.
+    std::fs::write(&path, &written).unwrap();
+    end(third, "-TERM");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -31,7 +31,7 @@ use crate::{
     options::{Options, Part},
     pki::Authority,
     webhooks::Webhooks,
-    world::{Pulse, World},
+    world::{self, Pulse},
 };
 
 /// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
@@ -44,6 +44,7 @@ pub struct Cluster {
 #[derive(Debug)]
 struct Inner {
     server: Server,
+    environment: Arc<dyn Environment>,
     authority: Authority,
     token: String,
     webhooks: Webhooks,
@@ -124,6 +125,12 @@ impl Cluster {
         &self.inner.server
     }
 
+    /// The source of the cluster's time and randomness: seeded if [`Builder::seed`] was said.
+    #[must_use]
+    pub fn environment(&self) -> &Arc<dyn Environment> {
+        &self.inner.environment
+    }
+
     /// The certificate of the authority that signs the cluster's certificates, in PEM.
     #[must_use]
     pub fn root_certificate(&self) -> &str {
@@ -199,6 +206,12 @@ impl Cluster {
         let path = path.as_ref();
         let text = self.kubeconfig()?;
         kubeconfig::write(path, &text).map_err(|error| Error::Kubeconfig(path.to_owned(), error))
+    }
+
+    /// How often a controller of the workloads panicked. The others went on, and what it was about is tried again.
+    #[must_use]
+    pub fn controller_panics(&self) -> u64 {
+        self.inner.pulse.as_ref().map_or(0, |pulse| pulse.panics.load(Ordering::Relaxed))
     }
 
     /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
@@ -324,8 +337,8 @@ impl Builder {
     }
 
     /// Keeps everything in a directory, which is made if it is not there, and starts from what it holds: a write that was
-    /// answered is there again even if the process was killed. One cluster at a time can hold a directory.
-    /// Default: nothing is kept.
+    /// answered or seen is there again even if the process was killed. While the disk is full, writes are refused with 503 and
+    /// `/readyz` fails. One cluster at a time can hold a directory. Default: nothing is kept.
     #[must_use]
     pub fn data_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_directory = Some(path.into());
@@ -356,8 +369,7 @@ impl Builder {
                     Some(identity) => identity,
                     None => first_identity(&disk)?,
                 };
-                let revision = records.iter().map(|r| r.revision).max().unwrap_or_default();
-                builder = builder.restore(records).journal(disk.journal(revision)?);
+                builder = builder.restore(records).journal(disk.journal()?);
                 (Authority::restore(identity.certificate, &identity.key)?, identity.token)
             }
         };
@@ -383,7 +395,11 @@ impl Builder {
             .without_credentials(User::anonymous())
             .connector(Simulated)
             .build();
-        let mut tasks = Vec::new();
+        if let Some(path) = &self.data_directory {
+            // Readers see what every cluster has from the first moment on.
+            server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
+        }
+        let mut tasks = vec![runtime.spawn(server.clone().expire_events())];
         let mut pulse = None;
         let mut address = None;
         if let Some(wanted) = self.listen {
@@ -401,14 +417,29 @@ impl Builder {
                 missing_images: self.missing_images,
                 root_certificate: authority.certificate().to_owned(),
             });
-            let client = Client::new(As::new(server.service(), controllers(), None), "default");
-            let made = Pulse { wake: Arc::new(Notify::new()), settled: watch::Sender::new(0) };
-            let world = World::new(client, options, environment);
-            tasks.push(runtime.spawn(world.run(server.clone(), made.clone())));
+            let made = Pulse {
+                wake: Arc::new(Notify::new()),
+                settled: watch::Sender::new(0),
+                panics: Arc::default(),
+            };
+            let as_controllers = As::new(server.service(), controllers(), None);
+            let parts =
+                world::Parts { server: as_controllers, options, environment: Arc::clone(&environment) };
+            tasks.push(runtime.spawn(world::run(parts, server.clone(), made.clone())));
             pulse = Some(made);
         }
         Ok(Cluster {
-            inner: Arc::new(Inner { server, authority, token, webhooks, accesses, address, pulse, tasks }),
+            inner: Arc::new(Inner {
+                server,
+                environment,
+                authority,
+                token,
+                webhooks,
+                accesses,
+                address,
+                pulse,
+                tasks,
+            }),
         })
     }
 }

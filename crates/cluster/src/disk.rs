@@ -1,17 +1,17 @@
 //! A cluster's objects in a directory, in one file of redb: its commits are whole or absent, whenever the process dies.
 
 use std::{
-    future::Future,
     path::{Path, PathBuf},
-    pin::Pin,
-    sync::{Arc, mpsc},
+    sync::mpsc::{self, RecvTimeoutError},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
-use steersman_apiserver::{Journal, JournalError, Record};
-use tokio::sync::watch;
+use redb::{
+    Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError,
+    WriteTransaction,
+};
+use steersman_apiserver::{Journal, JournalObserver, Record};
 
 use crate::error::Error;
 
@@ -21,6 +21,8 @@ const OBJECTS: TableDefinition<'_, &str, (u64, u64, &[u8])> = TableDefinition::n
 const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters");
 /// What makes the cluster the same one after a restart, in texts.
 const IDENTITY: TableDefinition<'_, &str, &str> = TableDefinition::new("identity");
+/// Written to and dropped again, to see whether there is room.
+const ROOM: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("room");
 
 const FILE: &str = "cluster.redb";
 const REVISION: &str = "revision";
@@ -28,6 +30,11 @@ const REVISION: &str = "revision";
 const PAGE_CACHE: usize = 8 << 20;
 /// A cluster that was dropped a moment ago may still hold the file.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a disk that can't be written to is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// A disk has recovered when what failed has room again, as far as it lies between these.
+const LEAST_ROOM: usize = 64 << 10;
+const MOST_ROOM: usize = 4 << 20;
 
 /// What lasts beside the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +63,7 @@ impl Disk {
         if !path.exists() {
             begin(&path).map_err(|e| failed(e.into()))?;
         }
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let database = loop {
             match create(&path) {
                 Err(DatabaseError::DatabaseAlreadyOpen) if begun.elapsed() < PATIENCE => {
@@ -120,16 +127,15 @@ impl Disk {
         write().map_err(|error| Error::DataDirectory(self.path.clone(), Box::new(error)))
     }
 
-    /// Writes from now on what the server tells it, up to `revision` known already.
-    pub(crate) fn journal(self, revision: u64) -> Result<DiskJournal, Error> {
-        let (records, inbox) = mpsc::channel();
-        let (reached, progress) = watch::channel(Progress { revision, failure: None });
+    /// The journal that keeps what the server writes from now on.
+    pub(crate) fn journal(self) -> Result<DiskJournal, Error> {
+        let (messages, inbox) = mpsc::channel();
         let path = self.path.clone();
         let writer = std::thread::Builder::new()
             .name("steersman-disk".to_owned())
-            .spawn(move || write_all(&self.database, &inbox, &reached))
+            .spawn(move || run(self, &inbox))
             .map_err(|error| Error::DataDirectory(path, Box::new(error)))?;
-        Ok(DiskJournal { records: Some(records), progress, writer: Some(writer) })
+        Ok(DiskJournal { messages: Some(messages), writer: Some(writer) })
     }
 }
 
@@ -168,90 +174,188 @@ fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, redb::Error> {
     }
 }
 
-#[derive(Debug, Clone)]
-struct Progress {
-    /// Everything up to here is on disk.
-    revision: u64,
-    /// Why nothing more will be.
-    failure: Option<Arc<str>>,
+enum Message {
+    /// Whom to tell what became of the writes.
+    Observe(JournalObserver),
+    /// The next write.
+    Write(Record),
 }
 
-/// The thread that writes, seen from the server. Whatever gathers while one commit reaches the disk makes up the next
-/// one, so many writers wait for few of them.
+/// The thread that writes, seen from the server. What gathers while one commit reaches the disk makes up the next one, so
+/// many writers wait for few of them.
 #[derive(Debug)]
 pub(crate) struct DiskJournal {
-    records: Option<mpsc::Sender<Record>>,
-    progress: watch::Receiver<Progress>,
+    messages: Option<mpsc::Sender<Message>>,
     writer: Option<JoinHandle<()>>,
 }
 
-impl Journal for DiskJournal {
-    fn append(&self, record: Record) {
-        if let Some(records) = &self.records {
-            // The writer ends early only by a failure, which `durable` tells.
-            let _ = records.send(record);
+impl DiskJournal {
+    fn send(&self, message: Message) {
+        if let Some(messages) = &self.messages {
+            // The thread ends when this sender is dropped, and not before.
+            let _ = messages.send(message);
         }
     }
+}
 
-    fn durable(&self, revision: u64) -> Pin<Box<dyn Future<Output = Result<(), JournalError>> + Send + '_>> {
-        let mut progress = self.progress.clone();
-        Box::pin(async move {
-            let settled = |p: &Progress| p.revision >= revision || p.failure.is_some();
-            match progress.wait_for(settled).await.map(|p| p.clone()) {
-                Ok(Progress { revision: reached, .. }) if reached >= revision => Ok(()),
-                Ok(Progress { failure, .. }) => {
-                    Err(JournalError(failure.as_deref().unwrap_or("the disk can't be written to").into()))
-                }
-                Err(_) => Err(JournalError("the writer has ended".into())),
-            }
-        })
+impl Journal for DiskJournal {
+    fn start(&self, observer: JournalObserver) {
+        self.send(Message::Observe(observer));
+    }
+
+    fn append(&self, record: Record) {
+        self.send(Message::Write(record));
     }
 }
 
 impl Drop for DiskJournal {
     fn drop(&mut self) {
-        // What was told is still written, and then the file is free again.
-        self.records = None;
-        if let Some(writer) = self.writer.take() {
+        // What was taken is still written, and then the file is free again.
+        self.messages = None;
+        if let Some(writer) = self.writer.take()
+            // The last owner of a server can be this thread while it tells the server of a failure.
+            && writer.thread().id() != std::thread::current().id()
+        {
             let _ = writer.join();
         }
     }
 }
 
-fn write_all(database: &Database, inbox: &mpsc::Receiver<Record>, reached: &watch::Sender<Progress>) {
-    while let Ok(first) = inbox.recv() {
-        match commit(database, std::iter::once(first).chain(inbox.try_iter())) {
-            Ok(revision) => reached.send_modify(|p| p.revision = revision),
+fn run(disk: Disk, inbox: &mpsc::Receiver<Message>) {
+    let Ok(Message::Observe(observer)) = inbox.recv() else { return };
+    let mut writer =
+        Writer { database: Some(disk.database), path: disk.path, observer, void: 0, failure: None };
+    loop {
+        let received = match &writer.failure {
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(failure) => inbox.recv_timeout(failure.retry.saturating_duration_since(Instant::now())),
+        };
+        match received {
+            Ok(first) => writer.take(std::iter::once(first).chain(inbox.try_iter())),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        writer.retry();
+    }
+}
+
+/// What the thread works on.
+struct Writer {
+    /// Closed after a failure, since only opening it anew tells what has reached the disk.
+    database: Option<Database>,
+    path: PathBuf,
+    observer: JournalObserver,
+    /// Writes up to this revision that are not on disk were undone.
+    void: u64,
+    /// There while writes can't be kept.
+    failure: Option<Failure>,
+}
+
+/// A commit that failed.
+struct Failure {
+    why: String,
+    /// When to try again.
+    retry: Instant,
+    /// What has to be on disk before anything else is written: the objects as they were before the commit.
+    former: Vec<Record>,
+    /// Room that there must be, in bytes.
+    room: usize,
+}
+
+impl Writer {
+    fn take(&mut self, messages: impl Iterator<Item = Message>) {
+        let records: Vec<Record> = messages
+            .filter_map(|message| match message {
+                Message::Write(record) => Some(record).filter(|r| r.revision > self.void),
+                Message::Observe(_) => None,
+            })
+            .collect();
+        if records.is_empty() {
+            return;
+        }
+        if let Some(failure) = &self.failure {
+            self.void = self.observer.failed(&failure.why).through;
+            return;
+        }
+        match self.commit(&records) {
+            Ok(revision) => self.observer.durable(revision),
+            Err(error) => self.fail(&error, &records),
+        }
+    }
+
+    fn commit(&self, records: &[Record]) -> Result<u64, redb::Error> {
+        let database = self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
+        let transaction = database.begin_write()?;
+        let revision = write(&transaction, records)?;
+        transaction.open_table(COUNTERS)?.insert(REVISION, revision)?;
+        transaction.commit()?;
+        Ok(revision)
+    }
+
+    fn fail(&mut self, error: &redb::Error, records: &[Record]) {
+        let why = format!("{}: {error}", self.path.display());
+        tracing::error!(
+            error = why,
+            "the data directory can't be written to: the cluster is read-only until it can"
+        );
+        self.database = None;
+        let undone = self.observer.failed(&why);
+        self.void = undone.through;
+        let sizes = records.iter().map(|r| r.object.as_ref().map_or(0, |object| object.len()));
+        let room = sizes.sum::<usize>().clamp(LEAST_ROOM, MOST_ROOM);
+        self.failure = Some(Failure { why, retry: Instant::now() + RETRY, former: undone.records, room });
+    }
+
+    /// Tries whether writes can be kept again, when it is time to.
+    fn retry(&mut self) {
+        let Some(failure) = &mut self.failure else { return };
+        if Instant::now() < failure.retry {
+            return;
+        }
+        match recover(&self.path, failure) {
+            Ok(database) => {
+                tracing::info!(path = %self.path.display(), "the data directory can be written to again");
+                self.database = Some(database);
+                self.failure = None;
+                self.observer.recovered();
+            }
             Err(error) => {
-                let why = error.to_string();
-                tracing::error!(error = why, "the data directory can't be written to");
-                reached.send_modify(|p| p.failure = Some(why.as_str().into()));
-                return;
+                tracing::debug!(%error, path = %self.path.display(), "the data directory still can't be written to");
+                failure.retry = Instant::now() + RETRY;
             }
         }
     }
 }
 
-/// Writes records in their order, in one step, and gives the last one's revision.
-fn commit(database: &Database, records: impl Iterator<Item = Record>) -> Result<u64, redb::Error> {
+/// Opens the file after a failure. What failed may have reached it all the same, and was answered as undone: it is taken
+/// back. The room that was missing is written to and freed again, so that the next write does not fail at once.
+fn recover(path: &Path, failure: &Failure) -> Result<Database, redb::Error> {
+    let database = create(path)?;
     let transaction = database.begin_write()?;
+    write(&transaction, &failure.former)?;
+    transaction.open_table(ROOM)?.insert("", vec![0; failure.room].as_slice())?;
+    transaction.commit()?;
+    let transaction = database.begin_write()?;
+    transaction.delete_table(ROOM)?;
+    transaction.commit()?;
+    Ok(database)
+}
+
+/// Writes records in their order, and gives the last one's revision.
+fn write(transaction: &WriteTransaction, records: &[Record]) -> Result<u64, redb::Error> {
     let mut last = 0;
-    {
-        let mut objects = transaction.open_table(OBJECTS)?;
-        for record in records {
-            let name = format!("{}\0{}", record.resource, record.key);
-            last = record.revision;
-            match &record.object {
-                Some(object) => {
-                    objects.insert(name.as_str(), (record.revision, record.created, &**object))?;
-                }
-                None => {
-                    objects.remove(name.as_str())?;
-                }
+    let mut objects = transaction.open_table(OBJECTS)?;
+    for record in records {
+        let name = format!("{}\0{}", record.resource, record.key);
+        last = record.revision;
+        match &record.object {
+            Some(object) => {
+                objects.insert(name.as_str(), (record.revision, record.created, &**object))?;
+            }
+            None => {
+                objects.remove(name.as_str())?;
             }
         }
-        transaction.open_table(COUNTERS)?.insert(REVISION, last)?;
     }
-    transaction.commit()?;
     Ok(last)
 }

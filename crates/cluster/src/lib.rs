@@ -44,6 +44,11 @@
 //! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of. A node has the room that its status says:
 //! pods wait for it, or take that of pods with a lower priority.
 //!
+//! # Limits
+//!
+//! Controllers make no more pods in a namespace of which 500 wait for a node, and go on when one of them has it. One turn
+//! makes at most 500 writes, as with the real controllers, so that objects take turns. Events expire after an hour.
+//!
 //! # Speed
 //!
 //! A write is trees of small values made and dropped again. A program that writes tens of thousands of objects does so in
@@ -65,4 +70,4 @@ mod world;
 pub use cluster::{Builder, Cluster};
 pub use error::Error;
 pub use options::Part;
-pub use steersman_apiserver::{Access, KUBERNETES_VERSION, User};
+pub use steersman_apiserver::{Access, Environment, KUBERNETES_VERSION, User};

@@ -2,15 +2,10 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
 use rustls::{RootCertStore, ServerConfig, pki_types::PrivateKeyDer, server::WebPkiClientVerifier};
 use steersman_apiserver::Service;
-use tokio::{net::TcpListener, task::JoinSet};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
+use tower_service::Service as _;
 
 use crate::{
     client::As,
@@ -58,30 +53,20 @@ impl Listener {
 
     /// Answers until it is dropped, and then no longer.
     pub(crate) async fn serve(self, service: Service) {
-        let acceptor = TlsAcceptor::from(self.config);
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = self.socket.accept() => {
-                    // Too many open files, or a client that left already: the next one may fare better.
-                    let Ok((stream, _)) = accepted else {
-                        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-                        continue;
-                    };
-                    let _ = stream.set_nodelay(true);
-                    let (acceptor, service) = (acceptor.clone(), service.clone());
-                    connections.spawn(async move {
-                        let Ok(stream) = acceptor.accept(stream).await else { return };
-                        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-                        let service = TowerToHyperService::new(As::maybe(service, certificate.and_then(pki::user)));
-                        let server = auto::Builder::new(TokioExecutor::new());
-                        if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-                            tracing::debug!(error, "a connection ended early");
+        let server = steersman_listener::Listener::new(self.socket).tls(self.config);
+        server
+            .serve(move |certificate| {
+                let service = As::maybe(service.clone(), certificate.and_then(pki::user));
+                move |request| {
+                    let answer = service.clone().call(request);
+                    async move {
+                        match answer.await {
+                            Ok(answer) => answer,
+                            Err(never) => match never {},
                         }
-                    });
+                    }
                 }
-                Some(_) = connections.join_next() => {}
-            }
-        }
+            })
+            .await;
     }
 }

@@ -1,7 +1,7 @@
 //! A data directory: everything is there again, whenever the process ended.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Command, Stdio},
@@ -9,13 +9,14 @@ use std::{
     time::Duration,
 };
 
+use futures::StreamExt as _;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Pod},
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
 use serde_json::json;
 use steersman_cluster::Cluster;
@@ -89,16 +90,27 @@ async fn a_directory_belongs_to_one_cluster() {
 
 const DIRECTORY: &str = "STEERSMAN_TEST_DATA_DIRECTORY";
 const ROUND: &str = "STEERSMAN_TEST_ROUND";
+/// For each watcher the revision that it saw last; nothing if it has to list first.
+const RESUME: &str = "STEERSMAN_TEST_RESUME";
 
-/// Not a test of its own: what the killed process does. Several writers create, change and delete, and tell on
-/// standard output what was answered.
+const WATCHERS: usize = 2;
+
+/// Not a test of its own: what the killed process does. Several writers create, change and delete, watchers go on where
+/// those of the last process were, and all of them tell on standard output what they were answered and what they saw.
 #[test]
 fn killed_writer() {
     let (Ok(directory), Ok(round)) = (std::env::var(DIRECTORY), std::env::var(ROUND)) else { return };
+    let resume: Vec<Option<String>> = std::env::var(RESUME)
+        .unwrap()
+        .split(',')
+        .map(|r| Some(r.to_owned()).filter(|r| !r.is_empty()))
+        .collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let cluster = quiet(Path::new(&directory)).await;
-        say("ready");
+        for (watcher, from) in resume.into_iter().enumerate() {
+            tokio::spawn(watch(cluster.client(), watcher, from));
+        }
         let writers =
             (0..8).map(|writer| tokio::spawn(write(cluster.client(), format!("r{round}-w{writer}"))));
         for writer in writers.collect::<Vec<_>>() {
@@ -109,19 +121,67 @@ fn killed_writer() {
 
 async fn write(client: kube::Client, prefix: String) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    let told = |map: &ConfigMap| say(&format!("has {}", describe(map)));
     for count in 0.. {
         let name = format!("{prefix}-{count}");
-        maps.create(&PostParams::default(), &map(&name, 0)).await.unwrap();
-        say(&format!("has {name} 0"));
+        told(&maps.create(&PostParams::default(), &map(&name, 0)).await.unwrap());
         for value in 1..3 {
-            maps.replace(&name, &PostParams::default(), &map(&name, value)).await.unwrap();
-            say(&format!("has {name} {value}"));
+            told(&maps.replace(&name, &PostParams::default(), &map(&name, value)).await.unwrap());
         }
         if count % 2 == 0 {
             maps.delete(&name, &DeleteParams::default()).await.unwrap();
-            say(&format!("lost {name} 0"));
+            say(&format!("lost {name}"));
         }
     }
+}
+
+/// Tells everything that a watcher learns, in the order in which it does.
+async fn watch(client: kube::Client, watcher: usize, mut from: Option<String>) {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    loop {
+        let revision = match from.take() {
+            Some(revision) => revision,
+            None => {
+                let list = maps.list(&ListParams::default()).await.unwrap();
+                let revision = list.metadata.resource_version.unwrap();
+                say(&format!("listing {watcher} {revision}"));
+                for item in list.items.iter().filter(|m| m.name_any() != "kube-root-ca.crt") {
+                    say(&format!("listed {watcher} {}", describe(item)));
+                }
+                say(&format!("at {watcher} {revision}"));
+                revision
+            }
+        };
+        let mut events = std::pin::pin!(maps.watch(&WatchParams::default(), &revision).await.unwrap());
+        let mut last = Some(revision);
+        while let Some(event) = events.next().await {
+            match event.unwrap() {
+                WatchEvent::Added(map) | WatchEvent::Modified(map) => {
+                    say(&format!("saw {watcher} {}", describe(&map)));
+                    last = map.resource_version();
+                }
+                WatchEvent::Deleted(map) => {
+                    let revision = map.resource_version().unwrap();
+                    say(&format!("gone {watcher} {} {revision}", map.name_any()));
+                    last = Some(revision);
+                }
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) => {
+                    assert_eq!(status.code, 410, "{}", status.message);
+                    last = None;
+                    break;
+                }
+            }
+        }
+        from = last;
+    }
+}
+
+/// Name, value and revision.
+fn describe(map: &ConfigMap) -> String {
+    let copies: Vec<&String> = map.data.iter().flat_map(BTreeMap::values).collect();
+    assert!(copies.len() == 8 && copies.windows(2).all(|w| w[0] == w[1]), "{} is torn", map.name_any());
+    format!("{} {} {}", map.name_any(), &copies[0][..1], map.resource_version().unwrap())
 }
 
 fn say(line: &str) {
@@ -131,72 +191,167 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-/// Kills a writing process again and again, and finds after each time what it was told.
+/// What the processes told so far.
+#[derive(Default)]
+struct Told {
+    /// The latest value of each object that left the process; nothing if the object is gone.
+    values: BTreeMap<String, Option<usize>>,
+    /// What each revision stood for.
+    revisions: BTreeMap<u64, (String, Option<usize>)>,
+    watchers: [Watcher; WATCHERS],
+    answers: usize,
+    lists: usize,
+}
+
+/// What a watcher learned since it listed.
+#[derive(Default)]
+struct Watcher {
+    /// Everything after this revision is known to it; nothing while it lists.
+    from: Option<u64>,
+    last: u64,
+    seen: BTreeSet<u64>,
+}
+
+impl Told {
+    fn value(&mut self, name: &str, value: usize) {
+        let known = self.values.entry(name.to_owned()).or_insert(Some(value));
+        // Lines of writers and watchers come in any order; a name is never used again.
+        *known = known.map(|known| known.max(value));
+    }
+
+    fn revision(&mut self, revision: u64, name: &str, value: Option<usize>) {
+        let new = (name.to_owned(), value);
+        let known = self.revisions.entry(revision).or_insert_with(|| new.clone());
+        assert_eq!(*known, new, "revision {revision} is given twice");
+    }
+
+    fn saw(&mut self, watcher: usize, revision: u64) {
+        let watcher = &mut self.watchers[watcher];
+        assert!(revision > watcher.last, "{revision} comes after {}", watcher.last);
+        watcher.last = revision;
+        watcher.seen.insert(revision);
+    }
+
+    fn take(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |text: &str| -> u64 { text.parse().unwrap() };
+        let small = |text: &str| -> usize { text.parse().unwrap() };
+        match words.as_slice() {
+            ["has", name, value, revision] => {
+                self.answers += 1;
+                self.value(name, small(value));
+                self.revision(number(revision), name, Some(small(value)));
+            }
+            ["lost", name] => {
+                self.answers += 1;
+                self.values.insert((*name).to_owned(), None);
+            }
+            ["listing", watcher, revision] => {
+                self.lists += 1;
+                let revision = number(revision);
+                assert!(revision >= self.watchers[small(watcher)].last, "a list goes back to {revision}");
+                self.watchers[small(watcher)] = Watcher { from: None, last: revision, ..Watcher::default() };
+            }
+            ["listed", _, name, value, revision] => {
+                self.value(name, small(value));
+                self.revision(number(revision), name, Some(small(value)));
+            }
+            ["at", watcher, revision] => self.watchers[small(watcher)].from = Some(number(revision)),
+            ["saw", watcher, name, value, revision] => {
+                self.saw(small(watcher), number(revision));
+                self.value(name, small(value));
+                self.revision(number(revision), name, Some(small(value)));
+            }
+            ["gone", watcher, name, revision] => {
+                self.saw(small(watcher), number(revision));
+                self.values.insert((*name).to_owned(), None);
+                self.revision(number(revision), name, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// A watcher that goes on where it was has seen everything in between.
+    fn check_watchers(&self, round: usize) {
+        for watcher in &self.watchers {
+            let Some(from) = watcher.from.filter(|from| *from < watcher.last) else { continue };
+            let happened = self.revisions.range(from + 1..=watcher.last).map(|(revision, _)| *revision);
+            let missed: Vec<u64> = happened.filter(|revision| !watcher.seen.contains(revision)).collect();
+            assert!(missed.is_empty(), "round {round}: a watcher missed {missed:?}");
+        }
+    }
+
+    fn resume(&self) -> String {
+        let from = |w: &Watcher| w.from.map(|_| w.last.to_string()).unwrap_or_default();
+        self.watchers.iter().map(from).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Kills a writing and watching process again and again, and finds after each time what it told.
 fn survive(rounds: usize) {
     let directory = tempfile::tempdir().unwrap();
-    let mut told: BTreeMap<String, Option<usize>> = BTreeMap::new();
-    let mut answers = 0;
+    let mut told = Told::default();
     for round in 0..rounds {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "killed_writer", "--nocapture"])
             .env(DIRECTORY, directory.path())
             .env(ROUND, round.to_string())
+            .env(RESUME, told.resume())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        let (ready, waiting) = mpsc::channel();
+        let (answered, answers) = mpsc::channel();
         let reader = std::thread::spawn(move || -> Vec<String> {
             let tell = |line: &String| {
-                if line == "ready" {
-                    let _ = ready.send(());
+                if line.starts_with("has") {
+                    let _ = answered.send(());
                 }
             };
             out.lines().map_while(Result::ok).inspect(tell).collect()
         });
-        // Now and then it is killed while it starts, else at a different moment of its writing each time.
-        if round % 5 != 4 {
-            waiting.recv_timeout(Duration::from_secs(60)).unwrap();
+        // Now and then it is killed while it starts, else after another number of writes each time.
+        if round % 5 == 4 {
+            std::thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 160));
+        } else {
+            for _ in 0..10 + (round * 37) % 160 {
+                answers.recv_timeout(Duration::from_secs(60)).unwrap();
+            }
         }
-        std::thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 160));
         child.kill().unwrap();
         child.wait().unwrap();
         for line in reader.join().unwrap() {
-            let words: Vec<&str> = line.split(' ').collect();
-            match words.as_slice() {
-                ["has", name, value] => {
-                    told.insert((*name).to_owned(), Some(value.parse().unwrap()));
-                    answers += 1;
-                }
-                ["lost", name, _] => {
-                    told.insert((*name).to_owned(), None);
-                    answers += 1;
-                }
-                _ => {}
-            }
+            told.take(&line);
         }
+        told.check_watchers(round);
         check(directory.path(), &told, round);
     }
-    println!("{rounds} kills, {answers} answered writes, none lost");
-    assert!(answers > rounds, "the writers hardly wrote");
+    let (answers, events) = (told.answers, told.revisions.len());
+    println!(
+        "{rounds} kills, {answers} answered writes, {events} revisions, {} lists: none lost",
+        told.lists
+    );
+    assert!(answers > rounds && events > rounds, "the writers hardly wrote");
 }
 
-fn check(directory: &Path, told: &BTreeMap<String, Option<usize>>, round: usize) {
+fn check(directory: &Path, told: &Told, round: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let found = runtime.block_on(async {
+    let (found, revision) = runtime.block_on(async {
         let cluster = quiet(directory).await;
         let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
-        maps.list(&ListParams::default()).await.unwrap().items
+        let list = maps.list(&ListParams::default()).await.unwrap();
+        (list.items, list.metadata.resource_version.unwrap())
     });
+    let last = told.revisions.last_key_value().map_or(0, |(revision, _)| *revision);
+    let revision: u64 = revision.parse().unwrap();
+    assert!(revision >= last, "round {round}: {last} was seen, and the cluster starts at {revision}");
     let mut values = BTreeMap::new();
     for map in found {
-        let copies: Vec<String> = map.data.clone().unwrap_or_default().into_values().collect();
-        assert_eq!(copies.len(), 8, "round {round}: {} is torn", map.name_any());
-        assert!(copies.windows(2).all(|w| w[0] == w[1]), "round {round}: {} is torn", map.name_any());
-        let value: usize = copies[0][..1].parse().unwrap();
-        values.insert(map.name_any(), value);
+        let described = describe(&map);
+        let words: Vec<&str> = described.split(' ').collect();
+        values.insert(words[0].to_owned(), words[1].parse::<usize>().unwrap());
     }
-    for (name, last) in told {
+    for (name, last) in &told.values {
         match (last, values.get(name)) {
             // What came after the last answer may or may not have happened.
             (Some(last), Some(value)) => assert!(value >= last, "round {round}: {name} went back"),
@@ -211,12 +366,12 @@ fn check(directory: &Path, told: &BTreeMap<String, Option<usize>>, round: usize)
 }
 
 #[test]
-fn nothing_answered_is_lost_by_a_kill() {
+fn nothing_told_is_lost_or_invented_by_a_kill() {
     survive(5);
 }
 
 #[test]
 #[ignore = "a hundred kills take a minute"]
-fn nothing_answered_is_lost_by_a_hundred_kills() {
+fn nothing_told_is_lost_or_invented_by_a_hundred_kills() {
     survive(100);
 }

@@ -1,6 +1,8 @@
 //! Formats of text: which there are, and whether text follows them, in the words in which the API complains.
 
+pub mod cron;
 pub mod names;
+pub mod quantity;
 mod text;
 mod time;
 mod url;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use regex::Regex;
+use steersman_gostd::time;
 
 /// A point in time as RFC 3339 has it.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
@@ -17,46 +18,9 @@ pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
 }
 
 /// A length of time as Go writes it, such as `1h30m` or `-1.5s`, in nanoseconds.
+#[must_use]
 pub fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(end);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || number.len() > 40 {
-            return None;
-        }
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, next) = tail.split_at(unit_end);
-        let unit: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        total = total.checked_add(whole.checked_mul(unit)?)?;
-        let mut scale = unit;
-        for digit in fraction.bytes() {
-            scale /= 10;
-            total += i128::from(digit - b'0') * scale;
-        }
-        rest = next;
-    }
-    i64::try_from(if negative { -total } else { total }).ok()
+    time::parse_duration(text.as_bytes()).ok()
 }
 
 /// A day such as `2006-01-02`.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::func::Func;
 use crate::parse::Number;
 use crate::str::Str;
-use crate::strconv;
+use steersman_gostd::strconv;
 
 /// The nodes of one parsed text, which may define several templates.
 pub(crate) struct Unit<H> {

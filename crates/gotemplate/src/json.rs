@@ -7,9 +7,9 @@ use std::fmt::{self, Write};
 use serde::ser::{Error, SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 
-use crate::strconv;
-use crate::unicode::RUNE_ERROR;
 use crate::value::{FloatType, Value};
+use steersman_gostd::strconv;
+use steersman_gostd::unicode::RUNE_ERROR;
 
 /// Beyond this depth Go looks for values that contain themselves, and so do we.
 const SAFE_DEPTH: usize = 1000;

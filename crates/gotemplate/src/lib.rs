@@ -42,8 +42,6 @@ mod parse;
 mod set;
 mod stack;
 mod str;
-pub mod strconv;
-mod unicode;
 mod value;
 
 pub use builtins::{deep_equal, equal, less};

@@ -8,8 +8,8 @@ use crate::exec::{self, Limits, Run};
 use crate::func::Funcs;
 use crate::parse;
 use crate::str::Str;
-use crate::strconv;
 use crate::value::Value;
+use steersman_gostd::strconv;
 
 /// What a missing map key gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::rc::Rc;
 
+use steersman_gostd::strconv;
 use steersman_gotemplate::{
     FloatType, IntType, Kind, List, ListType, Map, MapType, Object, UintType, Value, deep_equal, equal, fmt,
-    less, strconv,
+    less,
 };
 
 #[track_caller]

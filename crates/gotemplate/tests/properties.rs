@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use steersman_gotemplate::{FloatType, Funcs, Limits, Set, Value, fmt, strconv};
+use steersman_gostd::strconv;
+use steersman_gotemplate::{FloatType, Funcs, Limits, Set, Value, fmt};
 
 /// Pieces that templates are made of, in any order.
 fn pieces() -> impl Strategy<Value = String> {

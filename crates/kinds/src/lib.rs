@@ -36,7 +36,7 @@ mod ip;
 mod kind;
 mod networking;
 mod node;
-mod pem;
+pub mod pem;
 mod policy;
 mod rbac;
 mod resource;

@@ -4,8 +4,20 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// The labels of all blocks of a text that can be read.
 pub(crate) fn labels(bytes: &[u8]) -> Vec<String> {
+    blocks(bytes).into_iter().map(|(label, _)| label).collect()
+}
+
+/// The content of the first block of a text, if it has this label.
+#[must_use]
+pub fn first(bytes: &[u8], label: &str) -> Option<Vec<u8>> {
+    let (given, content) = blocks(bytes).into_iter().next()?;
+    (given == label).then_some(content)
+}
+
+/// All blocks of a text that can be read, with their labels.
+fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = String::from_utf8_lossy(bytes);
-    let mut labels = Vec::new();
+    let mut blocks = Vec::new();
     let mut rest: &str = &text;
     // From end to end, each with the last beginning before it: nothing is looked at twice, however many blocks never end.
     while let Some((before, after)) = rest.split_once("-----END ") {
@@ -19,11 +31,11 @@ pub(crate) fn labels(bytes: &[u8]) -> Vec<String> {
         let body = body.replace("\r\n", "\n");
         let content = body.rsplit("\n\n").next().unwrap_or_default();
         let content: String = content.chars().filter(|c| !c.is_whitespace()).collect();
-        if STANDARD.decode(content).is_ok() {
-            labels.push(label.to_owned());
+        if let Ok(content) = STANDARD.decode(content) {
+            blocks.push((label.to_owned(), content));
         }
     }
-    labels
+    blocks
 }
 
 /// Why a certificate and its key can't be used together, as far as their blocks tell.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use steersman_gostd::strconv;
 
 use crate::value::go_json;
 
@@ -297,11 +298,7 @@ fn unescape(part: &str) -> String {
 }
 
 fn number(key: &str) -> Result<i64, String> {
-    let digits = key.strip_prefix(['+', '-']).unwrap_or(key);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(format!("strconv.Atoi: parsing {key:?}: invalid syntax"));
-    }
-    key.parse().map_err(|_| format!("strconv.Atoi: parsing {key:?}: value out of range"))
+    strconv::atoi(key.as_bytes()).map_err(|error| error.to_string())
 }
 
 fn out_of_range(index: i64) -> String {

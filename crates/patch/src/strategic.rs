@@ -1,6 +1,7 @@
 //! Strategic merge patches: merge patches that merge lists by the keys their schemas declare.
 
 use serde_json::{Map, Value};
+use steersman_gostd::strconv::quote;
 
 use crate::value::{self, go_print};
 
@@ -177,7 +178,8 @@ impl<'a> Schema<'a> {
     fn unknown(self, key: &str) -> StrategicError {
         let name = self.name.rsplit('.').next().unwrap_or(self.name);
         StrategicError::Schema(format!(
-            "unable to find api field in struct {name} for the json field {key:?}"
+            "unable to find api field in struct {name} for the json field {}",
+            quote(key)
         ))
     }
 }

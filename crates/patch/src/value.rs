@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
+use steersman_gostd::strconv::quote;
 
 /// Orders any two values: numbers, strings, booleans, lists, maps, null.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
@@ -156,7 +157,7 @@ fn escape(out: &mut String, json: &str) {
 /// A value in a message: strings quoted, lists in brackets.
 pub(crate) fn readable(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("{text:?}"),
+        Value::String(text) => quote(text),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(readable).collect();
             format!("[{}]", items.join(","))

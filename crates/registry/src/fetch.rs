@@ -318,8 +318,7 @@ impl Fetcher {
     }
 
     async fn open(&self, reference: &OciReference, access: &Access) -> Result<Registry, Error> {
-        let (host, repository) = (&reference.registry, &reference.repository);
-        Registry::open(host, repository, access, &self.paths, self.cache.clone(), self.limits).await
+        Registry::open(&reference.registry, access, &self.paths, self.cache.clone(), self.limits).await
     }
 }
 

@@ -13,8 +13,8 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** nothing read from the network is unbounded: indexes, charts and tokens have a limit in bytes, redirects are counted, and
-//! every request has a deadline, which alone bounds the manifests and lists of tags that the OCI client reads.
+//! **Invariant:** nothing read from the network is unbounded: indexes, charts, manifests, lists of tags and tokens have a limit in
+//! bytes, redirects are counted, and every request has a deadline.
 //!
 //! **Invariant:** a name and password go to the host they were given for, and to no other, unless the caller asks for
 //! that by [`Access::pass_credentials`].
@@ -22,6 +22,7 @@
 mod cache;
 mod credentials;
 mod dependency;
+mod distribution;
 mod error;
 mod fetch;
 mod http;
@@ -31,7 +32,6 @@ mod oci;
 mod package;
 mod paths;
 mod repositories;
-mod token;
 mod urls;
 mod version;
 mod yaml;

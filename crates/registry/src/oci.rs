@@ -1,22 +1,12 @@
 //! Charts in OCI registries.
 
 use std::fmt;
-use std::time::Duration;
 
-use futures_util::StreamExt;
-use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
-use oci_client::errors::{OciDistributionError, OciErrorCode};
-use oci_client::manifest::{
-    IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
-    OCI_IMAGE_MEDIA_TYPE,
-};
-use oci_client::secrets::RegistryAuth;
-use oci_client::{Client, Reference, RegistryOperation};
 use serde::Deserialize;
-use tokio::sync::OnceCell;
 
 use crate::cache::{is_sha256, sha256};
-use crate::{Access, Cache, Credential, Error, Limits, Paths, credentials, http, token, version};
+use crate::distribution::Client;
+use crate::{Access, Cache, Credential, Error, Limits, Paths, credentials, http, version};
 
 /// The scheme of references to OCI registries, with its separator.
 pub(crate) const SCHEME: &str = "oci://";
@@ -98,14 +88,6 @@ impl OciReference {
             (None, None) => format!("{}.tgz", self.name()),
         }
     }
-
-    fn client_reference(&self) -> Reference {
-        let (registry, repository) = (self.registry.clone(), self.repository.clone());
-        match (&self.digest, &self.tag) {
-            (Some(digest), _) => Reference::with_digest(registry, repository, digest.clone()),
-            (None, tag) => Reference::with_tag(registry, repository, tag.clone().unwrap_or_default()),
-        }
-    }
 }
 
 impl fmt::Display for OciReference {
@@ -150,69 +132,29 @@ pub(crate) struct Pulled {
     pub(crate) from_cache: bool,
 }
 
-/// A connection to one registry.
+/// One repository of a registry, with the cache of what came from it.
 pub(crate) struct Registry {
     client: Client,
-    auth: RegistryAuth,
-    host: String,
     cache: Cache,
     limits: Limits,
-    logged_in: OnceCell<()>,
 }
 
 impl Registry {
     /// Prepares to speak to `host` with the credentials in `access`, or else those in Helm's or Docker's files.
     pub(crate) async fn open(
         host: &str,
-        repository: &str,
         access: &Access,
         paths: &Paths,
         cache: Cache,
         limits: Limits,
     ) -> Result<Self, Error> {
-        http::use_ring();
-        if access.client_certificate().is_some() {
-            // oci-client has no way to take a client certificate.
-            return Err(Error::Tls(
-                "client certificates (--cert-file and --key-file) are not supported for OCI registries"
-                    .into(),
-            ));
-        }
         let plain_http = access.plain_http || (is_loopback(host) && lacks_tls(host, access, &limits).await);
         let access = &Access { plain_http, ..access.clone() };
-        let protocol = if plain_http { ClientProtocol::Http } else { ClientProtocol::Https };
-        let authorities = access.authorities()?.map(split_pem).unwrap_or_default();
-        let config = ClientConfig {
-            protocol,
-            accept_invalid_certificates: access.insecure_skip_tls_verify,
-            tls_certs_only: authorities,
-            connect_timeout: Some(limits.connect),
-            read_timeout: Some(limits.request),
-            user_agent: concat!("steersman/", env!("CARGO_PKG_VERSION")),
-            ..ClientConfig::default()
-        };
-        let client = Client::try_from(config).map_err(|error| Error::Tls(error.to_string()))?;
         let credential = match access.basic() {
             Some((name, password)) => Some(Credential::Basic(name.to_owned(), password.to_owned())),
             None => credentials::find(paths, host).await?,
         };
-        let auth = match credential {
-            None => RegistryAuth::Anonymous,
-            Some(Credential::Basic(name, password)) => RegistryAuth::Basic(name, password),
-            Some(Credential::Access(token)) => RegistryAuth::Bearer(token),
-            Some(Credential::Identity(token)) => {
-                RegistryAuth::Bearer(token::exchange(host, repository, &token, access, &limits).await?)
-            }
-        };
-        Ok(Self { client, auth, host: host.to_owned(), cache, limits, logged_in: OnceCell::new() })
-    }
-
-    /// Logs in before the first request that needs it: oci-client would go on without a name if that failed on the way.
-    async fn log_in(&self, reference: &OciReference) -> Result<(), Error> {
-        let place = reference.client_reference();
-        let log_in = self.client.auth(&place, &self.auth, RegistryOperation::Pull);
-        self.logged_in.get_or_try_init(|| async { self.bounded(reference, log_in).await.map(drop) }).await?;
-        Ok(())
+        Ok(Self { client: Client::new(host, credential, access, &limits)?, cache, limits })
     }
 
     /// The tag for `version`: an exact version as it is, anything else as a constraint on the registry's tags.
@@ -261,11 +203,7 @@ impl Registry {
     ) -> Result<OciReference, Error> {
         if !tag.is_empty() {
             let tagged = OciReference { tag: Some(tag.to_owned()), digest: None, ..reference.clone() };
-            self.log_in(&tagged).await?;
-            let found = self
-                .bounded(&tagged, self.client.fetch_manifest_digest(&tagged.client_reference(), &self.auth))
-                .await;
-            if let Ok(actual) = found
+            if let Ok(actual) = self.client.manifest_digest(&tagged).await
                 && actual != expected
             {
                 return Err(Error::ReferenceDigest { expected: expected.to_owned(), actual });
@@ -277,18 +215,10 @@ impl Registry {
     /// All tags that are versions, the newest first.
     pub(crate) async fn versions(&self, reference: &OciReference) -> Result<Vec<String>, Error> {
         let target = OciReference { tag: None, digest: None, ..reference.clone() };
-        let place = target.client_reference();
-        self.log_in(&target).await?;
         let mut tags = Vec::new();
         let mut last: Option<String> = None;
         for _ in 0..MAX_TAG_PAGES {
-            let page = self
-                .bounded(
-                    &target,
-                    self.client.list_tags(&place, &self.auth, Some(TAGS_PER_PAGE), last.as_deref()),
-                )
-                .await?
-                .tags;
+            let page = self.client.tags(&target, TAGS_PER_PAGE, last.as_deref()).await?;
             // Registries that know no paging give everything at once, and again and again.
             let more = page.len() >= TAGS_PER_PAGE && page.last() != last.as_ref();
             last = page.last().cloned();
@@ -368,21 +298,12 @@ impl Registry {
         if let Some((digest, data)) = pinned.and_then(|digest| Some((digest, self.cache.get(digest)?))) {
             return Ok((data, format!("sha256:{digest}")));
         }
-        let kinds = [
-            OCI_IMAGE_MEDIA_TYPE,
-            OCI_IMAGE_INDEX_MEDIA_TYPE,
-            IMAGE_MANIFEST_MEDIA_TYPE,
-            IMAGE_MANIFEST_LIST_MEDIA_TYPE,
-        ];
-        self.log_in(reference).await?;
-        let place = reference.client_reference();
-        let (data, digest) =
-            self.bounded(reference, self.client.pull_manifest_raw(&place, &self.auth, &kinds)).await?;
+        let (data, digest) = self.client.manifest(reference).await?;
         if let Some(expected) = pinned {
             verify(reference, expected, &data)?;
         }
         self.cache.put(&data);
-        Ok((data.into(), digest))
+        Ok((data, digest))
     }
 
     fn parse<'a, T: Deserialize<'a>>(&self, reference: &OciReference, data: &'a [u8]) -> Result<T, Error> {
@@ -403,91 +324,13 @@ impl Registry {
         if let Some(data) = self.cache.get(expected) {
             return Ok((data, true));
         }
-        let too_large = |limit| Error::TooLarge { url: place.clone(), limit };
         if layer.size > self.limits.chart {
-            return Err(too_large(self.limits.chart));
+            return Err(Error::TooLarge { url: place, limit: self.limits.chart });
         }
-        let wanted = oci_client::manifest::OciDescriptor {
-            media_type: layer.media_type.clone(),
-            digest: layer.digest.clone(),
-            size: i64::try_from(layer.size).unwrap_or(i64::MAX),
-            ..Default::default()
-        };
-        self.log_in(reference).await?;
-        let fetch = async {
-            let mut stream = self.client.pull_blob_stream(&reference.client_reference(), &wanted).await?;
-            let mut data = Vec::new();
-            while let Some(chunk) = stream.next().await {
-                data.extend_from_slice(&chunk?);
-                if data.len() as u64 > layer.size {
-                    return Ok(None);
-                }
-            }
-            Ok(Some(data))
-        };
-        let data = self.bounded(reference, fetch).await?.ok_or_else(|| too_large(layer.size))?;
+        let data = self.client.blob(reference, &layer.digest, layer.size).await?;
         verify(reference, expected, &data)?;
         self.cache.put(&data);
         Ok((data, false))
-    }
-
-    /// Runs one exchange with the registry within the time for a request.
-    async fn bounded<T>(
-        &self,
-        reference: &OciReference,
-        exchange: impl Future<Output = Result<T, OciDistributionError>>,
-    ) -> Result<T, Error> {
-        let limit: Duration = self.limits.request;
-        match tokio::time::timeout(limit, exchange).await {
-            Ok(result) => result.map_err(|error| self.explain(reference, error)),
-            Err(_) => {
-                Err(Error::Transport { url: format!("{SCHEME}{reference}"), message: "timed out".into() })
-            }
-        }
-    }
-
-    fn explain(&self, reference: &OciReference, error: OciDistributionError) -> Error {
-        let place = format!("{SCHEME}{reference}");
-        let unauthorized = |reason: String| Error::Unauthorized {
-            reference: place.clone(),
-            registry: self.host.clone(),
-            reason,
-        };
-        match error {
-            OciDistributionError::UnauthorizedError { .. } => unauthorized(String::new()),
-            OciDistributionError::AuthenticationFailure(reason) => unauthorized(first_line(&reason)),
-            OciDistributionError::ServerError { code: 401 | 403, message, .. } => {
-                unauthorized(first_line(&message))
-            }
-            OciDistributionError::ServerError { code: 404, .. }
-            | OciDistributionError::ImageManifestNotFoundError(_) => Error::NotFound { reference: place },
-            OciDistributionError::RegistryError { envelope, .. } => {
-                let refused =
-                    |code: &OciErrorCode| matches!(code, OciErrorCode::Unauthorized | OciErrorCode::Denied);
-                let missing = |code: &OciErrorCode| {
-                    matches!(
-                        code,
-                        OciErrorCode::ManifestUnknown
-                            | OciErrorCode::NameUnknown
-                            | OciErrorCode::BlobUnknown
-                            | OciErrorCode::NotFound
-                    )
-                };
-                let messages: Vec<_> = envelope.errors.iter().map(|error| error.message.clone()).collect();
-                let message = messages.join("; ");
-                if envelope.errors.iter().any(|error| refused(&error.code)) {
-                    unauthorized(message)
-                } else if envelope.errors.iter().any(|error| missing(&error.code)) {
-                    Error::NotFound { reference: place }
-                } else {
-                    Error::Registry { reference: place, message }
-                }
-            }
-            OciDistributionError::RequestError(error) => {
-                Error::Transport { url: place, message: http::root_cause(&error) }
-            }
-            other => Error::Registry { reference: place, message: other.to_string() },
-        }
     }
 }
 
@@ -511,20 +354,6 @@ fn verify(reference: &OciReference, expected: &str, data: &[u8]) -> Result<(), E
         return Ok(());
     }
     Err(Error::Digest { url: format!("{SCHEME}{reference}"), expected: expected.to_owned(), actual })
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(200).collect()
-}
-
-/// oci-client takes each certificate by itself.
-fn split_pem(pem: Vec<u8>) -> Vec<Certificate> {
-    const END: &str = "-----END CERTIFICATE-----";
-    String::from_utf8_lossy(&pem)
-        .split_inclusive(END)
-        .filter(|part| part.contains(END))
-        .map(|part| Certificate { encoding: CertificateEncoding::Pem, data: part.as_bytes().to_vec() })
-        .collect()
 }
 
 struct Manifest {

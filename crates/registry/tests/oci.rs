@@ -334,3 +334,48 @@ async fn nothing_is_left_half_written() {
         fs::read_dir(target.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["shop-1.2.3.tgz"]);
 }
+
+#[tokio::test]
+async fn a_client_certificate_is_shown() {
+    let certificates = Certificates::new(true);
+    let server = OciServer::default();
+    server.push("shop", "1.2.3", DATA, None);
+    let address = certificates.serve(server.router()).await;
+    let request = Request::new(format!("oci://{address}/shop")).version("1.2.3");
+    let nameless = Access { ca_file: Some(certificates.path("ca.pem")), ..Access::default() };
+    let error = Home::new().fetcher().fetch(&request, &nameless).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { .. }), "{error}");
+    let named = Access {
+        cert_file: Some(certificates.path("client.pem")),
+        key_file: Some(certificates.path("client.key")),
+        ..nameless
+    };
+    assert_eq!(Home::new().fetcher().fetch(&request, &named).await.unwrap().data, DATA);
+}
+
+#[tokio::test]
+async fn a_manifest_has_a_limit() {
+    let server = OciServer::default();
+    let manifest = serde_json::json!({"layers": [], "padding": " ".repeat(4 << 20)});
+    server.manifest("shop", "1.2.3", MANIFEST, &manifest);
+    let host = server.start().await;
+    let request = Request::new(format!("oci://{host}/shop")).version("1.2.3");
+    let error = Home::new().fetcher().fetch(&request, &plain()).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("oci://{host}/shop:1.2.3 is larger than 4194304 bytes"));
+}
+
+#[tokio::test]
+async fn a_password_for_a_registry_with_tls_is_not_sent_in_the_clear() {
+    let login = Login::Token { name: "ada".into(), password: "secret".into(), identity: "none".into() };
+    let tokens = OciServer { login: login.clone(), ..OciServer::default() };
+    let server = OciServer { login, ..OciServer::default() };
+    server.push("shop", "1.2.3", DATA, None);
+    *server.host.lock().unwrap() = tokens.start().await;
+    let certificates = Certificates::new(false);
+    let address = certificates.serve(server.router()).await;
+    let request = Request::new(format!("oci://{address}/shop")).version("1.2.3");
+    let access = Access { ca_file: Some(certificates.path("ca.pem")), plain_http: false, ..ada() };
+    let error = Home::new().fetcher().fetch(&request, &access).await.unwrap_err();
+    assert!(error.to_string().ends_with("the registry's token service does not use TLS"), "{error}");
+    assert_eq!(tokens.seen(), Vec::<String>::new());
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use steersman_chart::{Chart, Values};
+use steersman_formats::quantity::Quantity;
 
 use crate::error::Result;
 use crate::object::documents;
@@ -115,46 +116,21 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// Whether two scalars are one number, or one quantity in two spellings, such as `1` and `1000m`.
 fn same_quantity(one: &Value, two: &Value) -> bool {
-    match (quantity(one), quantity(two)) {
-        (Some(one), Some(two)) => (one - two).abs() <= f64::EPSILON * one.abs().max(two.abs()),
-        _ => false,
+    match (one, two) {
+        // Whole numbers are one number only if they are equal, which was looked at before.
+        (Value::Number(one), Value::Number(two)) => {
+            (one.is_f64() || two.is_f64()) && one.as_f64() == two.as_f64()
+        }
+        _ => quantity(one).is_some_and(|one| Some(one) == quantity(two)),
     }
 }
 
-fn quantity(value: &Value) -> Option<f64> {
-    const UNITS: &[(&str, f64)] = &[
-        ("Ki", 1024.0),
-        ("Mi", 1_048_576.0),
-        ("Gi", 1_073_741_824.0),
-        ("Ti", 1_099_511_627_776.0),
-        ("Pi", 1_125_899_906_842_624.0),
-        ("n", 1e-9),
-        ("u", 1e-6),
-        ("m", 1e-3),
-        ("k", 1e3),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("T", 1e12),
-        ("P", 1e15),
-    ];
+fn quantity(value: &Value) -> Option<Quantity> {
     match value {
-        Value::Number(number) => number.as_f64(),
-        Value::String(text) => {
-            let (digits, factor) = UNITS
-                .iter()
-                .find_map(|(unit, factor)| text.strip_suffix(unit).map(|digits| (digits, *factor)))
-                .unwrap_or((text, 1.0));
-            // Words such as "infinity" are no quantities.
-            let plain = digits
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E'));
-            if plain && !digits.is_empty() {
-                digits.parse::<f64>().ok().map(|number| number * factor)
-            } else {
-                None
-            }
-        }
+        Value::Number(number) => Quantity::parse(&number.to_string()),
+        Value::String(text) => Quantity::parse(text),
         _ => None,
     }
 }
@@ -187,5 +163,21 @@ mod tests {
         assert!(!covers(json!({ "spec": { "cpu": "600m" } })));
         assert!(!covers(json!({ "spec": { "list": [{ "a": 1 }, { "a": 2 }] } })));
         assert!(!covers(json!({ "spec": { "name": "x" } })));
+    }
+
+    #[test]
+    fn quantities_are_compared_exactly() {
+        let same = |one: Value, two: Value| covers(&json!({ "q": one }), &json!({ "q": two }), &[]);
+        for (one, two) in [(json!("1"), json!(1)), (json!("1Ei"), json!("1024Pi")), (json!(1), json!(1.0))] {
+            assert!(same(one.clone(), two.clone()), "{one} {two}");
+        }
+        for (one, two) in [
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64)),
+            (json!("9007199254740993"), json!("9007199254740992")),
+            (json!("1Gi"), json!("1G")),
+            (json!("one"), json!("ONE")),
+        ] {
+            assert!(!same(one.clone(), two.clone()), "{one} {two}");
+        }
     }
 }

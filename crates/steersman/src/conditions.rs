@@ -4,6 +4,16 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Lists of conditions, as they stand in a status.
+///
+/// ```
+/// use steersman::{Conditions as _, condition};
+///
+/// let mut conditions = Vec::new();
+/// let now = jiff::Timestamp::now();
+/// conditions.set(condition("Ready", false, "Waiting", "1 of 3 pods", Some(1), now));
+/// conditions.set(condition("Ready", true, "AllRunning", "3 of 3 pods", Some(1), now));
+/// assert!(conditions.is_true("Ready") && conditions.len() == 1);
+/// ```
 pub trait Conditions {
     /// Sets a condition. Its transition time moves only if its status changes, so that setting the same again changes
     /// nothing.

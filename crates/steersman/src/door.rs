@@ -168,12 +168,11 @@ pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) ->
         let (metrics, method) = (metrics.clone(), request.method().clone());
         let fence = fence.clone().filter(|_| writes(&method));
         async move {
-            let host = request.uri().host().unwrap_or_default().to_owned();
             let answer = match fence {
                 Some(fence) => write(&client, &fence, request).await,
                 None => client.send(request).await,
             };
-            metrics.asked(&method, answer.as_ref().ok().map(|answer| answer.status().as_u16()), &host);
+            metrics.asked(&method, answer.as_ref().ok().map(|answer| answer.status().as_u16()));
             answer
         }
     })

@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The API server refused or could not be reached.
-    #[error(transparent)]
+    #[error("{}", describe(.0))]
     Kube(#[from] kube::Error),
     /// An object could not be read as, or written from, its type.
     #[error("{what} can't be converted: {source}")]
@@ -96,15 +96,61 @@ pub enum Error {
     /// A recorded run made requests that the operator does not declare.
     #[error("{0} permissions were used and not declared")]
     Undeclared(usize),
+    /// The doctor found something.
+    #[error("{0} problems were found")]
+    Unhealthy(usize),
+    /// A list in a namespace that the operator does not watch: no cache covers it.
+    #[error(
+        "{kind} in namespace {namespace} can't be listed: the operator does not watch that namespace; \
+         add it to Operator::namespaces, or ask with Context::client"
+    )]
+    NotWatched {
+        /// The kind.
+        kind: String,
+        /// The namespace.
+        namespace: String,
+    },
     /// A selector that can't be read.
     #[error("not a label selector: {0}")]
     Selector(String),
+    /// Some objects of a set could not be applied or pruned. All the others have been.
+    #[error("{} of {total} objects failed: {}", .failures.len(), join(.failures))]
+    Set {
+        /// Which, and why.
+        failures: Vec<(String, Error)>,
+        /// How many objects were to be applied or pruned.
+        total: usize,
+    },
     /// A failure that trying again can't mend: the object rests until it changes.
-    #[error("{0}")]
+    #[error("{}", describe(&**.0))]
     Terminal(#[source] BoxError),
     /// Anything else.
-    #[error(transparent)]
-    Other(BoxError),
+    #[error("{}", describe(&**.0))]
+    Other(#[source] BoxError),
+}
+
+/// The text of an error for people: where it or its source is an answer of the API server, the server's own words.
+/// `kube` writes the whole status a second time, in Rust's notation.
+pub(crate) fn describe(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = Some(error);
+    while let Some(error) = source {
+        if let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>() {
+            let plain = if status.message.is_empty() {
+                format!("the API server answered {} {}", status.code, status.reason)
+            } else {
+                status.message.clone()
+            };
+            text = text.replace(&error.to_string(), plain.trim_end());
+        }
+        source = error.source();
+    }
+    text
+}
+
+fn join(failures: &[(String, Error)]) -> String {
+    let texts: Vec<String> = failures.iter().map(|(what, error)| format!("{what}: {error}")).collect();
+    texts.join("; ")
 }
 
 impl Error {
@@ -137,6 +183,10 @@ impl Error {
                 match own {
                     Self::Terminal(_) => return Class::Terminal,
                     Self::Terminating { .. } => return Class::Transient,
+                    Self::Set { failures, .. } => {
+                        let classes = failures.iter().map(|(_, error)| error.class());
+                        return classes.max_by_key(|class| class.urgency()).unwrap_or(Class::Failure);
+                    }
                     _ => {}
                 }
             }
@@ -173,9 +223,51 @@ pub(crate) enum Class {
     Terminal,
 }
 
+impl Class {
+    /// Which of several decides: what has to be tried again is, and what is an alarm is reported.
+    fn urgency(self) -> u8 {
+        match self {
+            Self::Terminal => 0,
+            Self::Transient => 1,
+            Self::Failure => 2,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refused() -> kube::Error {
+        kube::Error::Api(Box::new(kube::core::Status {
+            code: 403,
+            reason: "Forbidden".into(),
+            message: "pods is forbidden".into(),
+            ..Default::default()
+        }))
+    }
+
+    #[test]
+    fn the_api_servers_answers_are_told_in_its_own_words() {
+        assert_eq!(Error::from(refused()).to_string(), "pods is forbidden");
+        #[derive(Debug, thiserror::Error)]
+        #[error("while listing: {0}")]
+        struct Listing(#[source] kube::Error);
+        assert_eq!(Error::other(Listing(refused())).to_string(), "while listing: pods is forbidden");
+        assert_eq!(Error::terminal(Listing(refused())).to_string(), "while listing: pods is forbidden");
+    }
+
+    #[test]
+    fn what_has_to_be_tried_again_decides_over_a_set() {
+        let class = |errors: Vec<Error>| {
+            let failures = errors.into_iter().map(|error| ("it".to_owned(), error)).collect();
+            Error::Set { failures, total: 5 }.class()
+        };
+        assert_eq!(class(vec![Error::terminal("a"), Error::terminal("b")]), Class::Terminal);
+        let gone = || Error::Terminating { kind: "pods".into(), key: Key::cluster("x") };
+        assert_eq!(class(vec![Error::terminal("a"), gone()]), Class::Transient);
+        assert_eq!(class(vec![Error::other("a"), gone()]), Class::Failure);
+    }
 
     #[derive(Debug, thiserror::Error)]
     enum Authors {

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::{
     door::{Fence, Permit},
     environment::Environment,
-    error::{Error, Result},
+    error::{Error, Result, describe},
 };
 
 /// How long a lease lasts, how long its holder may write after it began its last renewal, and how often it is renewed.
@@ -58,6 +58,15 @@ impl Times {
 }
 
 /// How a leader is elected.
+///
+/// ```
+/// use std::time::Duration;
+/// use steersman::{LeaderElection, Operator};
+///
+/// let seconds = Duration::from_secs;
+/// let election = LeaderElection::new("web-operator").times(seconds(30), seconds(20), seconds(4));
+/// let operator = Operator::new("web-operator").leader_election(election);
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct LeaderElection {
@@ -215,7 +224,7 @@ impl Candidate {
         spec.renew_time = Some(MicroTime(self.environment.now()));
         match self.api.replace(self.lease(), &PostParams::default(), &lease).await {
             Ok(_) => self.seen = None,
-            Err(error) => tracing::debug!(%error, "the lease was not given back"),
+            Err(error) => tracing::debug!(error = describe(&error), "the lease was not given back"),
         }
     }
 

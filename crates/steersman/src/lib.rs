@@ -17,6 +17,25 @@
 //! }
 //! ```
 //!
+//! # The model
+//! An [`Operator`] is described, and then either becomes a program ([`Operator::main`]: `run`, `manifests`, `rbac`,
+//! `doctor` …) or runs inside of one ([`Operator::run_until`]). It has [`Controller`]s, each with one kind of objects, and with
+//! the [`Watch`]es that say which other objects concern them. Each kind is cached once for the whole operator, by one
+//! watch per selection. A change makes the objects that it concerns wait in their controller's queue, where each is at
+//! most once. Workers take them out and call the reconciler with the object as the cache has it, and with a [`Context`].
+//!
+//! The context reads from the caches ([`Context::get`], [`Context::objects`]) and writes by server-side apply
+//! ([`Context::apply`], [`Context::apply_set`], [`Context::update_status`]), with the operator's name as the field manager. The
+//! answer to a write goes into the cache at once. What the reconciler returns, an [`Action`] or an error, decides when
+//! the object is looked at next: when something changes, after some time, or after a delay that doubles with each failure.
+//!
+//! Definitions, roles, webhook configurations and the Deployment follow from what is declared, so they can't drift from the
+//! code. Several replicas either elect a leader ([`LeaderElection`]) or share the objects ([`Sharding`]); either way a write is
+//! sent only while its sender may work on the object. [`Webhook`]s and [`Conversion`]s are typed functions, served
+//! with a certificate that the operator makes and renews itself.
+//!
+//! With the feature `testing` all of it runs in a test, on a cluster in the process: see `testing::TestEnv`.
+//!
 //! # What a reconciler may rely on
 //! - **Level, not edge.** It is called with the whole object, says the whole desired state, and is called again when
 //!   anything that concerns the object changes. No change is lost, many changes may come as one.

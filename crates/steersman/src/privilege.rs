@@ -26,6 +26,9 @@ struct Need {
     resource: String,
 }
 
+/// Verbs that no request has. They are rights to do something with what a request names.
+const SILENT_VERBS: [&str; 7] = ["approve", "attest", "bind", "escalate", "impersonate", "sign", "use"];
+
 impl Need {
     /// What an API server asks for beside it, at times: an apply creates what is not there, and where lists are not
     /// streamed, a list comes before the watch.
@@ -118,8 +121,11 @@ impl Requests {
             mend: "declare it with Operator::permission".to_owned(),
         });
         let behind: Vec<Need> = used.iter().filter_map(Need::behind).collect();
-        // Owner references that block deletion need `update` of this one, which no request asks for by its name.
-        let silent = |rule: &Need| rule.resource.ends_with("/finalizers");
+        // What the API server asks for beside a request, and shows in none: owner references that block deletion need `update`
+        // of finalizers, and to write a role or a binding takes `escalate` or `bind`.
+        let silent = |rule: &Need| {
+            rule.resource.ends_with("/finalizers") || SILENT_VERBS.contains(&rule.verb.as_str())
+        };
         let idle = declared
             .iter()
             .filter(|rule| !silent(rule) && !used.iter().chain(&behind).any(|need| covers(rule, need)));
@@ -256,6 +262,7 @@ mod tests {
         let Comparison { missing, idle } = requests.compare(&[
             rule(&["create", "delete", "list", "patch", "watch"], &["pods"]),
             rule(&["update"], &["pods/finalizers"]),
+            rule(&["bind", "escalate"], &["clusterroles"]),
             rule(&["list"], &["services"]),
         ]);
         let problems: Vec<_> = missing.iter().chain(&idle).map(|finding| finding.problem.as_str()).collect();

@@ -2,10 +2,14 @@
 //!
 //! An object is in the queue once, however often it changes, and never with two workers: a change while it is worked on
 //! makes it wait again afterwards.
+//!
+//! Higher priorities go first, but not always: every [`FAIR`]th turn goes to the object that has waited longest, so that
+//! low-priority work is never starved. The back-off belongs to the object rather than to its name: see [`Queue::identify`].
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BinaryHeap, HashMap, VecDeque},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -20,6 +24,9 @@ pub(crate) type Priority = i32;
 pub(crate) const NORMAL: Priority = 0;
 /// What was found in a list: nobody waits for it as much as for a change.
 pub(crate) const LISTED: Priority = -100;
+
+/// Every how many turns the object that has waited longest comes first, whatever its priority.
+const FAIR: u32 = 8;
 
 /// How long to wait after how many failures.
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +101,10 @@ struct Inner {
     items: HashMap<Key, Item>,
     /// What is ready. An entry counts only if its number is its item's: raising a priority adds another entry.
     ready: BinaryHeap<(Priority, Reverse<u64>, Key)>,
+    /// The same entries in the order in which they became ready, by the same rule.
+    arrivals: VecDeque<(u64, Key)>,
+    /// Turns since the longest-waiting object last came first.
+    turns: u32,
     /// What comes later, by the same rule.
     later: BinaryHeap<Reverse<(Instant, u64, Key)>>,
     numbers: u64,
@@ -108,6 +119,8 @@ struct Item {
     priority: Priority,
     number: u64,
     failures: u32,
+    /// The hash of the uid that the failures belong to.
+    uid: u64,
     since: Instant,
 }
 
@@ -123,6 +136,8 @@ impl Queue {
         let inner = Inner {
             items: HashMap::new(),
             ready: BinaryHeap::new(),
+            arrivals: VecDeque::new(),
+            turns: 0,
             later: BinaryHeap::new(),
             numbers: 0,
             closed: false,
@@ -142,7 +157,7 @@ impl Queue {
         let inner = &mut *inner;
         let now = Instant::now();
         match inner.items.get_mut(key) {
-            None => inner.push(key.clone(), priority, 0, now),
+            None => inner.push(key.clone(), priority, now),
             Some(item) => match &mut item.state {
                 State::Running { again } => {
                     *again = Some(again.map_or(priority, |other| other.max(priority)));
@@ -151,13 +166,9 @@ impl Queue {
                 State::Ready if item.priority >= priority => return,
                 State::Ready => {
                     let since = item.since;
-                    let failures = item.failures;
-                    inner.push(key.clone(), priority, failures, since);
+                    inner.push(key.clone(), priority, since);
                 }
-                State::Later => {
-                    let failures = item.failures;
-                    inner.push(key.clone(), priority, failures, now);
-                }
+                State::Later => inner.push(key.clone(), priority, now),
             },
         }
         self.wake.notify_one();
@@ -203,17 +214,17 @@ impl Queue {
         let now = Instant::now();
         let Some(item) = inner.items.get_mut(key) else { return };
         let State::Running { again } = item.state else { return };
-        let failures = if done == Done::Failed { item.failures.saturating_add(1) } else { 0 };
+        item.failures = if done == Done::Failed { item.failures.saturating_add(1) } else { 0 };
         let after = match done {
             Done::Rest => None,
             Done::After(after) => Some(after),
-            Done::Failed => Some(self.backoff.after(failures)),
+            Done::Failed => Some(self.backoff.after(item.failures)),
         };
         match (again, after) {
-            (Some(priority), _) => inner.push(key.clone(), priority, failures, now),
+            (Some(priority), _) => inner.push(key.clone(), priority, now),
             (None, Some(after)) => {
                 let moment = now.checked_add(after).unwrap_or(now + Duration::from_secs(86_400 * 365));
-                inner.push_later(key.clone(), moment, failures);
+                inner.push_later(key.clone(), moment);
             }
             (None, None) => {
                 inner.items.remove(key);
@@ -228,6 +239,17 @@ impl Queue {
         self.lock().closed = true;
         self.wake.notify_waiters();
         self.wake.notify_one();
+    }
+
+    /// Says which object of a name is worked on. The failures of another one, which had the name before, are forgotten.
+    pub(crate) fn identify(&self, key: &Key, uid: &str) {
+        let mut hasher = DefaultHasher::new();
+        uid.hash(&mut hasher);
+        let uid = hasher.finish();
+        if let Some(item) = self.lock().items.get_mut(key).filter(|item| item.uid != uid) {
+            item.uid = uid;
+            item.failures = 0;
+        }
     }
 
     /// How many times an object has failed in a row.
@@ -282,17 +304,37 @@ impl Inner {
         self.numbers
     }
 
-    fn push(&mut self, key: Key, priority: Priority, failures: u32, since: Instant) {
+    fn push(&mut self, key: Key, priority: Priority, since: Instant) {
         let number = self.number();
         self.ready.push((priority, Reverse(number), key.clone()));
-        self.items.insert(key, Item { state: State::Ready, priority, number, failures, since });
+        self.arrivals.push_back((number, key.clone()));
+        self.set(key, State::Ready, priority, number, since);
     }
 
-    fn push_later(&mut self, key: Key, moment: Instant, failures: u32) {
+    fn push_later(&mut self, key: Key, moment: Instant) {
         let number = self.number();
         self.later.push(Reverse((moment, number, key.clone())));
-        let item = Item { state: State::Later, priority: NORMAL, number, failures, since: moment };
-        self.items.insert(key, item);
+        self.set(key, State::Later, NORMAL, number, moment);
+    }
+
+    /// Sets everything but the failures, which an object keeps.
+    fn set(&mut self, key: Key, state: State, priority: Priority, number: u64, since: Instant) {
+        let (failures, uid) = self.items.get(&key).map_or((0, 0), |item| (item.failures, item.uid));
+        self.items.insert(key, Item { state, priority, number, failures, uid, since });
+        // Entries that do not count any more are dropped when their turn comes, which it may not for long: a busy queue
+        // must not grow by them.
+        let most = 2 * self.items.len() + 64;
+        let items = &self.items;
+        let counts = |number: u64, key: &Key| items.get(key).is_some_and(|item| item.number == number);
+        if self.ready.len() > most {
+            self.ready.retain(|(_, Reverse(number), key)| counts(*number, key));
+        }
+        if self.arrivals.len() > most {
+            self.arrivals.retain(|(number, key)| counts(*number, key));
+        }
+        if self.later.len() > most {
+            self.later.retain(|Reverse((_, number, key))| counts(*number, key));
+        }
     }
 
     /// Makes ready what is due.
@@ -305,39 +347,50 @@ impl Inner {
             let due = current.then(|| key.clone());
             self.later.pop();
             if let Some(key) = due {
-                let failures = self.items.get(&key).map_or(0, |item| item.failures);
-                self.push(key, NORMAL, failures, now);
+                self.push(key, NORMAL, now);
             }
         }
     }
 
-    /// Takes the most urgent object, or says when to try again.
+    /// Takes the next object, or says when to try again.
     fn take(&mut self, now: Instant, limit: Option<RateLimit>) -> Result<Job, Option<Instant>> {
         let later = self.later.peek().map(|Reverse((moment, ..))| *moment);
-        loop {
-            let Some((_, Reverse(number), key)) = self.ready.peek() else { return Err(later) };
-            let current = self.items.get(key).is_some_and(|item| item.number == *number);
-            if current && let Some(limit) = limit {
-                let refill = now.duration_since(self.refilled).as_secs_f64() * limit.per_second;
-                self.tokens = (self.tokens + refill).min(limit.burst.max(1.0));
-                self.refilled = now;
-                if self.tokens < 1.0 {
-                    let missing = (1.0 - self.tokens) / limit.per_second.max(f64::MIN_POSITIVE);
-                    let wait = Duration::try_from_secs_f64(missing).unwrap_or(Duration::from_secs(3600));
-                    // A moment later than computed, since a timer that ends early would spin.
-                    return Err(Some(now + wait + Duration::from_millis(1)));
-                }
-                self.tokens -= 1.0;
+        let Some(key) = self.peek() else { return Err(later) };
+        if let Some(limit) = limit {
+            let refill = now.duration_since(self.refilled).as_secs_f64() * limit.per_second;
+            self.tokens = (self.tokens + refill).min(limit.burst.max(1.0));
+            self.refilled = now;
+            if self.tokens < 1.0 {
+                let missing = (1.0 - self.tokens) / limit.per_second.max(f64::MIN_POSITIVE);
+                let wait = Duration::try_from_secs_f64(missing).unwrap_or(Duration::from_secs(3600));
+                // A moment later than computed, since a timer that ends early would spin.
+                return Err(Some(now + wait + Duration::from_millis(1)));
             }
-            let key = key.clone();
-            self.ready.pop();
-            if let Some(item) = self.items.get_mut(&key).filter(|_| current) {
-                let waited = now.duration_since(item.since);
-                item.state = State::Running { again: None };
-                item.since = now;
-                return Ok(Job { key, waited });
-            }
+            self.tokens -= 1.0;
         }
+        self.turns = (self.turns + 1) % FAIR;
+        let Some(item) = self.items.get_mut(&key) else { return Err(later) };
+        let waited = now.duration_since(item.since);
+        item.state = State::Running { again: None };
+        item.since = now;
+        Ok(Job { key, waited })
+    }
+
+    /// The object whose turn it is. Drops entries that do not count any more on the way.
+    fn peek(&mut self) -> Option<Key> {
+        let items = &self.items;
+        let counts = |number: u64, key: &Key| {
+            items.get(key).is_some_and(|item| item.state == State::Ready && item.number == number)
+        };
+        while self.ready.peek().is_some_and(|(_, Reverse(number), key)| !counts(*number, key)) {
+            self.ready.pop();
+        }
+        while self.arrivals.front().is_some_and(|(number, key)| !counts(*number, key)) {
+            self.arrivals.pop_front();
+        }
+        let first = self.ready.peek().map(|(_, _, key)| key);
+        let oldest = self.arrivals.front().map(|(_, key)| key);
+        if self.turns == FAIR - 1 { oldest.or(first).cloned() } else { first.cloned() }
     }
 }
 
@@ -373,6 +426,66 @@ mod tests {
         }
         assert_eq!(order, ["changed", "raised", "listed"]);
         assert_eq!(queue.depth().running, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn low_priority_work_is_never_starved() {
+        let queue = queue();
+        for number in 0..20 {
+            queue.add(&key(&format!("listed-{number:02}")), LISTED);
+        }
+        let mut turns = Vec::new();
+        // There is always a change to be worked on, and the list has its share all the same, in its order.
+        for turn in 0..160 {
+            queue.add(&key(&format!("changed-{turn}")), NORMAL);
+            let job = queue.next().await.unwrap();
+            if job.key.name().starts_with("listed") {
+                turns.push(turn);
+                assert_eq!(job.key.name(), format!("listed-{:02}", turns.len() - 1));
+            }
+            queue.done(&job.key, Done::Rest);
+        }
+        assert_eq!(turns.len(), 20, "{turns:?}");
+        assert!(turns.windows(2).all(|pair| pair[1] - pair[0] == FAIR as usize), "{turns:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_queue_does_not_grow() {
+        let queue = queue();
+        for _ in 0..10_000 {
+            queue.add(&key("listed"), LISTED);
+            for number in 0..FAIR {
+                queue.add(&key(&number.to_string()), NORMAL);
+            }
+            for _ in 0..FAIR {
+                let job = queue.next().await.unwrap();
+                queue.done(&job.key, Done::After(Duration::from_secs(36_000)));
+            }
+        }
+        let inner = queue.lock();
+        let sizes = [inner.ready.len(), inner.arrivals.len(), inner.later.len()];
+        assert!(sizes.iter().all(|size| *size < 200), "{sizes:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_belong_to_the_object_and_not_to_its_name() {
+        let queue = queue();
+        queue.add(&key("one"), NORMAL);
+        for _ in 0..12 {
+            let job = queue.next().await.unwrap();
+            queue.identify(&job.key, "first");
+            queue.done(&job.key, Done::Failed);
+        }
+        assert_eq!(queue.failures(&key("one")), 12);
+        // It is deleted, and another one is made in its place.
+        queue.add(&key("one"), NORMAL);
+        let job = queue.next().await.unwrap();
+        queue.identify(&job.key, "second");
+        assert_eq!(queue.failures(&key("one")), 0);
+        queue.done(&job.key, Done::Failed);
+        let start = Instant::now();
+        queue.next().await.unwrap();
+        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -94,8 +94,11 @@ async fn what_is_no_longer_desired_is_pruned() -> Result<()> {
     env.stop().await?;
     env.patch::<Widget>("one", json!({"spec": {"color": "alone"}})).await?;
     let controller = Controller::of::<Widget>(reconcile).owns::<Deployment>().owns::<Service>();
-    let operator =
-        Operator::new("test").controller(controller).permission("", ["configmaps", "secrets"], ["delete"]);
+    let operator = Operator::new("test").controller(controller).permission(
+        "",
+        ["configmaps", "secrets"],
+        ["delete", "get"],
+    );
     env.deploy(operator).await?;
     env.wait("one", |found| ready(found, "alone")).await?;
     assert_eq!((names::<ConfigMap>(&env).await?, names::<Secret>(&env).await?), Default::default());

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use steersman_gotemplate::strconv;
+use steersman_gostd::{json, strconv};
 
 /// Text in quotes, as `%q` writes it.
 #[must_use]
 pub fn quote(text: &str) -> String {
-    strconv::quote(text.as_bytes())
+    strconv::quote(text)
 }
 
 /// A float as `%v` writes it.
@@ -61,41 +61,14 @@ pub(crate) fn write_json(out: &mut String, value: &Value) {
     }
 }
 
-/// A float in JSON: digits for most, an exponent for the very large and small.
+/// Appends a float in JSON; NaN and infinities, which JSON cannot hold, as 0.
 pub(crate) fn json_float(out: &mut String, value: f64) {
-    let magnitude = value.abs();
-    if magnitude == 0.0 || (1e-6..1e21).contains(&magnitude) {
-        out.push_str(&strconv::format_float(value, b'f', None, false));
-        return;
-    }
-    let text = strconv::format_float(value, b'e', None, false);
-    match text.split_once("e-0") {
-        Some((digits, exponent)) => {
-            let _ = write!(out, "{digits}e-{exponent}");
-        }
-        None => out.push_str(&text),
-    }
+    out.push_str(json::format_float(value, false).as_deref().unwrap_or("0"));
 }
 
-/// Text in JSON.
+/// Appends text in JSON.
 pub(crate) fn json_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+    json::append_string(out, text, true);
 }
 
 #[cfg(test)]

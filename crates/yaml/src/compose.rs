@@ -9,6 +9,7 @@ use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
+use steersman_gostd::unicode;
 
 use crate::{
     Error, Mapping, Node,
@@ -456,7 +457,7 @@ impl<'a> Decoder<'a> {
                         Some(*mark),
                     ));
                 };
-                return Ok(Node::String(Cow::Owned(go::lossy(&bytes))));
+                return Ok(Node::String(Cow::Owned(unicode::to_utf8_lossy(&bytes))));
             }
             "bool" | "int" | "float" | "null" | "timestamp" => resolve(value, kind == "timestamp"),
             _ => return Ok(text(value)),

@@ -1,19 +1,18 @@
 //! CronJob: the kubebuilder tutorial's resource, which runs jobs on a schedule.
 
-mod schedule;
 mod types;
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use k8s_openapi::{
     api::{batch::v1::Job, core::v1::ObjectReference},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::ResourceExt as _;
 use steersman::{Action, Context, Controller, Conversion, Denied, Error, Operator, Result, Review, Webhook};
+use steersman_formats::cron::Schedule;
 
-pub use schedule::Schedule;
 pub use types::{Common, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, crd, from_v1, to_v1, v2};
 
 /// When a job was due.
@@ -52,7 +51,7 @@ fn validate(cron: &CronJob, _: &Review<CronJob>) -> Result<(), Denied> {
         denied = denied.and("metadata.name", "must be no more than 52 characters");
     }
     if let Err(error) = Schedule::parse(&cron.spec.schedule) {
-        denied = denied.and("spec.schedule", error);
+        denied = denied.and("spec.schedule", error.to_string());
     }
     denied.into_result()
 }
@@ -170,7 +169,7 @@ fn due(
     let mut moment = earliest.unwrap_or(created);
     let mut missed = None;
     for _ in 0..TOO_MANY {
-        match schedule.after(moment) {
+        match schedule.next(&moment.to_zoned(TimeZone::UTC)).map(|next| next.timestamp()) {
             Some(next) if next <= now => {
                 missed = Some(next);
                 moment = next;

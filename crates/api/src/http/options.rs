@@ -79,6 +79,28 @@ pub struct Options {
     pub include_object: String,
 }
 
+/// The names of all parameters.
+const KNOWN: [&str; 18] = [
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "watch",
+    "allowWatchBookmarks",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "dryRun",
+    "fieldManager",
+    "fieldValidation",
+    "force",
+    "gracePeriodSeconds",
+    "propagationPolicy",
+    "orphanDependents",
+    "includeObject",
+];
+
 impl Options {
     /// Parses the query of a request.
     ///
@@ -86,7 +108,15 @@ impl Options {
     /// 400 for a value that is malformed.
     pub fn parse(query: &str) -> ApiResult<Self> {
         let mut o = Self::default();
+        let mut seen = 0_u32;
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            let Some(place) = KNOWN.iter().position(|known| *known == key) else { continue };
+            // Of a parameter that is given twice, the first counts.
+            let bit = 1 << place;
+            if seen & bit != 0 && key != "dryRun" {
+                continue;
+            }
+            seen |= bit;
             let value = value.into_owned();
             match &*key {
                 "labelSelector" => o.label_selector = value,

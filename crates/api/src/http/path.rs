@@ -76,7 +76,7 @@ impl Target {
         if let ["namespaces", namespace, inner @ ..] = rest {
             target.namespace = (*namespace).to_owned();
             // A namespace is itself an object, with two parts of its own.
-            if !inner.is_empty() && !matches!(inner, ["status" | "finalize"]) {
+            if !inner.is_empty() && !matches!(inner, ["status" | "finalize", ..]) {
                 rest = inner;
             }
         }

@@ -6,7 +6,6 @@ mod builtin;
 mod canonical;
 mod check;
 pub mod duplicates;
-pub mod quantity;
 mod time;
 
 use std::collections::HashMap;
@@ -14,10 +13,11 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
-pub use quantity::Quantity;
+pub use steersman_formats::quantity::Quantity;
 
 pub use builtin::{PREFIX, builtin, definition, definitions, go_type, reference};
 pub use check::{Decoded, Decoder};
+pub use steersman_formats::quantity;
 
 /// A type somewhere in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -33,6 +33,11 @@ impl Draft {
         Ok(Self { object: Encoded::encode(object)?, labels, fields })
     }
 
+    /// The length of the encoded object.
+    pub fn length(&self) -> usize {
+        self.object.length()
+    }
+
     /// Whether this would change nothing of what is stored, times included.
     pub fn same(&self, entry: &Entry) -> bool {
         self.object.same(&entry.object)

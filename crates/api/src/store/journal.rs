@@ -1,6 +1,8 @@
 //! The door to persistence. The store itself knows no disk.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, sync::Arc};
+
+use super::JournalObserver;
 
 /// One committed write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +19,19 @@ pub struct Record {
     pub object: Option<Box<[u8]>>,
 }
 
-/// A journal could not keep a write.
-#[derive(Debug, thiserror::Error)]
-#[error("journal: {0}")]
-pub struct JournalError(pub Box<dyn std::error::Error + Send + Sync>);
+/// A write was undone because the journal could not keep it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the write was undone, because it can't be kept: {0}")]
+pub struct JournalError(pub(super) Arc<str>);
 
-/// Receives every committed write, and is waited for before the writer is told of success.
+/// Keeps every committed write, and reports to an observer what became of it.
 ///
-/// Readers and watchers may see a write a moment before its writer is answered.
+/// A write is seen and answered when the observer is told that it is durable, and undone when the observer is told that
+/// the journal failed.
 pub trait Journal: Send + Sync + fmt::Debug {
+    /// Takes the observer to report to. Called once, before the first write.
+    fn start(&self, observer: JournalObserver);
+
     /// Takes the next write. Called in revision order under the store's lock: it must only enqueue.
     fn append(&self, record: Record);
-
-    /// Resolves when every write up to `revision` is durable.
-    fn durable(&self, revision: u64) -> Pin<Box<dyn Future<Output = Result<(), JournalError>> + Send + '_>>;
 }

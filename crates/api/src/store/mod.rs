@@ -2,9 +2,14 @@
 //!
 //! **Invariant:** one short lock guards everything, and nothing is parsed, serialised or awaited while it is held.
 //!
+//! **Invariant:** readers and watchers see what is durable and nothing else. A write takes its place in the log at once, so
+//! that the next writer builds on it, and is published when the journal has it; a journal that fails undoes what it does
+//! not have. Without a journal both are one step.
+//!
 //! **Invariant:** watchers own no queue. Each holds a place in the resource's log and reads on from there; the log is a
 //! bounded window, so a watcher that falls behind it is told that its version has expired and nothing accumulates for it.
 
+mod durability;
 mod encoded;
 mod entry;
 mod journal;
@@ -14,12 +19,14 @@ mod watch;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     ops::Bound,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use foldhash::quality::RandomState;
 use tokio::sync::watch as signal;
 
+use durability::Durability;
+pub use durability::{JournalObserver, Undone, UndoneEvent};
 pub use entry::{Draft, Entry, Event, EventKind, Template, frame};
 pub use journal::{Journal, JournalError, Record};
 pub use pairs::Pairs;
@@ -97,7 +104,8 @@ impl Table {
         }
     }
 
-    fn append(&mut self, event: Event, history: &History) {
+    /// Appends a change to the log, of which everything up to `published` may be seen.
+    fn append(&mut self, event: Event, history: &History, published: u64) {
         self.superseded += event.previous.as_ref().map_or(0, |p| p.size());
         let revision = event.revision;
         self.log.push_back(Arc::new(event));
@@ -105,17 +113,36 @@ impl Table {
             cold.forget_frame();
         }
         while self.log.len() > history.events || self.superseded > history.bytes {
+            // What is not published yet may have to be undone.
+            if self.log.front().is_none_or(|oldest| oldest.revision > published) {
+                break;
+            }
             let Some(old) = self.log.pop_front() else { break };
             self.superseded -= old.previous.as_ref().map_or(0, |p| p.size());
             self.compacted = old.revision;
         }
-        self.tail.send_replace(revision);
+        if revision <= published {
+            self.tail.send_replace(revision);
+        }
+    }
+
+    /// Changes after a revision, oldest first.
+    fn after(&self, revision: u64) -> impl Iterator<Item = &Arc<Event>> {
+        let newest = self.log.back().map_or(0, |e| e.revision);
+        let from = match newest <= revision {
+            true => self.log.len(),
+            false => self.log.partition_point(|e| e.revision <= revision),
+        };
+        self.log.range(from..)
     }
 }
 
 #[derive(Debug)]
 struct Inner {
+    /// The last revision that a write was given.
     revision: u64,
+    /// The last revision that readers and watchers see: the last that is durable.
+    published: u64,
     /// What happened up to here is not known: it was before a restart.
     restored: u64,
     tables: HashMap<Arc<str>, Table, RandomState>,
@@ -123,15 +150,31 @@ struct Inner {
 
 impl Inner {
     fn table(&mut self, resource: &str) -> &mut Table {
-        let (revision, restored) = (self.revision, self.restored);
-        self.tables.entry(resource.into()).or_insert_with(|| Table::new(revision, restored))
+        let (published, restored) = (self.published, self.restored);
+        self.tables.entry(resource.into()).or_insert_with(|| Table::new(published, restored))
+    }
+}
+
+/// What the store and its journal's observer share.
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    durability: signal::Sender<Durability>,
+    /// Called with the changes that a failed journal has undone, latest first.
+    on_undo: OnceLock<durability::OnUndo>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here panics half way through a change, so a poisoned lock still guards whole data.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// All objects of one server. Cheap to clone; clones share the contents.
 #[derive(Debug, Clone)]
 pub struct Store {
-    inner: Arc<Mutex<Inner>>,
+    shared: Arc<Shared>,
     /// Parts that many objects share.
     records: Arc<encoded::Records>,
     history: History,
@@ -142,25 +185,48 @@ impl Store {
     /// An empty store that hands its writes to a journal, if there is one.
     #[must_use]
     pub fn new(history: History, journal: Option<Arc<dyn Journal>>) -> Self {
-        let inner = Inner { revision: 1, restored: 0, tables: HashMap::default() };
-        Self { inner: Arc::new(Mutex::new(inner)), records: Arc::default(), history, journal }
+        let inner = Inner { revision: 1, published: 1, restored: 0, tables: HashMap::default() };
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(inner),
+            durability: signal::Sender::new(Durability::new(1)),
+            on_undo: OnceLock::new(),
+        });
+        if let Some(journal) = &journal {
+            journal.start(JournalObserver::new(&shared));
+        }
+        Self { shared, records: Arc::default(), history, journal }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half way through a change, so a poisoned lock still guards whole data.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
-    /// The latest revision.
+    /// The latest revision that readers and watchers see.
     #[must_use]
     pub fn revision(&self) -> u64 {
+        self.lock().published
+    }
+
+    /// The revision of the latest write, which may not be durable yet.
+    pub fn latest(&self) -> u64 {
         self.lock().revision
     }
 
-    /// The object at `key` of `resource` (such as `pods` or `deployments.apps`).
+    /// The object at `key` of `resource` as the latest write left it: what the next write builds on.
     #[must_use]
     pub fn get(&self, resource: &str, key: &str) -> Option<Arc<Entry>> {
         self.lock().tables.get(resource)?.objects.get(key).cloned()
+    }
+
+    /// The object at `key` of `resource` as readers see it: without what is not durable yet.
+    #[must_use]
+    pub fn read(&self, resource: &str, key: &str) -> Option<Arc<Entry>> {
+        let inner = self.lock();
+        let table = inner.tables.get(resource)?;
+        match table.after(inner.published).find(|event| event.entry.key() == key) {
+            Some(pending) => pending.previous.clone(),
+            None => table.objects.get(key).cloned(),
+        }
     }
 
     /// The number of objects of `resource`.
@@ -189,14 +255,15 @@ impl Store {
     pub fn delete(&self, resource: &str, key: &str, expected: u64) -> Result<(Arc<Entry>, u64), WriteError> {
         let mut inner = self.lock();
         let revision = inner.revision + 1;
+        let published = self.published_with(&inner, revision);
         let table = inner.table(resource);
         let current =
             table.objects.get(key).filter(|e| e.revision() == expected).ok_or(WriteError::Changed)?;
         let entry = Arc::clone(current);
         table.objects.remove(key);
         let event = Event::new(revision, EventKind::Deleted, Arc::clone(&entry), Some(Arc::clone(&entry)));
-        table.append(event, &self.history);
-        inner.revision = revision;
+        table.append(event, &self.history, published);
+        (inner.revision, inner.published) = (revision, published);
         self.record(resource, &entry, revision, false);
         Ok((entry, revision))
     }
@@ -211,6 +278,7 @@ impl Store {
         draft.share(&self.records);
         let mut inner = self.lock();
         let revision = inner.revision + 1;
+        let published = self.published_with(&inner, revision);
         let table = inner.table(resource);
         let current = table.objects.get(key).cloned();
         let (shared_key, created, kind) = match (&current, expected) {
@@ -223,10 +291,15 @@ impl Store {
         };
         let entry = Arc::new(Entry::new(Arc::clone(&shared_key), revision, created, draft));
         table.objects.insert(shared_key, Arc::clone(&entry));
-        table.append(Event::new(revision, kind, Arc::clone(&entry), current), &self.history);
-        inner.revision = revision;
+        table.append(Event::new(revision, kind, Arc::clone(&entry), current), &self.history, published);
+        (inner.revision, inner.published) = (revision, published);
         self.record(resource, &entry, revision, true);
         Ok(entry)
+    }
+
+    /// What may be seen right after the write of `revision`: without a journal the write itself.
+    fn published_with(&self, inner: &Inner, revision: u64) -> u64 {
+        if self.journal.is_some() { inner.published } else { revision }
     }
 
     /// Hands the change to the journal while the lock still fixes the order.
@@ -242,19 +315,12 @@ impl Store {
         }
     }
 
-    /// Waits until the journal has made everything up to `revision` durable. Immediate without a journal.
-    pub async fn durable(&self, revision: u64) -> Result<(), JournalError> {
-        match &self.journal {
-            Some(journal) => journal.durable(revision).await,
-            None => Ok(()),
-        }
-    }
-
     /// Puts a recorded object back at its old revision. Only for a store that serves nobody yet.
     pub fn restore(&self, record: &Record, mut draft: Draft) {
         draft.share(&self.records);
         let mut inner = self.lock();
         inner.revision = inner.revision.max(record.revision);
+        inner.published = inner.revision;
         let key: Arc<str> = record.key.as_str().into();
         let entry = Arc::new(Entry::new(Arc::clone(&key), record.revision, record.created, draft));
         inner.table(&record.resource).objects.insert(key, entry);
@@ -265,20 +331,34 @@ impl Store {
         let mut inner = self.lock();
         inner.revision = inner.revision.max(revision);
         let revision = inner.revision;
-        inner.restored = revision;
+        (inner.published, inner.restored) = (revision, revision);
         for table in inner.tables.values_mut() {
             table.compacted = revision;
         }
+        self.shared.durability.send_replace(Durability::new(revision));
     }
 
-    /// The present objects whose keys start with `prefix` and come after `after`.
+    /// The objects as the latest writes left them, whose keys start with `prefix` and come after `after`: what a write is
+    /// judged by.
     pub fn snapshot(&self, resource: &str, prefix: &str, after: Option<&str>) -> Snapshot {
         let inner = self.lock();
         let entries = inner.tables.get(resource).map_or_else(Vec::new, |table| range(table, prefix, after));
         Snapshot { revision: inner.revision, entries }
     }
 
-    /// The objects as they were at `revision`, with the same bounds as [`Store::snapshot`].
+    /// The same as readers see them: without what is not durable yet.
+    pub fn list(&self, resource: &str, prefix: &str, after: Option<&str>) -> Snapshot {
+        let inner = self.lock();
+        let revision = inner.published;
+        let Some(table) = inner.tables.get(resource) else {
+            return Snapshot { revision, entries: Vec::new() };
+        };
+        let (present, later) = (range(table, prefix, after), table.after(revision).cloned().collect());
+        drop(inner);
+        Snapshot { revision, entries: rewind(present, later, prefix, after) }
+    }
+
+    /// The objects as they were at `revision`, with the same bounds as [`Store::list`].
     pub fn snapshot_at(
         &self,
         resource: &str,
@@ -287,8 +367,8 @@ impl Store {
         revision: u64,
     ) -> Result<Snapshot, RevisionError> {
         let inner = self.lock();
-        if revision > inner.revision {
-            return Err(RevisionError::TooNew(inner.revision));
+        if revision > inner.published {
+            return Err(RevisionError::TooNew(inner.published));
         }
         let Some(table) = inner.tables.get(resource) else {
             return Ok(Snapshot { revision, entries: Vec::new() });
@@ -296,33 +376,16 @@ impl Store {
         if revision < table.compacted {
             return Err(RevisionError::TooOld);
         }
-        let present = range(table, prefix, after);
-        let later = table.log.partition_point(|e| e.revision <= revision);
-        let undo: Vec<Arc<Event>> = table.log.range(later..).cloned().collect();
+        let (present, later) = (range(table, prefix, after), table.after(revision).cloned().collect());
         drop(inner);
-        if undo.is_empty() {
-            return Ok(Snapshot { revision, entries: present });
-        }
-        let mut past: BTreeMap<Arc<str>, Arc<Entry>> =
-            present.into_iter().map(|e| (Arc::clone(e.shared_key()), e)).collect();
-        for event in undo.into_iter().rev() {
-            let key = event.entry.shared_key();
-            if !key.starts_with(prefix) || after.is_some_and(|a| &**key <= a) {
-                continue;
-            }
-            match &event.previous {
-                Some(previous) => past.insert(Arc::clone(key), Arc::clone(previous)),
-                None => past.remove(key),
-            };
-        }
-        Ok(Snapshot { revision, entries: past.into_values().collect() })
+        Ok(Snapshot { revision, entries: rewind(present, later, prefix, after) })
     }
 
     /// Starts to follow `resource` after `revision`.
     pub fn follow(&self, resource: &str, revision: u64) -> Result<Cursor, RevisionError> {
         let mut inner = self.lock();
-        if revision > inner.revision {
-            return Err(RevisionError::TooNew(inner.revision));
+        if revision > inner.published {
+            return Err(RevisionError::TooNew(inner.published));
         }
         let table = inner.table(resource);
         if revision < table.compacted {
@@ -333,16 +396,16 @@ impl Store {
         Ok(Cursor::new(self.clone(), resource.into(), revision, epoch, signal))
     }
 
-    /// The present objects and a cursor that continues right after them.
+    /// The objects as readers see them, and a cursor that continues right after them.
     pub fn snapshot_and_follow(&self, resource: &str, prefix: &str) -> (Snapshot, Cursor) {
         let mut inner = self.lock();
-        let revision = inner.revision;
+        let revision = inner.published;
         let table = inner.table(resource);
-        let entries = range(table, prefix, None);
+        let (present, later) = (range(table, prefix, None), table.after(revision).cloned().collect());
         let (signal, epoch) = (table.tail.subscribe(), table.epoch);
         drop(inner);
         let cursor = Cursor::new(self.clone(), resource.into(), revision, epoch, signal);
-        (Snapshot { revision, entries }, cursor)
+        (Snapshot { revision, entries: rewind(present, later, prefix, None) }, cursor)
     }
 
     /// Ends all watches of `resource` once they have read everything: it is no longer served in this form.
@@ -366,6 +429,31 @@ fn range(table: &Table, prefix: &str, after: Option<&str>) -> Vec<Arc<Entry>> {
         .take_while(|(key, _)| key.starts_with(prefix))
         .map(|(_, entry)| Arc::clone(entry))
         .collect()
+}
+
+/// Takes changes back, so that what was there before them is left.
+fn rewind(
+    present: Vec<Arc<Entry>>,
+    later: Vec<Arc<Event>>,
+    prefix: &str,
+    after: Option<&str>,
+) -> Vec<Arc<Entry>> {
+    if later.is_empty() {
+        return present;
+    }
+    let mut past: BTreeMap<Arc<str>, Arc<Entry>> =
+        present.into_iter().map(|e| (Arc::clone(e.shared_key()), e)).collect();
+    for event in later.into_iter().rev() {
+        let key = event.entry.shared_key();
+        if !key.starts_with(prefix) || after.is_some_and(|a| &**key <= a) {
+            continue;
+        }
+        match &event.previous {
+            Some(previous) => past.insert(Arc::clone(key), Arc::clone(previous)),
+            None => past.remove(key),
+        };
+    }
+    past.into_values().collect()
 }
 
 #[cfg(test)]

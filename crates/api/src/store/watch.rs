@@ -54,16 +54,17 @@ impl Cursor {
         if self.revision < table.compacted {
             return Err(RevisionError::TooOld);
         }
-        let from = table.log.partition_point(|e| e.revision <= self.revision);
-        let events: Vec<_> = table.log.range(from..).take(BATCH).cloned().collect();
+        let later = table.after(self.revision).take_while(|e| e.revision <= inner.published);
+        let events: Vec<_> = later.take(BATCH).cloned().collect();
         if let Some(last) = events.last() {
             self.revision = last.revision;
             return Ok(Batch::Events(events));
         }
-        if table.epoch != self.epoch {
+        // The last changes before the end may not be durable yet.
+        if table.epoch != self.epoch && table.after(inner.published).next().is_none() {
             return Ok(Batch::Ended);
         }
-        self.revision = inner.revision;
+        self.revision = inner.published;
         Ok(Batch::Idle(self.revision))
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Operation, limits, pod};
+use super::{Operation, certificates, limits, pod};
 use crate::{
     call::Call,
     object,
@@ -18,7 +18,7 @@ pub(crate) fn mutate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     let creates = operation == Operation::Create && call.subresource.is_none();
-    limits::mutate(call, operation, object);
+    limits::mutate(call, operation, object, old);
     match (call.resource.group.as_str(), call.resource.plural.as_str()) {
         ("", "pods") => return pod::mutate(call, operation, object, old),
         ("", "persistentvolumes") if creates => protect(object, "kubernetes.io/pv-protection"),
@@ -40,10 +40,11 @@ pub(crate) fn validate(
     object: &Value,
     old: Option<&Value>,
 ) -> ApiResult<()> {
+    certificates::validate(call, operation, object, old)?;
+    limits::validate(call, operation, object, old)?;
     if call.subresource.is_some() || !matches!(operation, Operation::Create | Operation::Update) {
         return Ok(());
     }
-    limits::validate(call, operation, object, old)?;
     let refuse =
         |why: &str| ApiError::forbidden(&call.resource.group, &call.resource.plural, &call.name, why);
     match (call.resource.group.as_str(), call.resource.plural.as_str(), old) {

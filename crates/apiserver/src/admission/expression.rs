@@ -104,7 +104,7 @@ impl<'a> Variables<'a> {
 }
 
 impl Scope<'_> {
-    /// Begins with a budget, and with variables that nobody has looked at: when what they are told from has changed, and for
+    /// Begins with a budget and with variables that are not yet evaluated: when their inputs have changed, and for
     /// each purpose of expressions.
     pub(super) fn begin(&mut self, budget: Budget) {
         self.budget = budget;
@@ -129,7 +129,7 @@ impl Scope<'_> {
         value.map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text))
     }
 
-    /// Tells the variables that an expression names. One that can't be told is no harm to whoever does not look at it.
+    /// Evaluates the variables that an expression names. One that fails is an error only where it is read.
     ///
     /// # Errors
     /// That the budget is used up.

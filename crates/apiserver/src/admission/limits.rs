@@ -24,13 +24,14 @@ fn ranges(call: &Call, operation: Operation, old: Option<&Value>) -> Vec<Value> 
         ("", "persistentvolumeclaims") => false,
         _ => return Vec::new(),
     };
-    let concerned = match operation {
-        Operation::Create => true,
-        // Containers can't change, but claims can grow.
-        Operation::Update => !pods && !old.is_some_and(object::is_deleting),
-        Operation::Delete | Operation::Connect => false,
+    let concerned = match (operation, call.subresource_name()) {
+        (Operation::Create, "") => true,
+        // Containers can't change otherwise, but claims can grow.
+        (Operation::Update, "resize") => pods && !old.is_some_and(object::is_deleting),
+        (Operation::Update, "") => !pods && !old.is_some_and(object::is_deleting),
+        _ => false,
     };
-    if !concerned || call.subresource.is_some() {
+    if !concerned {
         return Vec::new();
     }
     let prefix = format!("{}/", call.scope());
@@ -46,12 +47,12 @@ fn amounts(value: &Value) -> Amounts {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// Fills in what the containers of a new pod ask for, where they don't say.
-pub(super) fn mutate(call: &Call, operation: Operation, pod: &mut Value) {
+/// Fills in what the containers of a pod that is new or resized ask for, where they don't say.
+pub(super) fn mutate(call: &Call, operation: Operation, pod: &mut Value, old: Option<&Value>) {
     if call.resource.plural != "pods" {
         return;
     }
-    for range in ranges(call, operation, None) {
+    for range in ranges(call, operation, old) {
         let mut notes = Vec::new();
         for (list, kind) in [("containers", "container"), ("initContainers", "init container")] {
             let containers = object::child(pod, "spec").get_mut(list).and_then(Value::as_array_mut);

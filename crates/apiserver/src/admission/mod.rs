@@ -2,6 +2,7 @@
 
 mod attempt;
 pub(crate) mod builtin_plugins;
+mod certificates;
 mod constraints;
 pub(crate) mod expression;
 mod lifecycle;

@@ -18,7 +18,7 @@ use crate::{
 
 const QUOTAS: &str = "resourcequotas";
 
-/// Judges a new object, or a new version of `old`. Whoever may write holds the answer until the object is stored, so that
+/// Checks quotas for a new object, or a new version of `old`. The writer holds the answer until the object is stored, so that
 /// two writers do not share one room.
 pub(crate) fn reserve<'a>(
     core: &'a Core,

@@ -1,4 +1,4 @@
-//! Acting as somebody else.
+//! Impersonation.
 //!
 //! The constrained modes come first: they ask for a right to impersonate this kind of user, and for a right to do what is
 //! asked in their name. The older mode, one right for everything, comes last. The first refusal is the one that is told.
@@ -97,9 +97,9 @@ enum Mode {
     /// Any node.
     ArbitraryNode,
     ServiceAccount,
-    /// Everybody else.
+    /// Any other user.
     UserInfo,
-    /// The older way: anybody, for anything.
+    /// The older form: any user, for any request.
     Legacy,
 }
 

@@ -1,6 +1,7 @@
 //! Who asks, and whether they may.
 
 mod impersonate;
+pub(crate) mod parameters;
 pub(crate) mod rbac;
 mod record;
 pub(crate) mod review;
@@ -80,7 +81,7 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
     }
 }
 
-/// Everybody may do everything.
+/// Allows every request.
 #[derive(Debug, Default)]
 pub struct AllowAll;
 
@@ -90,7 +91,7 @@ impl Authorizer for AllowAll {
     }
 }
 
-/// The user behind a request: whom a listener found in a certificate, whose token it carries, or nobody in particular.
+/// Authenticates a request: by its client certificate, by its bearer token, or as the user without credentials.
 pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
     if let Some(authenticator) = &core.authenticator {
         return authenticator.authenticate(request);
@@ -103,7 +104,7 @@ pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
             Ok(reviewed) => Ok(reviewed.user),
             Err(_) => Err(ApiError::unauthorized()),
         },
-        None => Ok(core.nobody.clone()),
+        None => Ok(core.anonymous.clone()),
     }
 }
 
@@ -115,13 +116,18 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
-/// Refuses what `user` may not do, and tells the recorder.
-pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
+/// Asks the authorizer, and tells the recorder.
+pub(crate) fn decide(core: &Core, user: &User, attributes: &Attributes<'_>) -> Decision {
     let decision = core.authorizer.authorize(user, attributes);
     if let Some(recorder) = &core.recorder {
         recorder.record(user, attributes, decision == Decision::Allow);
     }
-    match decision {
+    decision
+}
+
+/// Refuses what `user` may not do, and tells the recorder.
+pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
+    match decide(core, user, attributes) {
         Decision::Allow => Ok(()),
         Decision::Deny(reason) => Err(refuse(user, attributes, &reason)),
     }
@@ -137,7 +143,7 @@ fn refuse(user: &User, a: &Attributes<'_>, reason: &str) -> ApiError {
     ApiError::forbidden(a.group, a.resource, a.name, &text)
 }
 
-/// What somebody can't do, as the API words it. Markup is made harmless, since browsers may show the text.
+/// The denied action, as the API words it. Markup is escaped, since browsers may show the text.
 fn describe(user: &User, a: &Attributes<'_>) -> String {
     use crate::status::quote;
     let name = quote(&user.name);

@@ -102,7 +102,7 @@ fn rules(call: &Call, review: &Value) -> ApiResult<Value> {
     Ok(status)
 }
 
-/// Whether somebody may do something.
+/// Answers whether a user may do something.
 fn access(call: &Call, review: &Value) -> ApiResult<Value> {
     let spec = review.get("spec").cloned().unwrap_or_default();
     let own = call.resource.plural.starts_with("self");
@@ -145,7 +145,7 @@ fn user_of(spec: &Value) -> User {
     }
 }
 
-/// A question must be about one thing and about somebody.
+/// A review must name one action and a user.
 fn check(call: &Call, review: &Value, spec: &Value, own: bool) -> ApiResult<()> {
     let mut errors = Vec::new();
     let (resource, path) = (

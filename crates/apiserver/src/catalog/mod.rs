@@ -1,4 +1,4 @@
-//! What is served: built-in resources and those that custom resource definitions add.
+//! The catalog: built-in resources and those that custom resource definitions add.
 
 pub(crate) mod discovery;
 
@@ -19,7 +19,7 @@ pub use steersman_api::resource::{Group, Resource, Subresource, Version};
 pub struct Catalog {
     custom: BTreeMap<String, Group>,
     documents: discovery::Documents,
-    /// All resources by the table in which they are stored, once somebody asks.
+    /// All resources by the table in which they are stored, made on first use.
     stored: OnceLock<HashMap<Arc<str>, Vec<Arc<Resource>>>>,
 }
 

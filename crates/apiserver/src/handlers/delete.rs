@@ -196,7 +196,7 @@ async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outco
                 call.core.learn(&call.resource, &call.name, &call.key());
                 // A removal has a revision of its own, which its last state does not show.
                 let store = &call.core.store;
-                store.durable(store.revision()).await.map_err(ApiError::internal)?;
+                store.sync().await.map_err(|error| ApiError::read_only(&error))?;
             }
             return Ok(outcome);
         }
@@ -228,7 +228,7 @@ fn check_preconditions(call: &Call, options: &DeleteOptions, stored: &Value) -> 
     Ok(())
 }
 
-/// One attempt; `None` if somebody else wrote in between.
+/// One attempt; `None` if another write came in between.
 fn attempt(
     call: &Call,
     options: &DeleteOptions,
@@ -305,7 +305,7 @@ fn mark(object: &mut Value, at: Timestamp, grace: i64) {
     if first {
         metadata.insert("deletionTimestamp".into(), seconds(at).into());
         if generation > 0 {
-            metadata.insert("generation".into(), (generation + 1).into());
+            metadata.insert("generation".into(), generation.saturating_add(1).into());
         }
     }
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
@@ -383,7 +383,7 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
         match delete_one(call, &options).await {
             // The answer shows what was there, not what became of it.
             Ok(_) => items.push(call.to_served(call.resource.read(entry)).await?),
-            // Somebody else was quicker.
+            // Another writer was first.
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
         }
@@ -400,7 +400,7 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
     Ok(json_response(StatusCode::OK, Body::whole(value.to_string())))
 }
 
-/// Deletes a pod on somebody's wish to drain its node.
+/// Evicts a pod, within its disruption budgets.
 pub(super) async fn evict(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let eviction = decode::object(call, media, body)?;
     let nested = eviction.get("deleteOptions").cloned().unwrap_or_default();

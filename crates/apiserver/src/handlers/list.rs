@@ -214,7 +214,7 @@ pub(crate) fn page(call: &Call) -> ApiResult<Page> {
                     RevisionError::TooNew(current) => ApiError::too_large_resource_version(r, current),
                 })?
             }
-            _ => store.snapshot(storage, &prefix, None),
+            _ => store.list(storage, &prefix, None),
         }
     } else {
         let token = Token::decode(&options.continue_token)?;
@@ -223,7 +223,7 @@ pub(crate) fn page(call: &Call) -> ApiResult<Page> {
             return Err(ApiError::bad_request(why));
         }
         match token.revision {
-            None => store.snapshot(storage, &prefix, Some(&token.start)),
+            None => store.list(storage, &prefix, Some(&token.start)),
             Some(r) => store
                 .snapshot_at(storage, &prefix, Some(&token.start), r)
                 .map_err(|_| continue_expired(&token))?,
@@ -277,7 +277,7 @@ pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
         }
         Err(error) => return Ok(error_response(&error)),
     };
-    // Nothing of the page has to be read for that, unless somebody else has to be asked first.
+    // Nothing of the page has to be read for that, unless a webhook has to convert it first.
     if matches!(call.output, Output::Metadata(_)) && call.resource.strategy.converter().is_none() {
         return Err(not_one(call));
     }

@@ -50,7 +50,7 @@ pub(crate) async fn dispatch(
 
 async fn get(call: &Call) -> ApiResult<Response<Body>> {
     list::check_resource_version(call, true)?;
-    let entry = call.stored()?;
+    let entry = call.seen()?;
     answer(call, Written::Stored(entry), StatusCode::OK).await
 }
 

@@ -417,7 +417,7 @@ impl Intent {
     }
 }
 
-/// What there is to complain about in a configuration that repeats keys, unless it is refused.
+/// The warning about repeated keys of a configuration that is not refused for them.
 pub(super) fn judge_repeated(call: &Call, repeated: Option<&str>) -> ApiResult<Vec<String>> {
     match repeated {
         Some(why) if call.field_validation == FieldValidation::Strict => {

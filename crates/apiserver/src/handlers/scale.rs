@@ -112,7 +112,7 @@ pub(super) async fn scale(
     let resource = Arc::clone(&call.resource);
     let paths = paths(&resource);
     if verb == "get" {
-        let object = call.to_served(call.resource.read(&*call.stored()?)).await?;
+        let object = call.to_served(call.resource.read(&*call.seen()?)).await?;
         if call.resource.custom && at(&object, &paths.replicas).is_none() {
             let path = paths.replicas.join(".");
             return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
@@ -177,11 +177,24 @@ impl Wish {
         let kind = Detached::new(call, API_VERSION, TYPE);
         let mut complaints = Vec::new();
         let wanted = match self {
-            Self::Replace(scale) => kind.track(call, &before, scale.clone()),
+            Self::Replace(scale) => {
+                let (given, actual) = (object::uid(scale), object::uid(current));
+                if !given.is_empty() && given != actual {
+                    return Err(pipeline::wrong_uid(call, given, actual));
+                }
+                kind.track(call, &before, scale.clone())
+            }
             Self::Patch(patch) => {
                 let (patched, found) = patched(call, patch, &before)?;
                 complaints = found;
                 kind.track(call, &before, patched)
+            }
+            Self::Apply(_) if call.resource.custom => {
+                // The real server can't apply to this part of a custom resource, whose types know no Scale.
+                let (namespace, name) = (call.scope(), &call.name);
+                return Err(ApiError::unforeseen(format!(
+                    "failed to convert new object ({namespace}/{name}; {API_VERSION}, Kind=Scale) to proper version: request to convert CR to an invalid group/version: {API_VERSION}"
+                )));
             }
             Self::Apply(intent) => {
                 let scale = kind.apply(call, &before, &intent.object)?;

@@ -28,6 +28,8 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Shortest lifetime of a watch whose client names none; the longest is twice that.
 const MIN_LIFETIME: u64 = 1800;
+/// Longest lifetime that a client is given, in seconds: a hundred years, which every clock can add to its time.
+const MAX_LIFETIME: u64 = 100 * 365 * 24 * 3600;
 
 pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
     call.options.watch = true;
@@ -63,6 +65,7 @@ pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
         }
     };
     let lifetime = options.timeout_seconds.unwrap_or_else(|| lifetime(&*call.core.environment));
+    let lifetime = Duration::from_secs(lifetime.min(MAX_LIFETIME));
     let started = Instant::now();
     let bookmarks = options.allow_bookmarks;
     let mut watch = Watch {
@@ -78,10 +81,10 @@ pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
         cursor,
         after,
         ready: VecDeque::new(),
-        ends: started + Duration::from_secs(lifetime),
+        ends: started + lifetime,
         next_bookmark: bookmarks.then_some(started + BOOKMARK_INTERVAL),
-        last_bookmark: (bookmarks && lifetime > 10)
-            .then_some(started + Duration::from_secs(lifetime).saturating_sub(LAST_BOOKMARK)),
+        last_bookmark: (bookmarks && lifetime > Duration::from_secs(10))
+            .then_some(started + lifetime.saturating_sub(LAST_BOOKMARK)),
         done: false,
     };
     for entry in initial {

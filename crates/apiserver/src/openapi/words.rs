@@ -31,7 +31,7 @@ use k8s_openapi::{
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
-/// Schemas with descriptions by name, made when somebody first asks for a document.
+/// Schemas with descriptions by name, made when a document is first asked for.
 static DESCRIBED: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let mut generator = SchemaGenerator::default();
     macro_rules! describe {

@@ -1,5 +1,7 @@
 //! `"…".format([…])` and `strings.quote`.
 
+use steersman_gostd::strconv;
+
 use super::{Library, unfit};
 use crate::types::Type;
 use crate::value::{EvalError, Value, fail};
@@ -134,13 +136,9 @@ fn read_clause(text: &str) -> Result<(Clause, &str), String> {
                 .find(|c: char| !c.is_ascii_digit())
                 .ok_or_else(|| wrong("could not find end of precision specifier"))?;
             let (digits, rest) = after.split_at(end);
-            let precision = digits.parse::<usize>().map_err(|_| {
-                let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
-                wrong(&format!(
-                    "error while converting precision to integer: strconv.Atoi: parsing {digits:?}: {why}"
-                ))
-            })?;
-            (Some(precision.min(MAX_PRECISION)), rest)
+            let precision = strconv::atoi(digits.as_bytes())
+                .map_err(|error| wrong(&format!("error while converting precision to integer: {error}")))?;
+            (Some(usize::try_from(precision).unwrap_or(MAX_PRECISION).min(MAX_PRECISION)), rest)
         }
     };
     let mut characters = rest.chars();
@@ -336,8 +334,8 @@ fn text(value: &Value) -> Option<String> {
 /// A value in a list or a map, as an expression would write it.
 fn inner(value: &Value) -> Option<String> {
     Some(match value {
-        Value::String(text) => go_quote(text),
-        Value::Bytes(bytes) => format!("b{}", go_quote(&String::from_utf8_lossy(bytes))),
+        Value::String(text) => strconv::quote(&**text),
+        Value::Bytes(bytes) => format!("b{}", strconv::quote(&*String::from_utf8_lossy(bytes))),
         Value::Double(number) if number.is_nan() => "\"NaN\"".into(),
         Value::Double(number) if number.is_infinite() => {
             (if *number > 0.0 { "\"+Inf\"" } else { "\"-Inf\"" }).into()
@@ -351,19 +349,6 @@ fn inner(value: &Value) -> Option<String> {
 
 /// Wraps a text in quotes, with escapes for what expressions can't hold as it is.
 fn quote(text: &str) -> String {
-    quoted(text, |c, out| out.push(c))
-}
-
-/// Wraps a text in quotes as Go's `%q` does.
-fn go_quote(text: &str) -> String {
-    quoted(text, |c, out| match u32::from(c) {
-        code @ (0..0x20 | 0x7f) => out.push_str(&format!("\\x{code:02x}")),
-        code if c.is_control() => out.push_str(&format!("\\u{code:04x}")),
-        _ => out.push(c),
-    })
-}
-
-fn quoted(text: &str, plain: impl Fn(char, &mut String)) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -377,7 +362,7 @@ fn quoted(text: &str, plain: impl Fn(char, &mut String)) -> String {
             '\u{b}' => out.push_str("\\v"),
             '\\' => out.push_str("\\\\"),
             '"' => out.push_str("\\\""),
-            c => plain(c, &mut out),
+            c => out.push(c),
         }
     }
     out.push('"');

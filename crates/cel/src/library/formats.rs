@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use steersman_formats::names::{self, NameRule};
+use steersman_gostd::strconv::quote;
 
 use super::{Library, unfit};
 use crate::types::Type;
@@ -51,7 +52,7 @@ fn complaints(format: &str, text: &str) -> Vec<String> {
         },
         "qualifiedName" => names::qualified(text),
         "labelValue" => names::label_value(text),
-        "uri" => by_format("uri", &format!("parse {text:?}: invalid URI for request")),
+        "uri" => by_format("uri", &format!("parse {}: invalid URI for request", quote(text))),
         "uuid" => by_format("uuid", "does not match the UUID format"),
         "byte" => by_format("byte", "invalid base64"),
         "date" => by_format("date", "invalid date"),

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use steersman_gostd::strconv::quote;
+
 use super::{Library, unfit};
 use crate::types::Type;
 use crate::value::{EvalError, Evaluated, Value};
@@ -76,15 +78,17 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 
 fn ip(text: &str) -> Result<IpAddr, EvalError> {
     parse_ip(text).ok_or_else(|| {
+        let text = quote(text);
         EvalError(format!(
-            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"
+            "IP Address {text} parse error during conversion from string: ParseAddr({text}): unable to parse IP"
         ))
     })
 }
 
 fn cidr(text: &str) -> Result<Cidr, EvalError> {
     Cidr::parse(text).ok_or_else(|| {
-        EvalError(format!("network address parse error during conversion from string: {text:?}"))
+        let text = quote(text);
+        EvalError(format!("network address parse error during conversion from string: {text}"))
     })
 }
 

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use steersman_gostd::strconv::{self, quote};
+
 use super::{Library, unfit};
 use crate::types::Type;
 use crate::value::{EvalError, Evaluated, Value};
@@ -52,7 +54,7 @@ impl Semver {
                 return error("Build meta data is empty");
             }
             if !is_word(part) {
-                return error(format!("Invalid character(s) found in build meta data {part:?}"));
+                return error(format!("Invalid character(s) found in build meta data {}", quote(part)));
             }
         }
         Ok(Self { numbers: [numbers[0], numbers[1], patch], pre })
@@ -90,12 +92,16 @@ impl Semver {
 
 fn number(text: &str, name: &str) -> Result<u64, EvalError> {
     if !text.bytes().all(|b| b.is_ascii_digit()) {
-        return error(format!("Invalid character(s) found in {} number {text:?}", name.to_lowercase()));
+        return error(format!(
+            "Invalid character(s) found in {} number {}",
+            name.to_lowercase(),
+            quote(text)
+        ));
     }
     if text.len() > 1 && text.starts_with('0') {
-        return error(format!("{name} number must not contain leading zeroes {text:?}"));
+        return error(format!("{name} number must not contain leading zeroes {}", quote(text)));
     }
-    text.parse().map_err(|_| EvalError(format!("strconv.ParseUint: parsing {text:?}: invalid syntax")))
+    strconv::parse_uint(text.as_bytes(), 10, 64).map_err(|error| EvalError(error.to_string()))
 }
 
 fn is_word(text: &str) -> bool {
@@ -108,17 +114,18 @@ fn pre_release(text: &str) -> Result<Pre, EvalError> {
     }
     if text.bytes().all(|b| b.is_ascii_digit()) {
         if text.len() > 1 && text.starts_with('0') {
-            return error(format!("Numeric PreRelease version must not contain leading zeroes {text:?}"));
+            return error(format!(
+                "Numeric PreRelease version must not contain leading zeroes {}",
+                quote(text)
+            ));
         }
-        return text
-            .parse()
-            .map(Pre::Number)
-            .map_err(|_| EvalError(format!("strconv.ParseUint: parsing {text:?}: value out of range")));
+        let number = strconv::parse_uint(text.as_bytes(), 10, 64);
+        return number.map(Pre::Number).map_err(|error| EvalError(error.to_string()));
     }
     if is_word(text) {
         return Ok(Pre::Word(text.to_owned()));
     }
-    error(format!("Invalid character(s) found in prerelease {text:?}"))
+    error(format!("Invalid character(s) found in prerelease {}", quote(text)))
 }
 
 fn read(args: &[Value]) -> Option<Result<Semver, EvalError>> {

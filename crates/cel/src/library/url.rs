@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use steersman_formats::Url;
+use steersman_gostd::strconv::quote;
 
 use super::{Library, unfit};
 use crate::types::Type;
@@ -23,7 +24,8 @@ pub(super) fn add(library: &mut Library) {
         [Value::String(text)] => match Url::parse(text) {
             Some(url) => Ok(Value::Url(Arc::new(url))),
             None => Err(EvalError(format!(
-                "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
+                "URL parse error during conversion from string: parse {}: invalid URI for request",
+                quote(&**text)
             ))),
         },
         _ => unfit(),

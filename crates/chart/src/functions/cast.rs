@@ -1,6 +1,6 @@
 //! How sprig makes numbers of any value: by spf13/cast, which gives 0 for what it cannot read.
 
-use steersman_gotemplate::strconv::{self, NumErrorKind};
+use steersman_gostd::strconv::{self, NumErrorKind};
 use steersman_gotemplate::{Kind, Value};
 
 /// `cast.ToInt64`, which on 64-bit machines is `cast.ToInt` too.

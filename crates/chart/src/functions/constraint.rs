@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use steersman_gotemplate::strconv::quote;
+use steersman_gostd::strconv::quote;
 
 use super::semver::{MAX_CONSTRAINT_GROUPS, MAX_CONSTRAINT_LEN, SemverError, Version, compare_prerelease};
 

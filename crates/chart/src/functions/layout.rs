@@ -1,6 +1,7 @@
 //! Go's time layouts: written the way the reference time `Mon Jan 2 15:04:05 MST 2006` would be.
 
-use super::duration::{leading_int, quote};
+use steersman_gostd::time::{leading_int, quote};
+
 use super::time::{Civil, Time, Zone, days_in_month, is_leap};
 
 /// An element of a layout.

@@ -1,6 +1,7 @@
 //! Numbers: arithmetic, rounding, sequences.
 
-use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value, fmt, strconv};
+use steersman_gostd::strconv;
+use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value, fmt};
 
 use super::args::define;
 use super::cast::{nearest_int, to_float64, to_int64};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use regex::{Regex, RegexBuilder};
-use steersman_gotemplate::strconv;
+use steersman_gostd::strconv;
 use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value};
 use steersman_regexp::{Pattern, syntax_error, translate};
 

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use steersman_gotemplate::strconv::quote;
+use steersman_gostd::strconv::quote;
 
 /// The longest version that is read.
 const MAX_VERSION_LEN: usize = 256;

@@ -1,6 +1,7 @@
 //! Strings: trimming, cutting, padding, joining and quoting.
 
-use steersman_gotemplate::{CallError, Funcs, Map, MapType, Str, Value, fmt, strconv};
+use steersman_gostd::strconv;
+use steersman_gotemplate::{CallError, Funcs, Map, MapType, Str, Value, fmt};
 
 use super::args::define;
 use super::gofmt::strval;

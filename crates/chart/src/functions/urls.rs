@@ -4,7 +4,7 @@
 
 use std::net::Ipv6Addr;
 
-use steersman_gotemplate::strconv::quote;
+use steersman_gostd::strconv::quote;
 use steersman_gotemplate::{CallError, Funcs, Map, Str, Value};
 
 use super::args::define;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use steersman_gotemplate::strconv;
+use steersman_gostd::strconv;
 use steersman_yaml::Node;
 
 /// A Go struct, as errors name it.

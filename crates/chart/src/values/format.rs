@@ -2,7 +2,7 @@
 //!
 //! The `jsonschema` crate has formats too, and takes and refuses other texts.
 
-use steersman_gotemplate::strconv;
+use steersman_gostd::strconv;
 
 use crate::functions::{layout, regexes, urls};
 use crate::gofmt::quote_rune;

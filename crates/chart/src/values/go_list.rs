@@ -1,6 +1,7 @@
 //! What both grammars of the `--set` family share: Go's map and slice handling, with its panics told as errors.
 
-use steersman_gotemplate::{Str, strconv};
+use steersman_gostd::strconv;
+use steersman_gotemplate::Str;
 
 use super::{Data, Table};
 

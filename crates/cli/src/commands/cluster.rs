@@ -1,6 +1,7 @@
 //! `steer cluster`.
 
-use std::io::Write as _;
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -72,6 +73,8 @@ impl Cluster {
     }
 
     async fn serve(self, globals: &GlobalArgs) -> Result {
+        let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
+        let claim = Claim::new(path)?;
         let begun = Instant::now();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
         let mut builder =
@@ -84,8 +87,7 @@ impl Cluster {
             builder = builder.data_directory(directory);
         }
         let cluster = builder.start().await.map_err(|error| Failure::new(error.to_string()))?;
-        let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
-        let file = Kubeconfig::write(&cluster, path)?;
+        let file = claim.write(&cluster)?;
         let spent = begun.elapsed().as_millis();
         let version = steersman_cluster::KUBERNETES_VERSION;
         let server = cluster.address().map(|address| format!("https://{address}")).unwrap_or_default();
@@ -115,45 +117,116 @@ pub(super) async fn interrupted() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 
-/// A kubeconfig that goes when the command does, with the directory that was made for it.
-pub(super) struct Kubeconfig {
-    pub(super) path: PathBuf,
+/// The right to write a kubeconfig: no other cluster that runs has written it, and it is no file of the user's.
+///
+/// The process id is kept in a locked file beside it. Not in `FILE.lock`, which kubectl takes while it writes.
+pub(super) struct Claim {
+    path: PathBuf,
+    /// The directory that was made for the file.
     made: Option<PathBuf>,
+    holder: PathBuf,
+    _lock: File,
 }
 
-impl Kubeconfig {
-    pub(super) fn write(cluster: &Embedded, path: PathBuf) -> Result<Self> {
+impl Claim {
+    pub(super) fn new(path: PathBuf) -> Result<Self> {
+        let path = std::path::absolute(&path).unwrap_or(path);
         let failed =
             |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
-        if path.exists() && left_behind(&path).is_none() {
+        if path.exists() && !is_left_behind(&path) {
             return Err(Failure::new(format!(
                 "{} exists and was not written by steer cluster",
                 path.display()
             ))
             .help("name another file by --kubeconfig"));
         }
-        let directory = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists());
-        let made = directory.map(Path::to_path_buf);
+        let made = path.parent().filter(|directory| !directory.exists()).map(Path::to_path_buf);
         if let Some(made) = &made {
             std::fs::create_dir_all(made).map_err(failed)?;
         }
-        cluster.write_kubeconfig(&path).map_err(|error| Failure::new(error.to_string()))?;
-        Ok(Self { path: std::path::absolute(&path).unwrap_or(path), made })
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".pid");
+        let holder = path.with_file_name(name);
+        let lock = lock(&holder).map_err(failed)?.map_err(|pid| {
+            let pid = if pid.is_empty() { String::new() } else { format!(" (process {pid})") };
+            Failure::new(format!("{} belongs to a cluster that is running{pid}", path.display()))
+                .help("use that one, or name another file for this one by --kubeconfig")
+        })?;
+        Ok(Self { path, made, holder, _lock: lock })
+    }
+
+    pub(super) fn write(self, cluster: &Embedded) -> Result<Kubeconfig> {
+        cluster.write_kubeconfig(&self.path).map_err(|error| Failure::new(error.to_string()))?;
+        let server = cluster.address().map(|address| format!("server: https://{address}\n"));
+        Ok(Kubeconfig { path: self.path.clone(), server: server.unwrap_or_default(), _claim: self })
     }
 }
 
-/// Something if the file was left by this command, for instance when it was killed.
-fn left_behind(path: &Path) -> Option<()> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.contains("current-context: steersman\n").then_some(())
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.holder);
+        if let Some(made) = &self.made {
+            // Stays if it has other files by now.
+            let _ = std::fs::remove_dir(made);
+        }
+    }
+}
+
+/// Locks a file and writes this process's id into it; or tells the id of the process that has it.
+fn lock(path: &Path) -> std::io::Result<std::result::Result<File, String>> {
+    loop {
+        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                let _ = file.read_to_string(&mut pid);
+                return Ok(Err(pid.trim().to_owned()));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Its last holder may have removed the file between the opening and the locking.
+        if is_at(&file, path) {
+            file.set_len(0)?;
+            file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+            return Ok(Ok(file));
+        }
+    }
+}
+
+/// Whether an open file is the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        matches!((file.metadata(), std::fs::metadata(path)), (Ok(a), Ok(b)) if same(&a, &b))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        path.exists()
+    }
+}
+
+/// A kubeconfig that goes when the command does.
+pub(super) struct Kubeconfig {
+    pub(super) path: PathBuf,
+    /// The line that names this command's cluster.
+    server: String,
+    _claim: Claim,
+}
+
+/// Whether a file was written by this command, and left for instance when it was killed.
+fn is_left_behind(path: &Path) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| text.contains("current-context: steersman\n"))
 }
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-        if let Some(made) = &self.made {
-            // Stays if somebody put something else there.
-            let _ = std::fs::remove_dir(made);
+        // Stays if it leads to another cluster by now.
+        if std::fs::read_to_string(&self.path).is_ok_and(|text| text.contains(&self.server)) {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }

@@ -62,7 +62,11 @@ pub(super) async fn look(world: &mut World, uid: &str) -> kube::Result<()> {
 /// Lets the dependents go, then the object.
 async fn orphan(world: &mut World, uid: &str, node: &GraphNode) -> kube::Result<()> {
     for dependent in world.graph.dependents(uid) {
+        if world.is_spent() {
+            return Ok(());
+        }
         if let Some(other) = world.graph.get(&dependent).cloned() {
+            world.spend();
             release(world, &dependent, &other, &[uid.to_owned()]).await?;
         }
     }

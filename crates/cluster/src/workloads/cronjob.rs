@@ -11,8 +11,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{Resource as _, ResourceExt as _, api::ObjectMeta};
+use steersman_formats::cron::Schedule;
 
-use super::{cron::Schedule, pods, replicaset::message};
+use super::{pods, replicaset::message};
 use crate::world::{Duty, Notice, World, exists_already, whole};
 
 const NAME: &str = "cronjob-controller";
@@ -162,6 +163,9 @@ impl Turn {
                 (j.status.as_ref().and_then(|s| s.start_time.as_ref().map(|t| t.0)), j.name_any())
             });
             for job in ended.iter().take(ended.len().saturating_sub(limit)) {
+                if world.is_spent() {
+                    break;
+                }
                 world.delete(&***job, None).await?;
                 let what = format!("Deleted job {}", job.name_any());
                 self.tell(world, false, "SuccessfulDelete", &what).await;
@@ -176,7 +180,7 @@ impl Turn {
         if spec.suspend == Some(true) {
             return Ok(());
         }
-        let Some(schedule) = Schedule::parse(&spec.schedule) else {
+        let Ok(schedule) = Schedule::parse(&spec.schedule) else {
             let what = format!("unparseable schedule: {}", spec.schedule);
             self.tell(world, true, "UnparseableSchedule", &what).await;
             return Ok(());

@@ -92,6 +92,9 @@ impl Turn {
             by_node.entry(place(pod).unwrap_or_default()).or_default().push(Arc::clone(pod));
         }
         for node in &nodes {
+            if world.is_spent() {
+                return Ok(());
+            }
             let name = node.name_any();
             let pods = by_node.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
             let (runs, stays) = self.fits(node);

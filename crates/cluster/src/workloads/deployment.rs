@@ -241,8 +241,11 @@ impl Rollout {
     fn note_sizes(&self, set: &mut ReplicaSet) -> bool {
         let total = wanted(&self.deployment);
         let changed = rollout::annotate(set, rollout::DESIRED, i64::from(total));
-        rollout::annotate(set, rollout::MAXIMUM, i64::from(total + rollout::bounds(&self.deployment).0))
-            || changed
+        rollout::annotate(
+            set,
+            rollout::MAXIMUM,
+            i64::from(total) + i64::from(rollout::bounds(&self.deployment).0),
+        ) || changed
     }
 
     /// Gives a replica set its size.
@@ -323,22 +326,20 @@ impl Rollout {
     /// Takes replicas from old sets as far as availability allows; says whether it did.
     async fn shrink_old(&mut self, world: &mut World) -> kube::Result<bool> {
         let old = self.old_ones();
-        let old_total: i32 = old.iter().map(|s| size(s)).sum();
-        if old_total == 0 {
+        if rollout::total_size(&old) == 0 {
             return Ok(false);
         }
         let Some(new) = self.new_one() else { return Ok(false) };
         let minimum = wanted(&self.deployment) - rollout::max_unavailable(&self.deployment);
-        let all: i32 = self.sets.iter().map(|s| size(s)).sum();
-        let missing = size(&new) - rollout::available(&new);
-        let mut spare = all - minimum - missing;
+        let missing = size(&new).saturating_sub(rollout::available(&new));
+        let mut spare = rollout::total_size(&self.sets).saturating_sub(minimum).saturating_sub(missing);
         if spare <= 0 {
             return Ok(false);
         }
         let mut did = false;
         // Those that are not available are of no use to anybody.
         for set in &old {
-            let sick = size(set) - rollout::available(set);
+            let sick = size(set).saturating_sub(rollout::available(set));
             if spare <= 0 || size(set) == 0 || sick <= 0 {
                 continue;
             }
@@ -347,8 +348,8 @@ impl Rollout {
             spare -= less;
             did = true;
         }
-        let available: i32 = self.sets.iter().map(|s| rollout::available(s)).sum();
-        let mut spare = available - minimum;
+        let available = self.sets.iter().map(|s| rollout::available(s)).fold(0, i32::saturating_add);
+        let mut spare = available.saturating_sub(minimum);
         for set in self.old_ones() {
             if spare <= 0 {
                 break;
@@ -422,7 +423,8 @@ impl Rollout {
     }
 
     fn calculate(&self) -> DeploymentStatus {
-        let sum = |of: &dyn Fn(&ReplicaSet) -> i32| self.sets.iter().map(|s| of(s)).sum::<i32>();
+        let sum =
+            |of: &dyn Fn(&ReplicaSet) -> i32| self.sets.iter().map(|s| of(s)).fold(0, i32::saturating_add);
         let total = sum(&rollout::present);
         let available = sum(&rollout::available);
         let nonzero = |n: i32| (n != 0).then_some(n);
@@ -435,7 +437,7 @@ impl Rollout {
                 s.status.as_ref().and_then(|s| s.ready_replicas).unwrap_or_default()
             })),
             available_replicas: nonzero(available),
-            unavailable_replicas: nonzero((sum(&size) - available).max(0)),
+            unavailable_replicas: nonzero(sum(&size).saturating_sub(available).max(0)),
             terminating_replicas: Some(sum(&|s| {
                 s.status.as_ref().and_then(|s| s.terminating_replicas).unwrap_or_default()
             })),

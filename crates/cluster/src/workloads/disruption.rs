@@ -35,11 +35,11 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         );
     let expected = if by_share { scales(world, selected.iter().map(|p| &**p)) } else { count };
     let wanted = match (&spec.max_unavailable, &spec.min_available) {
-        (Some(most), _) => (expected - resolve(Some(most), expected, true)).max(0),
+        (Some(most), _) => expected.saturating_sub(resolve(Some(most), expected, true)).max(0),
         (None, Some(least)) => resolve(Some(least), expected, true),
         (None, None) => 0,
     };
-    let allowed = if expected <= 0 { 0 } else { (healthy - wanted).max(0) };
+    let allowed = if expected <= 0 { 0 } else { healthy.saturating_sub(wanted).max(0) };
     let old = budget.status.clone().unwrap_or_default();
     let (state, reason) =
         if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
@@ -126,5 +126,5 @@ fn scales<'a>(world: &World, pods: impl Iterator<Item = &'a Pod>) -> i32 {
         };
         wanted.insert(uid.unwrap_or_default(), replicas.unwrap_or(1));
     }
-    wanted.values().sum()
+    wanted.into_values().fold(0, i32::saturating_add)
 }

@@ -1,6 +1,6 @@
 //! The indexes of an indexed job: which are done, which have failed too often, and whether those done are enough.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::{batch::v1::SuccessPolicy, core::v1::Pod};
 use kube::ResourceExt as _;
@@ -21,63 +21,159 @@ pub(super) fn failures_before(pod: &Pod) -> i32 {
 }
 
 /// The first rule of a policy by which the indexes that are done are enough.
-pub(super) fn rule_met(policy: &SuccessPolicy, done: &BTreeSet<i32>) -> Option<usize> {
+pub(super) fn rule_met(policy: &SuccessPolicy, done: &Indexes) -> Option<usize> {
     policy.rules.iter().position(|rule| {
-        let listed = rule.succeeded_indexes.as_deref().map(parse);
-        let counted = listed.as_ref().map_or(done.len(), |listed| listed.intersection(done).count());
+        let listed = rule.succeeded_indexes.as_deref().map(Indexes::parse);
+        let counted = listed.as_ref().map_or(done.len(), |listed| listed.common(done));
         match (rule.succeeded_count, &listed) {
-            (Some(least), _) => i32::try_from(counted).is_ok_and(|n| n >= least),
-            (None, Some(listed)) => listed.is_subset(done),
+            (Some(least), _) => counted >= i64::from(least),
+            (None, Some(listed)) => counted == listed.len(),
             (None, None) => false,
         }
     })
 }
 
-/// `1,3-5` as numbers.
-pub(super) fn parse(text: &str) -> BTreeSet<i32> {
-    let mut numbers = BTreeSet::new();
-    for part in text.split(',').filter(|p| !p.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<i32>(), last.parse::<i32>()) {
-            numbers.extend(first..=last.min(first.saturating_add(100_000)));
-        }
-    }
-    numbers
+/// A set of indexes as ranges, since a short text can name billions of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Indexes {
+    /// First to last of each range. Ranges neither overlap nor touch.
+    ranges: BTreeMap<i32, i32>,
 }
 
-/// Numbers as `1,3-5`.
-pub(super) fn write(numbers: &BTreeSet<i32>) -> String {
-    let mut parts: Vec<(i32, i32)> = Vec::new();
-    for number in numbers {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => parts.push((*number, *number)),
+impl Indexes {
+    /// `1,3-5` as a set. Parts that are no numbers are left out.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut indexes = Self::default();
+        for part in text.split(',').filter(|p| !p.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            if let (Ok(first), Ok(last)) = (first.parse::<i32>(), last.parse::<i32>()) {
+                indexes.insert_range(first, last);
+            }
+        }
+        indexes
+    }
+
+    fn insert_range(&mut self, mut first: i32, mut last: i32) {
+        if first > last {
+            return;
+        }
+        // Whatever overlaps or touches becomes one range with it.
+        while let Some((start, end)) = self.ranges.range(..=last.saturating_add(1)).next_back() {
+            let (start, end) = (*start, *end);
+            if end < first.saturating_sub(1) {
+                break;
+            }
+            self.ranges.remove(&start);
+            (first, last) = (first.min(start), last.max(end));
+        }
+        self.ranges.insert(first, last);
+    }
+
+    /// Takes the indexes of another set in.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (first, last) in &other.ranges {
+            self.insert_range(*first, *last);
         }
     }
-    let text = |(first, last): &(i32, i32)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first},{last}"),
-        _ => format!("{first}-{last}"),
-    };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
+
+    pub(super) fn contains(&self, index: i32) -> bool {
+        self.ranges.range(..=index).next_back().is_some_and(|(_, last)| *last >= index)
+    }
+
+    pub(super) fn len(&self) -> i64 {
+        self.ranges.iter().map(|(first, last)| i64::from(*last) - i64::from(*first) + 1).sum()
+    }
+
+    /// How many indexes are in both.
+    fn common(&self, other: &Self) -> i64 {
+        let (mut own, mut others) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        let mut count = 0;
+        while let (Some((a, b)), Some((c, d))) = (own.peek(), others.peek()) {
+            let (first, last) = (i64::from(**a.max(c)), i64::from(**b.min(d)));
+            count += (last - first + 1).max(0);
+            if b <= d {
+                own.next();
+            } else {
+                others.next();
+            }
+        }
+        count
+    }
+
+    /// The indexes below `total` that are not in the set, in order.
+    pub(super) fn missing(&self, total: i32) -> impl Iterator<Item = i32> {
+        let mut next = 0_i32;
+        std::iter::from_fn(move || {
+            if let Some((_, last)) = self.ranges.range(..=next).next_back().filter(|(_, last)| **last >= next)
+            {
+                next = last.checked_add(1)?;
+            }
+            let index = Some(next).filter(|index| *index < total)?;
+            next = index.saturating_add(1);
+            Some(index)
+        })
+    }
+}
+
+impl Extend<i32> for Indexes {
+    fn extend<T: IntoIterator<Item = i32>>(&mut self, indexes: T) {
+        for index in indexes {
+            self.insert_range(index, index);
+        }
+    }
+}
+
+/// As `1,3-5`.
+impl std::fmt::Display for Indexes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut comma = "";
+        for (first, last) in &self.ranges {
+            match i64::from(*last) - i64::from(*first) {
+                0 => write!(f, "{comma}{first}")?,
+                1 => write!(f, "{comma}{first},{last}")?,
+                _ => write!(f, "{comma}{first}-{last}")?,
+            }
+            comma = ",";
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn set(numbers: &[i32]) -> Indexes {
+        let mut indexes = Indexes::default();
+        indexes.extend(numbers.iter().copied());
+        indexes
+    }
+
     #[test]
     fn indexes_are_written_as_ranges() {
-        let numbers = BTreeSet::from([0, 1, 3, 5, 6, 7]);
-        assert_eq!(write(&numbers), "0,1,3,5-7");
-        assert_eq!(parse("0,1,3,5-7"), numbers);
+        let indexes = set(&[7, 0, 5, 1, 3, 6]);
+        assert_eq!(indexes.to_string(), "0,1,3,5-7");
+        assert_eq!(Indexes::parse("0,1,3,5-7"), indexes);
+        assert_eq!(Indexes::parse("5-7,0,3,1,6,x,-3"), indexes);
+        assert_eq!(indexes.len(), 6);
+        assert_eq!(indexes.missing(10).collect::<Vec<_>>(), [2, 4, 8, 9]);
+    }
+
+    #[test]
+    fn billions_of_indexes_take_no_room() {
+        let all = Indexes::parse("0-2147483647,0-2147483647,5-2147483646");
+        assert_eq!((all.len(), all.to_string().as_str()), (1 << 31, "0-2147483647"));
+        assert!(all.contains(i32::MAX) && !all.contains(-1));
+        assert_eq!(all.missing(i32::MAX).next(), None);
+        assert_eq!(set(&[0, 2]).missing(i32::MAX).take(2).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(all.common(&set(&[1, 3, 4])), 3);
     }
 
     #[test]
     fn a_rule_asks_for_indexes_or_for_a_number_of_them() {
         let met = |rules: serde_json::Value, done: &[i32]| {
             let policy: SuccessPolicy = serde_json::from_value(serde_json::json!({"rules": rules})).unwrap();
-            rule_met(&policy, &done.iter().copied().collect())
+            rule_met(&policy, &set(done))
         };
         let all = serde_json::json!({"succeededIndexes": "0,2-3"});
         let some = serde_json::json!({"succeededIndexes": "0,2-3", "succeededCount": 1});

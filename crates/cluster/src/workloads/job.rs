@@ -14,7 +14,10 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt as _, api::ObjectMeta};
 
-use super::{indexes, pods};
+use super::{
+    indexes::{self, Indexes},
+    pods,
+};
 use crate::world::{Duty, Notice, World};
 
 const NAME: &str = "job-controller";
@@ -120,6 +123,9 @@ async fn expire(world: &mut World, job: &Job, ended: Timestamp) -> kube::Result<
 /// Removes the finalizer of pods that nobody counts any more.
 async fn let_go(world: &mut World, own: &[Arc<Pod>]) -> kube::Result<()> {
     for pod in own.iter().filter(|p| p.finalizers().iter().any(|f| f == TRACKING)) {
+        if world.is_spent() {
+            break;
+        }
         let mut free = Pod::clone(pod);
         free.finalizers_mut().retain(|f| f != TRACKING);
         match world.update(&free).await {
@@ -163,6 +169,9 @@ impl Work {
         let verdict = Verdict::before(&status).or_else(|| self.judge(world, &status));
         if verdict.is_some() || suspended {
             for pod in &active {
+                if world.is_spent() {
+                    break;
+                }
                 world.delete(&**pod, None).await?;
             }
             self.suspend(world, &mut status, suspended);
@@ -184,7 +193,7 @@ impl Work {
                 .count(),
         )
         .ok();
-        let over = status.terminating.unwrap_or_default() == 0;
+        let over = status.terminating.unwrap_or_default() == 0 && status.active.is_none();
         if let Some(verdict) = &verdict {
             conclude(world, &mut status, verdict, over);
         }
@@ -214,19 +223,20 @@ impl Work {
             .collect();
         let (good, bad): (Vec<_>, Vec<_>) = ended.iter().partition(|p| pods::phase(p) == "Succeeded");
         let add = |n: Option<i32>, more: usize| {
-            Some(n.unwrap_or_default() + i32::try_from(more).unwrap_or(i32::MAX)).filter(|n| *n != 0)
+            let more = i32::try_from(more).unwrap_or(i32::MAX);
+            Some(n.unwrap_or_default().saturating_add(more)).filter(|n| *n != 0)
         };
         status.failed = add(status.failed, bad.len());
         if self.is_indexed() {
             let mut done = done_indexes(status);
             done.extend(good.iter().filter_map(|p| indexes::of(p)));
-            status.succeeded = add(None, done.len());
-            status.completed_indexes = Some(indexes::write(&done)).filter(|t| !t.is_empty());
+            status.succeeded = Some(i32::try_from(done.len()).unwrap_or(i32::MAX)).filter(|n| *n != 0);
+            status.completed_indexes = Some(done.to_string()).filter(|t| !t.is_empty());
             if let Some(limit) = self.limit_per_index() {
                 let mut failed = failed_indexes(status);
                 let spent = bad.iter().filter(|p| indexes::failures_before(p) >= limit);
-                failed.extend(spent.filter_map(|p| indexes::of(p)).filter(|index| !done.contains(index)));
-                status.failed_indexes = Some(indexes::write(&failed));
+                failed.extend(spent.filter_map(|p| indexes::of(p)).filter(|index| !done.contains(*index)));
+                status.failed_indexes = Some(failed.to_string());
             }
         } else {
             status.succeeded = add(status.succeeded, good.len());
@@ -288,11 +298,10 @@ impl Work {
         self.limit_per_index()?;
         let spec = self.job.spec.as_ref()?;
         let (done, failed) = (done_indexes(status).len(), failed_indexes(status).len());
-        let most = spec.max_failed_indexes.and_then(|n| usize::try_from(n).ok());
-        if most.is_some_and(|most| failed > most) {
+        if spec.max_failed_indexes.is_some_and(|most| failed > i64::from(most)) {
             return Some(TOO_MANY_INDEXES);
         }
-        let total = usize::try_from(spec.completions.unwrap_or_default()).unwrap_or_default();
+        let total = i64::from(spec.completions.unwrap_or_default());
         (failed > 0 && done + failed >= total).then_some(INDEXES_FAILED)
     }
 
@@ -335,7 +344,9 @@ impl Work {
         let succeeded = status.succeeded.unwrap_or_default();
         let failed = i32::try_from(failed_indexes(status).len()).unwrap_or(i32::MAX);
         let wanted = match spec.completions {
-            Some(completions) => parallelism.min(completions - succeeded - failed),
+            Some(completions) => {
+                parallelism.min(completions.saturating_sub(succeeded).saturating_sub(failed))
+            }
             None if succeeded > 0 => i32::try_from(active.len()).unwrap_or_default(),
             None => parallelism,
         };
@@ -344,6 +355,9 @@ impl Work {
             let mut surplus = active.to_vec();
             pods::by_worth(&mut surplus);
             for pod in surplus.iter().take(active.len() - wanted) {
+                if world.is_spent() {
+                    break;
+                }
                 world.delete(&**pod, None).await?;
             }
             return Ok(());
@@ -359,28 +373,30 @@ impl Work {
             world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
             return Ok(());
         }
-        let mut free = self.free_indexes(status, active);
         let failures = if each { self.failures_by_index() } else { BTreeMap::new() };
-        if each {
-            let (mut ready, mut delay) = (Vec::new(), None::<Duration>);
-            for index in free {
-                match failures.get(&index).map_or(Duration::ZERO, |f| f.wait(world)) {
-                    Duration::ZERO => ready.push(index),
-                    left => delay = Some(delay.map_or(left, |least| least.min(left))),
-                }
-            }
-            if let Some(delay) = delay {
-                world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
-            }
-            free = ready;
+        // Indexes whose last pod failed a moment ago have to wait.
+        let waits: BTreeMap<i32, Duration> = failures
+            .iter()
+            .map(|(index, failures)| (*index, failures.wait(world)))
+            .filter(|(_, wait)| !wait.is_zero())
+            .collect();
+        let taken = self.taken_indexes(status, active);
+        if let Some(delay) = waits.iter().filter(|(index, _)| !taken.contains(**index)).map(|(_, w)| *w).min()
+        {
+            world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
         }
-        for number in 0..missing {
-            let index = free.get(number).copied();
+        let total = spec.completions.unwrap_or_default();
+        let mut free = taken.missing(total).filter(|index| !waits.contains_key(index));
+        for _ in 0..missing {
+            let index = if self.is_indexed() { free.next() } else { None };
             if self.is_indexed() && index.is_none() {
                 break;
             }
+            if world.holds_back_pods(&namespace) {
+                return pods::tell_held_back(world, &self.job, NAME).await;
+            }
             let failed = index.and_then(|i| failures.get(&i)).map_or(0, |f| f.count);
-            let pod = self.pod(index.filter(|_| self.is_indexed()), failed);
+            let pod = self.pod(index, failed);
             match world.create(&pod).await {
                 Ok(made) => {
                     let message = format!("Created pod: {}", made.name_any());
@@ -421,12 +437,12 @@ impl Work {
         failures
     }
 
-    fn free_indexes(&self, status: &JobStatus, active: &[Arc<Pod>]) -> Vec<i32> {
-        let total = self.job.spec.as_ref().and_then(|s| s.completions).unwrap_or_default();
+    /// The indexes that need no new pod: done, failed, or with a pod under way.
+    fn taken_indexes(&self, status: &JobStatus, active: &[Arc<Pod>]) -> Indexes {
         let mut taken = done_indexes(status);
-        taken.extend(failed_indexes(status));
+        taken.merge(&failed_indexes(status));
         taken.extend(active.iter().filter_map(|p| indexes::of(p)));
-        (0..total).filter(|i| !taken.contains(i)).collect()
+        taken
     }
 
     /// The next pod, of an index after so many that failed.
@@ -488,13 +504,13 @@ fn condition(world: &World, type_: &str, status: &str, reason: &str, message: &s
 }
 
 /// The indexes of which a pod has succeeded.
-fn done_indexes(status: &JobStatus) -> BTreeSet<i32> {
-    indexes::parse(status.completed_indexes.as_deref().unwrap_or_default())
+fn done_indexes(status: &JobStatus) -> Indexes {
+    Indexes::parse(status.completed_indexes.as_deref().unwrap_or_default())
 }
 
 /// The indexes of which no more pods are made.
-fn failed_indexes(status: &JobStatus) -> BTreeSet<i32> {
-    indexes::parse(status.failed_indexes.as_deref().unwrap_or_default())
+fn failed_indexes(status: &JobStatus) -> Indexes {
+    Indexes::parse(status.failed_indexes.as_deref().unwrap_or_default())
 }
 
 /// Pods that failed: how many, and when the last one did.

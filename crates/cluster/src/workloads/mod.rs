@@ -8,7 +8,6 @@ mod account;
 mod aggregation;
 mod autoscaler;
 mod collector;
-mod cron;
 mod cronjob;
 mod daemonset;
 mod deployment;

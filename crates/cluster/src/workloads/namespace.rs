@@ -69,6 +69,10 @@ async fn empty(world: &mut World, namespace: &str) -> kube::Result<Rest> {
             if item.metadata.deletion_timestamp.is_some() {
                 continue;
             }
+            if world.is_spent() {
+                break;
+            }
+            world.spend();
             match api.delete(&item.name_any(), &options).await {
                 Err(error) if !is_missing(&error) => rest.failures.push(error.to_string()),
                 _ => {}

@@ -14,7 +14,7 @@ use kube::{
 };
 use serde::Serialize;
 
-use crate::world::{Kind, World, controller_uid};
+use crate::world::{Kind, Notice, World, controller_uid};
 
 pub(super) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
@@ -92,7 +92,7 @@ pub(super) async fn claim<O: Kind, K: Kind>(
     for object in controlled {
         if selects(selector, object.labels()) {
             mine.push(object);
-        } else if !is_deleting(owner) {
+        } else if !is_deleting(owner) && !world.is_spent() {
             let mut released = K::clone(&object);
             released.owner_references_mut().retain(|o| o.uid != uid);
             world.update(&released).await?;
@@ -108,6 +108,9 @@ pub(super) async fn claim<O: Kind, K: Kind>(
         .cloned()
         .collect();
     for object in free {
+        if world.is_spent() {
+            break;
+        }
         let mut adopted = K::clone(&object);
         adopted.owner_references_mut().push(reference(owner));
         mine.push(Arc::new(world.update(&adopted).await?));
@@ -115,6 +118,21 @@ pub(super) async fn claim<O: Kind, K: Kind>(
     mine.sort_by_key(|o| o.name_any());
     debug_assert!(mine.iter().all(|o| controller_uid(&**o) == uid));
     Ok(mine)
+}
+
+/// Says of an owner that it makes no more pods for now, unless others had to have their turn first.
+pub(super) async fn tell_held_back<K: Kind>(
+    world: &mut World,
+    owner: &K,
+    from: &'static str,
+) -> kube::Result<()> {
+    if let Some(waiting) = world.held_back() {
+        let message = format!(
+            "No more pods are created for now: {waiting} of the namespace wait for a node that has room for them"
+        );
+        world.tell(owner, Notice { from, warning: true, reason: "FailedCreate", message: &message }).await;
+    }
+    Ok(())
 }
 
 /// Deletes a pod that is in the way, after marking it so that its owner knows why it ended.

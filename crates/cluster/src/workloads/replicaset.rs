@@ -164,6 +164,9 @@ async fn manage<K: Keeper>(
     let wanted = usize::try_from(wish.replicas).unwrap_or_default();
     let mut active: Vec<Arc<Pod>> = pods.iter().filter(|p| pods::is_active(p)).cloned().collect();
     for _ in active.len()..wanted {
+        if world.holds_back_pods(&set.namespace().unwrap_or_default()) {
+            return pods::tell_held_back(world, set, K::NAME).await.err();
+        }
         let pod = pods::from_template(set, &wish.template, pods::generated(&set.name_any()));
         match world.create(&pod).await {
             Ok(made) => {
@@ -179,6 +182,9 @@ async fn manage<K: Keeper>(
     if active.len() > wanted {
         pods::by_worth(&mut active);
         for pod in &active[..active.len() - wanted] {
+            if world.is_spent() {
+                break;
+            }
             if let Err(error) = world.delete(&**pod, None).await {
                 return Some(error);
             }

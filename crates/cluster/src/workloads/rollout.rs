@@ -38,6 +38,11 @@ pub(super) fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|s| s.available_replicas).unwrap_or_default()
 }
 
+/// The sizes of replica sets together.
+pub(super) fn total_size(sets: &[Arc<ReplicaSet>]) -> i32 {
+    sets.iter().map(|set| size(set)).fold(0, i32::saturating_add)
+}
+
 pub(super) fn present(set: &ReplicaSet) -> i32 {
     set.status.as_ref().map_or(0, |s| s.replicas)
 }
@@ -150,19 +155,20 @@ pub(super) fn new_size(deployment: &Deployment, all: &[Arc<ReplicaSet>], new: &R
     if !is_rolling(deployment) {
         return wanted(deployment);
     }
-    let total: i32 = all.iter().map(|s| size(s)).sum();
-    let limit = wanted(deployment) + bounds(deployment).0;
+    let total = total_size(all);
+    let limit = wanted(deployment).saturating_add(bounds(deployment).0);
     if total >= limit {
         return size(new);
     }
-    size(new) + (limit - total).min(wanted(deployment) - size(new))
+    size(new).saturating_add((limit - total).min(wanted(deployment).saturating_sub(size(new))))
 }
 
 /// How a deployment that is scaled in the middle of a rollout shares the difference among its sets: in proportion to
 /// their sizes, the largest first, with what rounding leaves to the first.
 pub(super) fn shares(deployment: &Deployment, active: &[Arc<ReplicaSet>]) -> Vec<(Arc<ReplicaSet>, i32)> {
-    let total: i32 = active.iter().map(|s| size(s)).sum();
-    let allowed = if wanted(deployment) > 0 { wanted(deployment) + bounds(deployment).0 } else { 0 };
+    let total = total_size(active);
+    let most = wanted(deployment).saturating_add(bounds(deployment).0);
+    let allowed = if wanted(deployment) > 0 { most } else { 0 };
     let mut to_add = allowed - total;
     let mut sets: Vec<Arc<ReplicaSet>> = active.to_vec();
     // Growing favours the newest of equals, shrinking the oldest.
@@ -176,13 +182,13 @@ pub(super) fn shares(deployment: &Deployment, active: &[Arc<ReplicaSet>]) -> Vec
     let original = to_add;
     for set in sets {
         let share = if original == 0 { 0 } else { proportion(&set, deployment, original, added) };
-        added += share;
-        let next = size(&set) + share;
+        added = i32::saturating_add(added, share);
+        let next = size(&set).saturating_add(share);
         result.push((set, next));
     }
-    to_add -= added;
+    to_add = to_add.saturating_sub(added);
     if let Some(first) = result.first_mut() {
-        first.1 = (first.1 + to_add).max(0);
+        first.1 = first.1.saturating_add(to_add).max(0);
     }
     result
 }
@@ -198,10 +204,10 @@ fn proportion(set: &ReplicaSet, deployment: &Deployment, to_add: i32, added: i32
         .or_else(|| deployment.status.as_ref().and_then(|s| s.replicas))
         .filter(|n| *n > 0)
         .unwrap_or_else(|| wanted(deployment).max(1));
-    let target =
-        f64::from(size(set)) * f64::from(wanted(deployment) + bounds(deployment).0) / f64::from(former);
-    #[expect(clippy::cast_possible_truncation, reason = "replica counts are far below the limit")]
-    let share = target.round() as i32 - size(set);
-    let left = to_add - added;
+    let most = wanted(deployment).saturating_add(bounds(deployment).0);
+    let target = f64::from(size(set)) * f64::from(most) / f64::from(former);
+    #[expect(clippy::cast_possible_truncation, reason = "a count that is too large becomes the largest")]
+    let share = (target.round() as i32).saturating_sub(size(set));
+    let left = to_add.saturating_sub(added);
     if to_add > 0 { share.min(left) } else { share.max(left) }
 }

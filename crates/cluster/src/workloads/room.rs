@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use steersman_apiserver::Quantity;
 
 use super::{pods, scheduler};
-use crate::world::{Duty, World};
+use crate::world::{Duty, Key, World};
 
 const TOO_MANY: &str = "Too many pods";
 
@@ -25,6 +25,10 @@ pub(crate) struct Places {
     waiting: BTreeSet<(String, String)>,
     /// Pods that others were taken away for, with their node.
     nominated: BTreeMap<(String, String), String>,
+    /// How many pods of a namespace have no node yet.
+    unscheduled: HashMap<String, usize>,
+    /// Objects of a namespace that make no more pods until some have a node.
+    held_back: BTreeMap<String, BTreeSet<Key>>,
 }
 
 /// What is on a node.
@@ -141,6 +145,34 @@ impl Places {
         pods.filter(move |(_, of)| **of < priority).map(|(name, _)| name)
     }
 
+    /// How many pods of a namespace have no node yet.
+    pub(crate) fn unscheduled(&self, namespace: &str) -> usize {
+        self.unscheduled.get(namespace).copied().unwrap_or_default()
+    }
+
+    /// Remembers an object that makes no more pods until some have a node.
+    pub(crate) fn hold_back(&mut self, key: Key) {
+        self.held_back.entry(key.namespace.clone()).or_default().insert(key);
+    }
+
+    /// Counts a pod that has, or no longer has, to get a node, and gives the objects that waited for that.
+    fn count_unscheduled(&mut self, namespace: &str, was: bool, is: bool) -> BTreeSet<Key> {
+        match (was, is) {
+            (false, true) => *self.unscheduled.entry(namespace.to_owned()).or_default() += 1,
+            (true, false) => {
+                if let Some(count) = self.unscheduled.get_mut(namespace) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.unscheduled.remove(namespace);
+                    }
+                }
+                return self.held_back.remove(namespace).unwrap_or_default();
+            }
+            _ => {}
+        }
+        BTreeSet::new()
+    }
+
     /// Remembers a pod that fits nowhere.
     pub(super) fn wait(&mut self, namespace: &str, name: &str) {
         self.waiting.insert((namespace.to_owned(), name.to_owned()));
@@ -151,6 +183,11 @@ impl Places {
 fn place(pod: &Pod) -> Option<&str> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     (!pods::is_over(pod)).then_some(node)
+}
+
+/// Whether a pod has to get a node.
+fn is_unscheduled(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && pods::is_active(pod)
 }
 
 /// Keeps the books when a pod changed. Those that wait for room are looked at when some became free.
@@ -171,11 +208,17 @@ pub(crate) fn settle(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
     if nominee.is_none() {
         places.waiting.remove(&key);
     }
+    let resumed =
+        places.count_unscheduled(&key.0, old.is_some_and(is_unscheduled), new.is_some_and(is_unscheduled));
     let (before, after) = (old.and_then(place), new.and_then(place));
     let generation = |pod: Option<&Pod>| pod.and_then(|p| p.metadata.generation);
     let same = before == after
         && generation(old) == generation(new)
         && old.map(kube::ResourceExt::uid) == new.map(kube::ResourceExt::uid);
+    for key in resumed {
+        world.push(key.duty, &key.namespace, &key.name);
+    }
+    let places = &mut world.places;
     if same {
         return;
     }

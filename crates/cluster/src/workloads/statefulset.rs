@@ -50,7 +50,7 @@ impl Turn {
     async fn act(&self, world: &mut World, own: &[Arc<Pod>]) -> kube::Result<()> {
         let spec = self.set.spec.clone().unwrap_or_default();
         let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or_default();
-        let end = first + spec.replicas.unwrap_or(1);
+        let end = first.saturating_add(spec.replicas.unwrap_or(1));
         let parallel = spec.pod_management_policy.as_deref() == Some("Parallel");
         let wait = spec.min_ready_seconds.unwrap_or_default();
         let numbered: BTreeMap<i32, Arc<Pod>> =
@@ -68,6 +68,9 @@ impl Turn {
                     }
                 }
                 None => {
+                    if world.holds_back_pods(&self.set.namespace().unwrap_or_default()) {
+                        return pods::tell_held_back(world, &*self.set, NAME).await;
+                    }
                     self.make(world, number).await?;
                     if !parallel {
                         return Ok(());
@@ -77,6 +80,9 @@ impl Turn {
         }
         let surplus = numbered.iter().rev().filter(|(n, _)| !(first..end).contains(*n));
         for (_, pod) in surplus {
+            if world.is_spent() {
+                return Ok(());
+            }
             if !pods::is_deleting(&**pod) {
                 self.take(world, pod).await?;
             }
@@ -89,7 +95,8 @@ impl Turn {
             return Ok(());
         }
         let partition = strategy.rolling_update.and_then(|r| r.partition).unwrap_or_default();
-        for (_, pod) in numbered.range(first.max(first + partition)..end.max(first + partition)).rev() {
+        let from = first.saturating_add(partition.max(0));
+        for (_, pod) in numbered.range(from..end.max(from)).rev() {
             if pods::is_deleting(&**pod) {
                 return Ok(());
             }
@@ -120,7 +127,7 @@ impl Turn {
         let spec = self.set.spec.clone().unwrap_or_default();
         let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or_default();
         let partition = spec.update_strategy.and_then(|s| s.rolling_update).and_then(|r| r.partition);
-        if number < first + partition.unwrap_or_default() && self.current != self.update {
+        if number < first.saturating_add(partition.unwrap_or_default()) && self.current != self.update {
             let namespace = self.set.namespace().unwrap_or_default();
             let kept = world.caches.controller_revisions.get(&namespace, &self.current);
             let old = kept.and_then(|r| Some(r.data.as_ref()?.0["spec"]["template"].clone()));

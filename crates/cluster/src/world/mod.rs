@@ -6,21 +6,37 @@
 //!
 //! **Invariant:** objects are looked at in the order in which their changes were seen. There is no other task and no
 //! randomness, so a run on a paused clock with a seed repeats.
+//!
+//! **Invariant:** no object holds up the others. One turn makes at most [`BURST`] writes, and what is left waits behind what
+//! else there is to do. A request that is late is waited for beside the loop, and its object with it. A panic is caught and
+//! counted, and its object tried again.
 
 mod cache;
 mod events;
 mod graph;
 mod kinds;
 mod queue;
+mod requests;
 mod watch;
 
 use std::{
+    any::Any,
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
     time::Duration,
 };
 
-use futures::{FutureExt as _, StreamExt as _, stream::SelectAll};
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
+    stream::{FuturesUnordered, SelectAll},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
@@ -38,8 +54,13 @@ pub(crate) use kinds::{Caches, Kind};
 pub(crate) use queue::Key;
 pub(crate) use watch::ROOT_CERTIFICATE;
 
-use self::{queue::Queue, watch::Changes};
+use self::{
+    queue::Queue,
+    requests::{LateRequest, Refusal, Requests},
+    watch::{Change, Changes},
+};
 use crate::{
+    client::As,
     options::{Options, Part},
     workloads,
 };
@@ -82,9 +103,45 @@ mod duty {
 /// The name under which controllers write.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
 
+/// Writes of one turn: what the controller of replica sets makes at once, and that of jobs.
+pub(crate) const BURST: usize = 500;
+/// Pods of a namespace that may wait for a node before controllers make no more of them.
+const MAX_UNSCHEDULED: usize = 500;
+/// How long the control loop rests after it had to begin anew.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// What the present reconcile has done.
+#[derive(Debug, Default)]
+struct Turn {
+    writes: usize,
+    /// There is more to do than one turn allows.
+    again: bool,
+    /// How many pods wait for a node, if they are too many to make more.
+    unscheduled: Option<usize>,
+}
+
+/// How a reconcile ended.
+enum Outcome {
+    Done(kube::Result<()>),
+    Late(LateRequest),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// What became of a request that was late, and of which object's reconcile it was.
+type LateAnswer = (Key, Result<Option<Refusal>, Box<dyn Any + Send>>);
+
 /// Everything that controllers see and use.
 pub(crate) struct World {
     pub(crate) client: Client,
+    /// For watches, which are not part of a turn.
+    watching: Client,
+    requests: Requests,
+    turn: Turn,
+    /// Requests that are late.
+    late: FuturesUnordered<BoxFuture<'static, LateAnswer>>,
+    /// Refusals that came late, for the next reconcile of their objects.
+    refusals: HashMap<Key, Refusal>,
+    panics: Arc<AtomicU64>,
     pub(crate) options: Arc<Options>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) caches: Caches,
@@ -110,14 +167,51 @@ pub(crate) struct Pulse {
     pub(crate) wake: Arc<Notify>,
     /// The revision up to which everything has been dealt with.
     pub(crate) settled: signal::Sender<u64>,
+    /// How often a controller panicked.
+    pub(crate) panics: Arc<AtomicU64>,
+}
+
+/// What a control loop is made of.
+pub(crate) struct Parts {
+    /// The way to the server.
+    pub(crate) server: As,
+    pub(crate) options: Arc<Options>,
+    pub(crate) environment: Arc<dyn Environment>,
+}
+
+/// Keeps a control loop at work until it is dropped. One that can't go on begins anew from what the server has.
+pub(crate) async fn run(parts: Parts, server: Server, pulse: Pulse) {
+    loop {
+        let world = World::new(&parts, Arc::clone(&pulse.panics));
+        let Err(panic) = AssertUnwindSafe(world.run(server.clone(), pulse.clone())).catch_unwind().await
+        else {
+            return;
+        };
+        pulse.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(panic = message(&*panic), "the control loop panicked and begins anew");
+        tokio::time::sleep(RESTART).await;
+    }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
 impl World {
-    pub(crate) fn new(client: Client, options: Arc<Options>, environment: Arc<dyn Environment>) -> Self {
+    fn new(parts: &Parts, panics: Arc<AtomicU64>) -> Self {
+        let requests = Requests::new(parts.server.clone());
         Self {
-            client,
-            options,
-            environment,
+            client: Client::new(requests.clone(), "default"),
+            watching: Client::new(parts.server.clone(), "default"),
+            requests,
+            turn: Turn::default(),
+            late: FuturesUnordered::new(),
+            refusals: HashMap::new(),
+            panics,
+            options: Arc::clone(&parts.options),
+            environment: Arc::clone(&parts.environment),
             caches: Caches::default(),
             graph: Graph::default(),
             resources: BTreeMap::new(),
@@ -133,15 +227,19 @@ impl World {
     }
 
     /// Works until it is dropped.
-    pub(crate) async fn run(mut self, server: Server, pulse: Pulse) {
+    async fn run(mut self, server: Server, pulse: Pulse) {
         self.follow_kinds();
         self.push(Duty::Discovery, "", "");
         workloads::start(&mut self);
         let mut calm = false;
         loop {
             let revision = server.store().revision();
+            while let Some(Some(answer)) = self.late.next().now_or_never() {
+                self.resume(answer);
+                calm = false;
+            }
             while let Some(Some(change)) = self.changes.next().now_or_never() {
-                change(&mut self);
+                self.apply(change);
                 calm = false;
             }
             self.queue.fire();
@@ -157,13 +255,14 @@ impl World {
                 continue;
             }
             calm = false;
-            if self.unsynced == 0 {
+            if self.unsynced == 0 && self.late.is_empty() {
                 pulse.settled.send_replace(revision);
             }
             let timer = self.queue.next_timer();
             tokio::select! {
                 biased;
-                Some(change) = self.changes.next() => change(&mut self),
+                Some(change) = self.changes.next() => self.apply(change),
+                Some(answer) = self.late.next() => self.resume(answer),
                 () = pulse.wake.notified() => {}
                 () = sleep_until(timer) => {}
             }
@@ -180,13 +279,102 @@ impl World {
     }
 
     async fn look(&mut self, key: Key) {
-        match workloads::look(self, &key).await {
-            Ok(()) => self.queue.succeeded(&key),
-            Err(error) => {
+        self.turn = Turn::default();
+        let requests = self.requests.clone();
+        requests.begin(self.late.len(), self.refusals.remove(&key));
+        let outcome = {
+            let mut reconcile = pin!(AssertUnwindSafe(workloads::look(self, &key)).catch_unwind());
+            std::future::poll_fn(|context| match reconcile.as_mut().poll(context) {
+                Poll::Ready(Ok(result)) => Poll::Ready(Outcome::Done(result)),
+                Poll::Ready(Err(panic)) => Poll::Ready(Outcome::Panicked(panic)),
+                Poll::Pending => match requests.take_late() {
+                    Some(late) => Poll::Ready(Outcome::Late(late)),
+                    None => Poll::Pending,
+                },
+            })
+            .await
+        };
+        let Turn { again, unscheduled, .. } = std::mem::take(&mut self.turn);
+        if unscheduled.is_some() {
+            self.places.hold_back(key.clone());
+        }
+        match outcome {
+            Outcome::Done(Ok(())) => {
+                self.queue.succeeded(&key);
+                if again {
+                    self.queue.push(key);
+                }
+            }
+            Outcome::Done(Err(error)) => {
                 tracing::debug!(?key, %error, "will be tried again");
                 self.queue.retry(key);
             }
+            Outcome::Late(late) => {
+                tracing::debug!(?key, "a request takes long: the others go on");
+                self.queue.hold(key.clone());
+                let answer = AssertUnwindSafe(late.refusal()).catch_unwind();
+                self.late.push(Box::pin(async move { (key, answer.await) }));
+            }
+            Outcome::Panicked(panic) => self.panicked(key, &*panic),
         }
+    }
+
+    /// Goes on with an object whose request was late.
+    fn resume(&mut self, (key, answer): LateAnswer) {
+        match answer {
+            Ok(refusal) => {
+                if let Some(refusal) = refusal {
+                    self.refusals.insert(key.clone(), refusal);
+                }
+                self.queue.let_go(key);
+            }
+            Err(panic) => {
+                self.queue.let_go(key.clone());
+                self.panicked(key, &*panic);
+            }
+        }
+    }
+
+    /// Takes in what a watch told.
+    fn apply(&mut self, change: Change) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| change(self))) {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(panic = message(&*panic), "a controller panicked over a change that it saw");
+        }
+    }
+
+    fn panicked(&mut self, key: Key, panic: &(dyn Any + Send)) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(?key, panic = message(panic), "a controller panicked and is tried again");
+        self.queue.retry(key);
+    }
+
+    /// Counts a write of this turn that was not made by [`World`] itself.
+    pub(crate) fn spend(&mut self) {
+        self.turn.writes += 1;
+    }
+
+    /// Whether this turn has made all the writes that it may. What is left is done after the others had their turn.
+    pub(crate) fn is_spent(&mut self) -> bool {
+        let spent = self.turn.writes >= BURST;
+        self.turn.again |= spent;
+        spent
+    }
+
+    /// Whether a controller makes no more pods in this turn: it is spent, or many pods of the namespace wait for a node
+    /// already, and the object is looked at again when one of them has it.
+    pub(crate) fn holds_back_pods(&mut self, namespace: &str) -> bool {
+        let unscheduled = self.places.unscheduled(namespace);
+        if unscheduled >= MAX_UNSCHEDULED {
+            self.turn.unscheduled = Some(unscheduled);
+            return true;
+        }
+        self.is_spent()
+    }
+
+    /// How many pods wait for a node, if that is why no more are made.
+    pub(crate) fn held_back(&self) -> Option<usize> {
+        self.turn.unscheduled
     }
 
     /// The current time.
@@ -212,6 +400,7 @@ impl World {
     /// Creates an object.
     pub(crate) async fn create<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
+        self.spend();
         let made = K::api(&self.client, &namespace).create(&params(), object).await?;
         self.know(made.clone());
         Ok(made)
@@ -220,6 +409,7 @@ impl World {
     /// Writes an object that was read before.
     pub(crate) async fn update<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
+        self.spend();
         let made = K::api(&self.client, &namespace).replace(&object.name_any(), &params(), object).await?;
         self.know(made.clone());
         Ok(made)
@@ -228,6 +418,7 @@ impl World {
     /// Writes the status of an object that was read before.
     pub(crate) async fn update_status<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
+        self.spend();
         let api = K::api(&self.client, &namespace);
         let made = api.replace_status(&object.name_any(), &params(), object).await?;
         self.know(made.clone());
@@ -243,6 +434,7 @@ impl World {
             propagation_policy: Some(kube::api::PropagationPolicy::Background),
             ..DeleteParams::default()
         };
+        self.spend();
         match K::api(&self.client, &name.0).delete(&name.1, &options).await {
             Ok(answer) => {
                 // Some kinds answer with their last state where others say that they are gone.

@@ -1,7 +1,7 @@
 //! What is to be looked at, now or later.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
@@ -34,6 +34,8 @@ pub(crate) struct Queue {
     timers: BTreeMap<(Instant, u64), Key>,
     sequence: u64,
     failures: HashMap<Key, u32>,
+    /// Keys that are not handed out, since a request of theirs is late.
+    held: HashSet<Key>,
 }
 
 const FIRST_RETRY: Duration = Duration::from_millis(5);
@@ -43,7 +45,7 @@ const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 impl Queue {
     pub(crate) fn push(&mut self, key: Key) {
-        if self.queued.insert(key.clone()) {
+        if !self.held.contains(&key) && self.queued.insert(key.clone()) {
             self.ready.push_back(key);
         }
     }
@@ -60,6 +62,20 @@ impl Queue {
         let key = self.ready.pop_front()?;
         self.queued.remove(&key);
         Some(key)
+    }
+
+    /// Hands a key out no more, until it is let go.
+    pub(crate) fn hold(&mut self, key: Key) {
+        if self.queued.remove(&key) {
+            self.ready.retain(|ready| *ready != key);
+        }
+        self.held.insert(key);
+    }
+
+    /// Hands a key out again: what happened meanwhile concerns it.
+    pub(crate) fn let_go(&mut self, key: Key) {
+        self.held.remove(&key);
+        self.push(key);
     }
 
     /// Brings a key back after a failure, later each time.

@@ -27,7 +27,7 @@ impl World {
     /// Watches a kind that has a cache.
     pub(super) fn follow<K: Kind>(&mut self) {
         self.unsynced += 1;
-        let api: Api<K> = Api::all(self.client.clone());
+        let api: Api<K> = Api::all(self.watching.clone());
         let name = super::qualified(&K::group(&()), &K::plural(&()));
         self.followed_name(&name);
         let mut first = true;
@@ -36,8 +36,8 @@ impl World {
                 let synced = first && matches!(event, Ok(Event::InitDone));
                 first &= !synced;
                 let change: Change = Box::new(move |world| {
-                    world.observe::<K>(event);
                     world.unsynced -= usize::from(synced);
+                    world.observe::<K>(event);
                 });
                 change
             });
@@ -64,7 +64,7 @@ impl World {
     fn follow_meta(&mut self, resource: &ResourceInfo) {
         let name = self.followed_name(&resource.qualified());
         self.unsynced += 1;
-        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), &resource.api);
+        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.watching.clone(), &resource.api);
         let watch = watcher::watcher(api, Config::default().streaming_lists()).default_backoff();
         let changes = watch.scan((false, false), move |(synced, withdrawn), event| {
             if *withdrawn {
@@ -76,8 +76,8 @@ impl World {
             *synced |= first;
             let (name, withdrawn) = (Arc::clone(&name), *withdrawn);
             let change: Change = Box::new(move |world| {
-                world.observe_meta(&name, event);
                 world.unsynced -= usize::from(first);
+                world.observe_meta(&name, event);
                 if withdrawn {
                     world.unfollow(&name);
                 }

@@ -1,7 +1,7 @@
 //! Escaping for HTML, JavaScript and URLs.
 
 use crate::str::Str;
-use crate::unicode;
+use steersman_gostd::unicode;
 
 /// Escapes text for HTML, attribute values included.
 pub(super) fn html(text: Str) -> Str {
@@ -27,7 +27,7 @@ pub(super) fn html(text: Str) -> Str {
 pub(super) fn js(text: Str) -> Str {
     let mut out = Vec::with_capacity(text.len() + 16);
     let mut rest: &[u8] = &text;
-    while let (c, width @ 1..) = unicode::decode(rest) {
+    while let Some((c, width)) = unicode::decode(rest) {
         let (head, tail) = rest.split_at(width);
         rest = tail;
         match c {

@@ -4,8 +4,8 @@ use super::{Result, Rv, Seen, State};
 use crate::ast::{Cmd, Expr, ExprId, ExprKind, Names, Node, Pipe};
 use crate::parse::{Ideal, Number};
 use crate::set::MissingKey;
-use crate::strconv;
 use crate::value::{Kind, Value};
+use steersman_gostd::strconv;
 
 impl<'a, H> State<'a, H> {
     /// The value of a pipeline, which its variables then have.

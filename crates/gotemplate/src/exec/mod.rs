@@ -10,10 +10,10 @@ use crate::fmt;
 use crate::func::Type;
 use crate::set::{ExecError, Frame, MissingKey, Set};
 use crate::str::Str;
-use crate::strconv;
 use crate::value::{Kind, Value};
 pub use run::Limits;
 pub(crate) use run::Run;
+use steersman_gostd::strconv;
 
 /// A value as Go's `reflect.Value` has it: possibly none at all, possibly seen through an `interface {}`.
 ///

@@ -1,8 +1,8 @@
 //! Reading a format: verbs, flags, widths, precisions and argument indexes.
 
 use super::{Fault, Layout, Printer};
-use crate::unicode;
 use crate::value::Value;
+use steersman_gostd::unicode;
 
 /// Widths, precisions and argument indexes beyond this are refused.
 const MAX_NUMBER: i64 = 1_000_000;
@@ -65,11 +65,10 @@ impl Printer<'_> {
         if !after_index {
             cursor.index();
         }
-        let (verb, width) = unicode::decode(cursor.format.get(cursor.at..).unwrap_or_default());
-        if width == 0 {
+        let Some((verb, width)) = unicode::decode(cursor.format.get(cursor.at..).unwrap_or_default()) else {
             self.text("%!(NOVERB)");
             return Ok(false);
-        }
+        };
         cursor.at += width;
         let arg = cursor.args.get(cursor.arg);
         match (verb, arg) {

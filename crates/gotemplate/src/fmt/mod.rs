@@ -1,13 +1,12 @@
 //! Go's `fmt`: `Sprint`, `Sprintln` and `Sprintf` over [`Value`]s, malformed formats and wrong verbs included.
 
 mod format;
-mod layout;
 mod value;
 
 use crate::func::CallError;
 use crate::str::Str;
 use crate::value::{Kind, Value};
-use layout::Layout;
+use steersman_gostd::fmt::Layout;
 
 /// No text is printed longer than this unless told otherwise: a small template can ask for more memory than there is.
 const MAX_BYTES: usize = 256 << 20;

@@ -1,10 +1,10 @@
 //! Printing one value under one verb.
 
-use super::layout::Integer;
 use super::{Fault, MAX_DEPTH, Printer};
 use crate::str::Str;
-use crate::unicode;
 use crate::value::{FloatType, Kind, List, Map, Object, Value};
+use steersman_gostd::fmt::Integer;
+use steersman_gostd::unicode;
 
 impl Printer<'_> {
     /// Prints an operand.

@@ -1,7 +1,7 @@
 //! Template text to tokens.
 
-use crate::strconv;
-use crate::unicode;
+use steersman_gostd::strconv;
+use steersman_gostd::unicode;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Token<'_> {
             Kind::Eof => "EOF".into(),
             kind if kind.is_keyword() => format!("<{}>", String::from_utf8_lossy(self.text)),
             _ if self.text.len() > 10 => {
-                let end = unicode::chars(self.text).take(10).map(|(_, width)| width).sum();
+                let end = unicode::chars(self.text).take(10).map(|(_, raw)| raw.len()).sum();
                 format!("{}...", strconv::quote(self.text.get(..end).unwrap_or(self.text)))
             }
             _ => strconv::quote(self.text),
@@ -160,7 +160,7 @@ impl<'a> Lexer<'a> {
 
     /// The next character and its width; `None` at the end.
     fn peek(&self) -> Option<(char, usize)> {
-        Some(unicode::decode(self.rest())).filter(|&(_, width)| width > 0)
+        unicode::decode(self.rest())
     }
 
     fn next(&mut self) -> Option<char> {

@@ -12,11 +12,11 @@ use crate::ast::{Branch, Expr, ListId, Pipe, PipeId, Stmt, Template, TemplateCal
 use crate::func::Funcs;
 use crate::set::ParseError;
 use crate::str::Str;
-use crate::strconv;
-use crate::unicode;
 use lex::{Kind, Lexer, Token};
 pub(crate) use number::{Ideal, Number};
 use scope::Scope;
+use steersman_gostd::strconv;
+use steersman_gostd::unicode;
 
 /// How deeply control structures may nest, each `else if` being a level. Go sets no bound; nothing real comes near.
 const MAX_NESTING: usize = 10_000;

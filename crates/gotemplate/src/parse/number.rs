@@ -1,6 +1,6 @@
 //! Number constants, which have every Go type that can hold them.
 
-use crate::strconv::{self, NumError};
+use steersman_gostd::strconv::{self, NumError};
 
 /// A number constant.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use super::{Number, Parser};
 use crate::ast::{Cmd, Decl, Expr, ExprId, ExprKind, FuncRef, Names, Pipe, PipeId, Slots};
 use crate::builtins::Builtin;
 use crate::set::ParseError;
-use crate::strconv;
+use steersman_gostd::strconv;
 
 /// How deeply parentheses may nest, as in Go.
 const MAX_PARENS: usize = 10_000;

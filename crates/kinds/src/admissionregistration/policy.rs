@@ -1,5 +1,7 @@
 //! Admission policies and bindings: the parts that validating and mutating ones share.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use steersman_api::{group_version::split_api_version, names, object, table::Cell};
@@ -129,10 +131,11 @@ fn match_resources(at: At<'_>, resources: &Value, errors: &mut Errors) {
 
 fn resource_names(at: At<'_>, given: &[&str], errors: &mut Errors) {
     let list = at.field("resourceNames");
+    let mut seen = HashSet::new();
     for (index, name) in given.iter().enumerate() {
         let complaints = names::check(names::NameRule::PathSegment, name, false);
         errors.all(&list.index(index), name, complaints);
-        if given.iter().take(index).any(|other| other == name) {
+        if !seen.insert(name) {
             errors.duplicate(list.index(index), *name);
         }
     }

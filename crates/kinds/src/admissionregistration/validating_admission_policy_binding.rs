@@ -1,5 +1,7 @@
 //! ValidatingAdmissionPolicyBinding.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -39,11 +41,12 @@ impl Rules for ValidatingAdmissionPolicyBinding {
 fn actions(at: At<'_>, spec: &Value, errors: &mut Errors) {
     let known = ["Audit", "Deny", "Warn"];
     let given = spec.strs("validationActions");
+    let mut seen = HashSet::new();
     for (index, action) in given.iter().enumerate() {
         if !known.contains(action) {
             errors.unsupported(at.index(index), *action, &known);
         }
-        if given.iter().take(index).any(|other| other == action) {
+        if !seen.insert(action) {
             errors.duplicate(at.index(index), *action);
         }
     }

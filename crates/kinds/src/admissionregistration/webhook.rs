@@ -1,5 +1,7 @@
 //! Webhooks: the parts that validating and mutating configurations share.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use steersman_api::{
@@ -19,7 +21,7 @@ const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let list = At::root("webhooks");
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     let hooks = object.list("webhooks");
     // Conditions that were stored once may all stay, whatever compilers think of them by now.
     let settled = old.map(|old| old.list("webhooks")).is_some_and(|before| {
@@ -34,7 +36,7 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
         if !name.is_empty() && names.contains(&name) {
             errors.duplicate(at.field("name"), name);
         }
-        names.push(name);
+        names.insert(name);
     }
 }
 
@@ -91,8 +93,9 @@ fn review_versions(at: At<'_>, versions: &[&str], errors: &mut Errors) {
     if versions.is_empty() {
         return errors.required(at, format!("must specify one of {}", REVIEWS.join(", ")));
     }
+    let mut seen = HashSet::new();
     for (index, version) in versions.iter().enumerate() {
-        if versions.iter().take(index).any(|other| other == version) {
+        if !seen.insert(version) {
             errors.invalid(at.index(index), *version, "duplicate version");
             continue;
         }
@@ -143,7 +146,7 @@ fn resources(at: At<'_>, resources: &[&str], errors: &mut Errors) {
     if resources.is_empty() {
         errors.required(at, "");
     }
-    let (mut of_any_part, mut of_any_resource) = (Vec::new(), Vec::new());
+    let (mut of_any_part, mut of_any_resource) = (HashSet::new(), HashSet::new());
     let mut plain = false;
     for (index, given) in resources.iter().enumerate() {
         if given.is_empty() {
@@ -163,10 +166,10 @@ fn resources(at: At<'_>, resources: &[&str], errors: &mut Errors) {
             }
         }
         if part == "*" {
-            of_any_part.push(resource);
+            of_any_part.insert(resource);
         }
         if resource == "*" {
-            of_any_resource.push(part);
+            of_any_resource.insert(part);
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
@@ -194,7 +197,7 @@ pub(crate) fn conditions(
             detail: String::new(),
         });
     }
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
         let (expression, name) = (condition.str("expression").trim(), condition.str("name"));
@@ -211,7 +214,7 @@ pub(crate) fn conditions(
                 errors.duplicate(at.field("name"), name);
             }
         }
-        names.push(name);
+        names.insert(name);
     }
 }
 

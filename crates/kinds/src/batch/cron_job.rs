@@ -7,8 +7,10 @@ use steersman_api::{
     table::{Cell, age},
 };
 
+use steersman_formats::cron::{Schedule, is_time_zone};
+
 use crate::{
-    batch::{job, schedule},
+    batch::job,
     cells::{self, list, text, text_or_none},
     check::{At, Errors, FieldErrors, Read, default, default_zero, made},
     kind::{Change, Column, Kind, Rules},
@@ -85,8 +87,8 @@ fn validate_cron(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         errors.required(at.field("schedule"), "");
     } else {
         let place = at.field("schedule");
-        if let Err(why) = schedule::check(plan) {
-            errors.invalid(place, plan, why);
+        if let Err(why) = Schedule::parse(plan) {
+            errors.invalid(place, plan, why.to_string());
         }
         let allowed = old.is_some_and(|old| old.str("schedule").contains("TZ"));
         if plan.contains("TZ") {
@@ -138,7 +140,7 @@ fn time_zone(at: At<'_>, zone: &str, errors: &mut Errors) {
         let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(at, zone, why);
     }
-    if !matches!(zone, "UTC" | "Local") && !schedule::is_zone(zone) {
+    if !matches!(zone, "UTC" | "Local") && !is_time_zone(zone) {
         errors.invalid(at, zone, format!("unknown time zone {zone}"));
     }
 }

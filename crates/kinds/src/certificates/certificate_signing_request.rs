@@ -1,5 +1,7 @@
 //! CertificateSigningRequest.
 
+use std::collections::HashSet;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -124,11 +126,12 @@ impl Rules for CertificateSigningRequest {
         if usages.is_empty() {
             errors.required(list, "");
         }
+        let mut seen = HashSet::new();
         for (index, usage) in usages.iter().enumerate() {
             if !USAGES.contains(usage) {
                 errors.unsupported(list.index(index), *usage, &USAGES);
             }
-            if usages.iter().take(index).any(|other| other == usage) {
+            if !seen.insert(usage) {
                 errors.duplicate(list.index(index), *usage);
             }
         }
@@ -182,7 +185,7 @@ const MAX_SIGNER: usize = MAX_DOMAIN + 1 + (MAX_DOMAIN + 63 + 1);
 
 /// Validates what was decided about a request.
 fn conditions(at: At<'_>, status: &Value, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in status.list("conditions").iter().enumerate() {
         let place = at.index(index);
         let (kind, value) = (condition.str("type"), condition.str("status"));
@@ -207,7 +210,7 @@ fn conditions(at: At<'_>, status: &Value, errors: &mut Errors) {
         if seen.contains(&kind) {
             errors.duplicate(place.field("type"), kind);
         }
-        seen.push(kind);
+        seen.insert(kind);
     }
 }
 

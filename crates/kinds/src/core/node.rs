@@ -1,5 +1,7 @@
 //! Node.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use steersman_api::{
@@ -62,7 +64,7 @@ impl Rules for Node {
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 fn taints(at: At<'_>, taints: &[Value], errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let at = at.index(index);
         let (key, value, effect) = (taint.str("key"), taint.str("value"), taint.str("effect"));
@@ -79,7 +81,7 @@ fn taints(at: At<'_>, taints: &[Value], errors: &mut Errors) {
                 field: at.into(),
             });
         }
-        seen.push((key, effect));
+        seen.insert((key, effect));
     }
 }
 

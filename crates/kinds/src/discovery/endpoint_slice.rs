@@ -1,5 +1,7 @@
 //! EndpointSlice.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use steersman_api::{
@@ -107,7 +109,7 @@ fn slice(object: &Value, errors: &mut Errors) {
     if ports.len() > 20_000 {
         return errors.push(FieldError::too_many(at, ports.len(), 20_000));
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let at = at.index(index);
         let name = port.str("name");
@@ -117,7 +119,7 @@ fn slice(object: &Value, errors: &mut Errors) {
         if seen.contains(&name) {
             errors.duplicate(at.field("name"), name);
         }
-        seen.push(name);
+        seen.insert(name);
         match port.opt_str("protocol") {
             None => errors.required(at.field("protocol"), ""),
             Some(protocol) if !PROTOCOLS.contains(&protocol) => {
@@ -176,14 +178,14 @@ fn slice_hints(at: At<'_>, hints: &Value, errors: &mut Errors) {
         if entries.len() > 8 {
             return errors.push(FieldError::too_many(list, entries.len(), 8));
         }
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         for (index, entry) in entries.iter().enumerate() {
             let at = list.index(index);
             let name = entry.str("name");
             if seen.contains(&name) {
                 errors.duplicate(at.field("name"), name);
             }
-            seen.push(name);
+            seen.insert(name);
             errors.all(&at.field("name"), name, validate(name));
         }
     }

@@ -1,5 +1,7 @@
 //! PodDisruptionBudget.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use steersman_api::{
@@ -76,14 +78,14 @@ impl Rules for PodDisruptionBudget {
 
 /// Validates conditions of the common type.
 fn conditions(at: At<'_>, conditions: &[Value], errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
         let kind = condition.str("type");
         if seen.contains(&kind) {
             errors.duplicate(at.field("type"), kind);
         }
-        seen.push(kind);
+        seen.insert(kind);
         errors.all(&at.field("type"), kind, names::qualified(kind));
         let states = ["False", "True", "Unknown"];
         if !states.contains(&condition.str("status")) {

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use steersman_gostd::strconv::quote;
 
 use super::path::FieldSet;
 
@@ -72,9 +73,9 @@ impl PartialOrd for Manager {
 impl Manager {
     /// How messages name it.
     pub(crate) fn describe(&self) -> String {
-        let mut text = format!("{:?}", self.name);
+        let mut text = quote(&self.name);
         if !self.subresource.is_empty() {
-            text += &format!(" with subresource {:?}", self.subresource);
+            text += &format!(" with subresource {}", quote(&self.subresource));
         }
         if !self.applied {
             text += &format!(" using {}", self.api_version);
@@ -116,7 +117,9 @@ impl<'a> Managed<'a> {
             match text("fieldsType") {
                 "FieldsV1" => {}
                 "" => return Err(format!("missing fieldsType in managed fields entry {i}")),
-                other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {i}")),
+                other => {
+                    return Err(format!("invalid fieldsType {} in managed fields entry {i}", quote(other)));
+                }
             }
             let fields = match entry.get(FIELDS) {
                 None | Some(Value::Null) => FieldSet::default(),

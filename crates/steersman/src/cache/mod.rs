@@ -1,12 +1,13 @@
 //! The caches of an operator: one per kind and selection, shared by its controllers.
 
 mod pace;
+mod selector;
 mod snapshot;
 pub(crate) mod store;
 pub(crate) mod watch;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -22,7 +23,7 @@ pub(crate) use self::{
 };
 use crate::{
     error::{Error, Result},
-    kind::Kind,
+    kind::{Key, Kind},
 };
 
 /// The caches of an operator. Their watches end with it.
@@ -63,7 +64,8 @@ impl Caches {
             } else {
                 vec![None]
             };
-            let store = Arc::new(Store::new(kind.clone(), Arc::clone(&self.manager), namespaces.len()));
+            let manager = Arc::clone(&self.manager);
+            let store = Arc::new(Store::new(kind.clone(), selection.clone(), manager, namespaces.len()));
             let watches = namespaces
                 .into_iter()
                 .map(|namespace| {
@@ -81,21 +83,80 @@ impl Caches {
         Arc::clone(&running.store)
     }
 
-    /// The cache of a kind, if it has been started.
-    pub(crate) fn find(&self, kind: &Kind, selection: &Selection) -> Option<Arc<Store>> {
+    /// The caches of a kind's whole objects that have been started, by any controller.
+    pub(crate) fn of(&self, kind: &Kind) -> KindCaches {
         let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.get(&(kind.clone(), selection.clone())).map(|running| Arc::clone(&running.store))
+        let of_kind = stores.iter().filter(|((other, selection), _)| other == kind && !selection.metadata);
+        let mut all: Vec<_> = of_kind.map(|(_, running)| Arc::clone(&running.store)).collect();
+        // What has everything is asked first.
+        all.sort_by_key(|store| !store.selection.is_everything());
+        KindCaches { stores: all, namespaces: self.namespaces.clone() }
+    }
+
+    /// Whether objects of a kind in a namespace are watched.
+    pub(crate) fn covers(&self, kind: &Kind, namespace: Option<&str>) -> bool {
+        covers(&self.namespaces, kind, namespace)
     }
 
     /// The caches that there are.
-    pub(crate) fn all(&self) -> Vec<(Selection, Arc<Store>)> {
+    pub(crate) fn all(&self) -> Vec<Arc<Store>> {
         let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = stores
-            .iter()
-            .map(|((_, selection), running)| (selection.clone(), Arc::clone(&running.store)))
-            .collect();
-        all.sort_by_cached_key(|(selection, store)| (store.kind.to_string(), selection.labels.clone()));
+        let mut all: Vec<_> = stores.values().map(|running| Arc::clone(&running.store)).collect();
+        all.sort_by_cached_key(|store| (store.kind.to_string(), store.selection.labels.clone()));
         all
+    }
+}
+
+fn covers(namespaces: &[String], kind: &Kind, namespace: Option<&str>) -> bool {
+    let known = |namespace: &str| namespaces.iter().any(|watched| watched == namespace);
+    !kind.namespaced() || namespaces.is_empty() || namespace.is_none_or(known)
+}
+
+/// The caches of one kind's whole objects: what a write knows beforehand, and where its answer goes.
+pub(crate) struct KindCaches {
+    stores: Vec<Arc<Store>>,
+    namespaces: Vec<String>,
+}
+
+impl KindCaches {
+    /// An object, and the cache that has it.
+    pub(crate) fn get(&self, key: &Key) -> Option<(&Arc<Store>, Snapshot)> {
+        self.stores.iter().find_map(|store| Some((store, store.get(key)?)))
+    }
+
+    /// The objects under one value of an index.
+    pub(crate) fn by_index(&self, name: &'static str, value: &str, make: &IndexFn) -> Vec<(Key, Snapshot)> {
+        let all = self.stores.iter().flat_map(|store| store.by_index(name, value, make));
+        all.collect::<BTreeMap<_, _>>().into_iter().collect()
+    }
+
+    /// The cache that would have an object if it was there.
+    pub(crate) fn covering(&self, key: &Key) -> Option<&Arc<Store>> {
+        let store = self.stores.first().filter(|store| store.selection.is_everything())?;
+        covers(&self.namespaces, &store.kind, key.namespace()).then_some(store)
+    }
+
+    /// Puts the answer to a write into the caches that cover the object.
+    pub(crate) fn written(&self, incoming: Incoming, author: &Author, manager: &str) -> Snapshot {
+        let key = incoming.key();
+        let in_namespace =
+            self.stores.first().is_some_and(|store| covers(&self.namespaces, &store.kind, key.namespace()));
+        let mut holders: Vec<&Arc<Store>> = self.stores.iter().filter(|_| in_namespace).collect();
+        holders.retain(|store| store.covers(&incoming));
+        let Some((last, others)) = holders.split_last() else {
+            return incoming.snapshot(manager, Arc::from);
+        };
+        for store in others {
+            store.written(incoming.clone(), Some(author.clone()));
+        }
+        last.written(incoming, Some(author.clone()))
+    }
+
+    /// Notes in all caches that the operator deleted an object at once.
+    pub(crate) fn deleted(&self, key: &Key, uid: &str, author: &Author) {
+        for store in &self.stores {
+            store.deleted(key, uid, author.clone());
+        }
     }
 }
 

@@ -183,6 +183,16 @@ impl Meta<'_> {
         self.deletion_timestamp.is_some()
     }
 
+    /// The labels, for selectors.
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
+        self.labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    /// Whether an owner reference names an object by its uid.
+    pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
+        !uid.is_empty() && self.owner_references.iter().any(|owner| &*owner.uid == uid)
+    }
+
     /// Whether it carries a finalizer.
     #[must_use]
     pub fn has_finalizer(&self, name: &str) -> bool {
@@ -222,6 +232,12 @@ impl Incoming {
 
     pub(crate) fn uid(&self) -> &str {
         self.meta.uid.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
+        let range = self.range.start as usize..self.range.end as usize;
+        let meta = self.body.get(range).and_then(|bytes| serde_json::from_slice::<Meta<'_>>(bytes).ok());
+        meta.map(|meta| meta.labels()).unwrap_or_default()
     }
 
     pub(crate) fn version(&self) -> u64 {

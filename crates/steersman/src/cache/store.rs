@@ -16,7 +16,13 @@ use std::time::Duration;
 
 use tokio::{sync::watch, time::Instant};
 
-use super::snapshot::{Incoming, Snapshot};
+use kube::core::{Selector, SelectorExt as _};
+
+use super::{
+    selector,
+    snapshot::{Incoming, Snapshot},
+    watch::Selection,
+};
 use crate::kind::{Key, Kind};
 
 /// Who wrote: a controller, on behalf of one of its objects.
@@ -66,6 +72,9 @@ pub(crate) struct Progress {
 /// The objects of one kind.
 pub(crate) struct Store {
     pub(crate) kind: Kind,
+    pub(crate) selection: Selection,
+    /// The selection's labels, if they can be read.
+    labels: Option<Selector>,
     /// The operator's field manager, whose field sets are kept.
     manager: Arc<str>,
     state: RwLock<State>,
@@ -181,9 +190,11 @@ impl State {
 }
 
 impl Store {
-    pub(crate) fn new(kind: Kind, manager: Arc<str>, watches: usize) -> Self {
+    pub(crate) fn new(kind: Kind, selection: Selection, manager: Arc<str>, watches: usize) -> Self {
         Self {
             kind,
+            labels: selection.labels.as_deref().and_then(selector::parse),
+            selection,
             manager,
             state: RwLock::default(),
             subscribers: RwLock::default(),
@@ -414,6 +425,16 @@ impl Store {
         if complete {
             self.notify(&Notice::Synced);
         }
+    }
+
+    /// Whether its watch brings an object. A watch never tells that an object which it did not bring is gone.
+    pub(crate) fn covers(&self, incoming: &Incoming) -> bool {
+        if self.selection.is_everything() || self.read().objects.contains_key(&incoming.key()) {
+            return true;
+        }
+        // Which fields select is the server's affair.
+        self.selection.fields.is_none()
+            && self.labels.as_ref().is_some_and(|labels| labels.matches(&incoming.labels()))
     }
 
     /// Takes the answer to an own write. Everybody but the author hears of it when the watch delivers it.

@@ -13,10 +13,13 @@ use super::{
     snapshot::Incoming,
     store::Store,
 };
-use crate::door;
+use crate::{door, error::describe};
 
 /// How often a kind that the API server does not know is asked for at most.
 const ABSENT: Duration = Duration::from_secs(2);
+
+/// The longest delay while the API server can't be reached: attempts cost it nothing, and it is back at any moment.
+const UNREACHABLE: Duration = Duration::from_secs(5);
 
 /// What is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -25,6 +28,13 @@ pub(crate) struct Selection {
     pub(crate) fields: Option<String>,
     /// Whether the metadata are enough.
     pub(crate) metadata: bool,
+}
+
+impl Selection {
+    /// Whether every object of the kind is watched.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_none() && self.fields.is_none()
+    }
 }
 
 /// Runs until it is dropped.
@@ -73,9 +83,9 @@ pub(crate) async fn run(
                 }
                 Err(error) => {
                     let absent = is_absent(&error);
-                    tracing::debug!(kind = %store.kind, %error, "watch failed");
+                    tracing::debug!(kind = %store.kind, error = describe(&error), "watch failed");
                     store.progress.send_modify(|progress| {
-                        progress.error = Some(error.to_string());
+                        progress.error = Some(describe(&error));
                         progress.absent = absent;
                     });
                     let refused = refuses_streams(&error);
@@ -83,7 +93,7 @@ pub(crate) async fn run(
                         config.initial_list_strategy = InitialListStrategy::ListWatch;
                         break;
                     }
-                    delay = (delay * 2).min(if absent { ABSENT } else { DELAY.1 });
+                    delay = (delay * 2).min(longest_delay(&error));
                     // Spread, so that many watches do not come back at once.
                     tokio::time::sleep(delay.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
                 }
@@ -99,6 +109,21 @@ fn status(error: &watcher::Error) -> Option<u16> {
         | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
         watcher::Error::WatchError(status) => Some(status.code),
         _ => None,
+    }
+}
+
+/// The longest delay before the next attempt.
+fn longest_delay(error: &watcher::Error) -> Duration {
+    let inner = match error {
+        watcher::Error::InitialListFailed(inner)
+        | watcher::Error::WatchStartFailed(inner)
+        | watcher::Error::WatchFailed(inner) => Some(inner),
+        _ => None,
+    };
+    match inner {
+        _ if is_absent(error) => ABSENT,
+        Some(kube::Error::HyperError(_) | kube::Error::Service(_)) => UNREACHABLE,
+        _ => DELAY.1,
     }
 }
 

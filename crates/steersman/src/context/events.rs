@@ -19,7 +19,7 @@ use kube::{
 };
 use tokio::{sync::mpsc, time::Instant};
 
-use crate::environment::Environment;
+use crate::{environment::Environment, error::describe};
 
 /// How many events may wait to be written. More are dropped: events are a courtesy.
 const WAITING: usize = 1024;
@@ -104,7 +104,7 @@ impl Writer {
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         while let Some(message) = messages.recv().await {
             if let Err(error) = self.write(message).await {
-                tracing::debug!(%error, "an event was not written");
+                tracing::debug!(error = describe(&error), "an event was not written");
             }
         }
     }

@@ -18,7 +18,7 @@ pub use self::{
     set::{Desired, SetProgress},
 };
 use crate::{
-    cache::{Author, Caches, Selection, Snapshot, Store},
+    cache::{Author, Caches, KindCaches, Snapshot, Store},
     conditions,
     controller::{Engine, Watch},
     environment::Environment,
@@ -155,8 +155,9 @@ impl Context {
         }
     }
 
-    /// Objects of a kind, in the object's namespace unless told otherwise, from the cache. A kind that no watch was
-    /// declared for is watched from the first read on.
+    /// Objects of a kind, in the object's namespace unless told otherwise, from the cache: all that the controller's
+    /// watches of the kind select, or everything if it has none; then the kind is cached from the first read on. Changes of
+    /// what was read bring a reconcile if the kind was declared with [`Watch::read`].
     pub fn objects<K: Object>(&self) -> Objects<K> {
         Objects::new(self.clone(), Kind::of::<K>(), |snapshot, _| snapshot.parse())
     }
@@ -205,33 +206,32 @@ impl Context {
         Author { controller: Arc::clone(&self.engine.name), object: self.primary.key.clone() }
     }
 
-    fn selection(&self, kind: &Kind, metadata: bool) -> Selection {
-        let declared = self.engine.selection(kind, metadata);
-        declared.unwrap_or_else(|| Selection { metadata, ..Selection::default() })
-    }
-
-    /// The cache of a kind's whole objects, if there is one.
-    fn known(&self, kind: &Kind) -> Option<Arc<Store>> {
-        self.shared.caches.find(kind, &self.selection(kind, false))
+    /// The caches of a kind's whole objects, as far as there are any.
+    fn caches(&self, kind: &Kind) -> KindCaches {
+        self.shared.caches.of(kind)
     }
 
     /// An object as the cache has it, if there is a cache.
     pub(crate) fn cached(&self, kind: &Kind, key: &Key) -> Option<Snapshot> {
-        self.known(kind)?.get(key)
+        self.caches(kind).get(key).map(|(_, snapshot)| snapshot)
     }
 
-    /// The cache of a kind, filled.
-    async fn filled(&self, kind: &Kind, metadata: bool) -> Result<Arc<Store>> {
-        let store = self.shared.caches.start(kind, &self.selection(kind, metadata));
-        let progress = store.progress.borrow().clone();
-        if progress.absent {
-            let error = progress.error.unwrap_or_else(|| format!("{kind} does not exist"));
-            return Err(Error::Absent { kind: kind.to_string(), reason: error });
+    /// The caches that reads of a kind are answered from, filled.
+    async fn filled(&self, kind: &Kind, metadata: bool) -> Result<Vec<Arc<Store>>> {
+        let mut stores = Vec::new();
+        for selection in self.engine.selections(kind, metadata) {
+            let store = self.shared.caches.start(kind, &selection);
+            let progress = store.progress.borrow().clone();
+            if progress.absent {
+                let error = progress.error.unwrap_or_else(|| format!("{kind} does not exist"));
+                return Err(Error::Absent { kind: kind.to_string(), reason: error });
+            }
+            if !progress.synced {
+                crate::cache::synced(&store, self.engine.options.sync_timeout).await?;
+            }
+            stores.push(store);
         }
-        if !progress.synced {
-            crate::cache::synced(&store, self.engine.options.sync_timeout).await?;
-        }
-        Ok(store)
+        Ok(stores)
     }
 }
 

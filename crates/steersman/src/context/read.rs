@@ -1,22 +1,28 @@
 //! Reads.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::{
-    api::GetParams,
-    core::{Request, Selector, SelectorExt as _},
-};
+use kube::core::{Selector, SelectorExt as _};
 
 use super::Context;
 use crate::{
-    cache::{Incoming, IndexFn, Snapshot, Store},
-    controller::guarded,
+    cache::{IndexFn, Snapshot, Store},
+    controller::{IndexQuery, Query},
     error::{Error, Result},
     kind::{Key, Kind},
 };
 
 /// Objects of one kind, to be read.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use steersman::Context;
+///
+/// async fn pods(ctx: &Context) -> steersman::Result<Vec<Pod>> {
+///     ctx.objects::<Pod>().labels([("app", ctx.name())]).list().await
+/// }
+/// ```
 #[must_use]
 pub struct Objects<K> {
     context: Context,
@@ -40,8 +46,35 @@ impl<K> Objects<K> {
         self
     }
 
-    async fn store(&self) -> Result<Arc<Store>> {
+    async fn stores(&self) -> Result<Vec<Arc<Store>>> {
         self.context.filled(&self.kind, self.metadata).await
+    }
+
+    /// What the caches find together.
+    async fn collect(&self, find: impl Fn(&Store) -> Vec<(Key, Snapshot)>) -> Result<Vec<(Key, Snapshot)>> {
+        let stores = self.stores().await?;
+        if let [store] = stores.as_slice() {
+            return Ok(find(store));
+        }
+        let all: BTreeMap<Key, Snapshot> = stores.iter().flat_map(|store| find(store)).collect();
+        Ok(all.into_iter().collect())
+    }
+
+    /// Notes that all objects that match were read. Before they are: a change in between must not be lost.
+    fn note(&self, namespace: Option<&str>, index: Option<IndexQuery>) {
+        let query = || Query { namespace: namespace.map(str::to_owned), labels: self.labels.clone(), index };
+        self.context.engine.note_query(&self.kind, query, &self.context.primary.key);
+    }
+
+    /// The namespace to read in. `None`: all that are watched, or the kind has none.
+    fn place(&self) -> Result<Option<&str>> {
+        let namespace = self.namespace.as_deref().filter(|_| self.kind.namespaced());
+        match namespace {
+            Some(namespace) if !self.context.shared.caches.covers(&self.kind, Some(namespace)) => {
+                Err(Error::NotWatched { kind: self.kind.to_string(), namespace: namespace.to_owned() })
+            }
+            namespace => Ok(namespace),
+        }
     }
 
     /// In another namespace.
@@ -83,40 +116,31 @@ impl<K> Objects<K> {
         Key::new(namespace, name)
     }
 
-    /// The object of a name.
+    /// The object of a name. In a namespace that the operator does not watch the API server is asked.
     ///
     /// # Errors
     /// Fails if the object does not fit the type, or the API server or the cache can't be asked.
     pub async fn get(self, name: &str) -> Result<Option<K>> {
-        let snapshot = if self.live {
-            self.fetch(name).await?
+        let key = self.key(name);
+        let snapshot = if self.live || !self.context.shared.caches.covers(&self.kind, key.namespace()) {
+            self.context.fetch(&self.kind, &key).await?
         } else {
-            let key = self.key(name);
             self.context.engine.note_read(&self.kind, &key, &self.context.primary.key);
-            self.store().await?.get(&key)
+            self.stores().await?.iter().find_map(|store| store.get(&key))
         };
         snapshot.map(|snapshot| (self.read)(&snapshot, &self.kind)).transpose()
-    }
-
-    async fn fetch(&self, name: &str) -> Result<Option<Snapshot>> {
-        let request = Request::new(self.kind.url(self.namespace.as_deref()))
-            .get(name, &GetParams::default())
-            .map_err(kube::Error::BuildRequest)?;
-        match self.context.primary.client.request::<Incoming>(request).await {
-            Ok(found) => Ok(Some(found.snapshot(&self.context.shared.name, Arc::from))),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// All of them, by namespace and name.
     ///
     /// # Errors
-    /// Fails if an object does not fit the type, or the cache can't be asked.
+    /// Fails if an object does not fit the type, if the cache can't be asked, or if the operator does not watch the
+    /// namespace.
     pub async fn list(self) -> Result<Vec<K>> {
-        let store = self.store().await?;
-        let namespace = self.namespace.as_deref().filter(|_| self.kind.namespaced());
-        let found = store.list(|key| namespace.is_none() || key.namespace() == namespace);
+        let namespace = self.place()?;
+        self.note(namespace, None);
+        let wanted = |key: &Key| namespace.is_none() || key.namespace() == namespace;
+        let found = self.collect(|store| store.list(wanted)).await?;
         self.finish(found)
     }
 
@@ -125,12 +149,9 @@ impl<K> Objects<K> {
     /// # Errors
     /// As [`Objects::list`].
     pub async fn owned(self) -> Result<Vec<K>> {
-        let uid = self.context.primary.uid.clone();
-        let owners: IndexFn = Arc::new(|snapshot| {
-            let Ok(meta) = snapshot.meta() else { return Vec::new() };
-            meta.controller().map(|owner| owner.uid.to_string()).into_iter().collect()
-        });
-        let found = self.store().await?.by_index("\0controller", &uid, &owners);
+        let index = IndexQuery::by_controller(&self.context.primary.uid);
+        self.note(None, Some(index.clone()));
+        let found = self.collect(|store| store.by_index(index.name, &index.value, &index.values)).await?;
         self.finish(found)
     }
 
@@ -148,18 +169,17 @@ impl<K> Objects<K> {
     where
         K: 'static,
     {
-        let (read, kind) = (self.read, self.kind.clone());
+        let (read, kind, guard) = (self.read, self.kind.clone(), self.context.engine.guard.clone());
         // It runs on the watch's way too.
         let values: IndexFn = Arc::new(move |snapshot| {
-            guarded(&kind, || read(snapshot, &kind).map(|object| index(&object)).unwrap_or_default())
-                .unwrap_or_default()
+            let values = || read(snapshot, &kind).map(|object| index(&object)).unwrap_or_default();
+            guard.run(name, values).unwrap_or_default()
         });
-        let mut found = self.store().await?.by_index(name, value, &values);
-        if self.kind.namespaced()
-            && let Some(namespace) = &self.namespace
-        {
-            found.retain(|(key, _)| key.namespace() == Some(namespace));
-        }
+        let namespace = self.place()?;
+        let index = IndexQuery { name, value: value.to_owned(), values };
+        self.note(namespace, Some(index.clone()));
+        let mut found = self.collect(|store| store.by_index(name, value, &index.values)).await?;
+        found.retain(|(key, _)| namespace.is_none() || key.namespace() == namespace);
         self.finish(found)
     }
 
@@ -167,9 +187,7 @@ impl<K> Objects<K> {
         let mut objects = Vec::with_capacity(found.len());
         for (_, snapshot) in found {
             if let Some(selector) = &self.labels {
-                let meta = snapshot.meta()?;
-                let labels = meta.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-                if !selector.matches(&labels.collect()) {
+                if !selector.matches(&snapshot.meta()?.labels()) {
                     continue;
                 }
             }

@@ -1,7 +1,15 @@
 //! Sets: several objects that belong together, of which those that are no longer desired are pruned, and which may wait
 //! for each other.
+//!
+//! What belongs to a set is noted down twice: in an annotation of the object that owns it, and by a label on each member. The
+//! annotation finds members of kinds that are not watched any more, but anybody who may edit the object can write it. So
+//! it only names candidates: what is pruned is decided by the member itself, which must have the object as its owner, by uid.
+//! The label finds members that were struck off the annotation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use kube::{
     api::{Patch, PatchParams},
@@ -13,6 +21,7 @@ use serde_json::{Value, json};
 use super::{Context, write::to_value};
 use crate::{
     cache::Incoming,
+    controller::IndexQuery,
     error::{Error, Result},
     kind::{Key, Kind, Object},
     readiness::{Readiness, readiness},
@@ -20,11 +29,30 @@ use crate::{
 
 /// Where the inventory is: an annotation of the object that owns the set.
 const INVENTORY: &str = "steersman.dev/inventory";
+/// The label of a set's members. Its value is the uid of the object that owns the set.
+const MEMBER_OF: &str = "steersman.dev/set-of";
 
 /// Everything that an object wants to have, as plain data. [`Context::apply_set`] brings it about.
 ///
 /// Steps are applied in the order of their dependencies: a step waits until everything in the steps that it comes after
 /// is [ready](crate::readiness()).
+///
+/// ```
+/// # fn desired() -> steersman::Result<()> {
+/// use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap, rbac::v1::RoleBinding};
+/// use steersman::Desired;
+///
+/// let (settings, access, web) = (ConfigMap::default(), RoleBinding::default(), Deployment::default());
+/// let desired = Desired::new()
+///     .step("settings", [])
+///     .with(&settings)?
+///     .with(&access)?
+///     .or_replace()
+///     .step("run", ["settings"])
+///     .with(&web)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct Desired {
@@ -35,7 +63,15 @@ pub struct Desired {
 struct Step {
     name: String,
     after: Vec<String>,
-    members: Vec<(Kind, Value)>,
+    members: Vec<Wanted>,
+}
+
+#[derive(Debug, Clone)]
+struct Wanted {
+    kind: Kind,
+    value: Value,
+    /// Whether it is made anew where it can't be changed.
+    replace: bool,
 }
 
 /// How far a set is.
@@ -95,7 +131,16 @@ impl Desired {
             self = self.step("", []);
         }
         if let Some(step) = self.steps.last_mut() {
-            step.members.push((kind, value));
+            step.members.push(Wanted { kind, value, replace: false });
+        }
+        self
+    }
+
+    /// Deletes the object that was added last and makes it anew where the API server refuses a change of it, as of the
+    /// `roleRef` of a binding; see [`Context::apply_or_replace`]. Default: the refusal is an error.
+    pub fn or_replace(mut self) -> Self {
+        if let Some(wanted) = self.steps.last_mut().and_then(|step| step.members.last_mut()) {
+            wanted.replace = true;
         }
         self
     }
@@ -146,49 +191,80 @@ impl Member {
         Key::new(self.namespace.as_deref(), &self.name)
     }
 
+    /// Whether its parts are names, and not paths to somewhere else.
+    fn is_sound(&self) -> bool {
+        let name = |text: &str| {
+            let odd =
+                |c: char| c.is_control() || c.is_whitespace() || matches!(c, '/' | '%' | '?' | '#' | '\\');
+            !matches!(text, "" | "." | "..") && text.len() <= 253 && !text.chars().any(odd)
+        };
+        [&self.version, &self.kind, &self.plural, &self.name].into_iter().all(|text| name(text))
+            && (self.group.is_empty() || name(&self.group))
+            && self.namespace.as_deref().is_none_or(name)
+    }
+
     /// The same object, whatever the version that it is written in.
     fn identity(&self) -> (&str, &str, Option<&str>, &str) {
         (&self.group, &self.kind, self.namespace.as_deref(), &self.name)
     }
 }
 
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.key())
+    }
+}
+
 impl Context {
-    /// Brings everything about that an object wants to have, step by step, and deletes what an earlier call had and this
-    /// one does not. What belongs is noted down in an annotation of the object, before it is made, so that a crash at any
+    /// Applies everything that an object wants to have, step by step, and prunes what an earlier call had and this one does
+    /// not. What belongs is noted down in an annotation of the object, before it is made, so that a crash at any
     /// moment loses track of nothing. Nothing is sent if nothing would change.
     ///
+    /// A member that fails holds up the steps after its own, and nothing else: the other members are applied, and what is no
+    /// longer desired is pruned, before the error is returned. Only objects that have this one as their owner are
+    /// pruned, whatever the annotation says.
+    ///
     /// # Errors
-    /// As [`Context::apply`].
+    /// Fails with an [`Error::Set`] that names each member that failed, and as [`Context::apply`] if one of them
+    /// can't be owned.
     pub async fn apply_set(&self, desired: Desired) -> Result<SetProgress> {
         let mut steps = Vec::new();
         let mut wanted = BTreeSet::new();
         for Step { name, after, members } in desired.steps {
             let mut complete = Vec::new();
-            for (kind, mut value) in members {
+            for Wanted { kind, mut value, replace } in members {
                 let key = self.complete(&kind, &mut value, true)?;
+                value["metadata"]["labels"][MEMBER_OF] = self.primary.uid.as_str().into();
                 wanted.insert(Member::new(&kind, &key));
-                complete.push((kind, value));
+                complete.push(Wanted { kind, value, replace });
             }
             steps.push(Step { name, after, members: complete });
         }
-        let had = self.inventory();
-        let both: BTreeSet<Member> = had.union(&wanted).cloned().collect();
-        if both != had {
+        let noted = self.inventory();
+        let both: BTreeSet<Member> = noted.union(&wanted).cloned().collect();
+        if both != noted {
             self.write_inventory(&both).await?;
         }
-        let progress = self.apply_steps(steps).await?;
+        let (progress, mut failures) = self.apply_steps(steps).await;
         let kept: BTreeSet<_> = wanted.iter().map(Member::identity).collect();
-        for member in had.iter().filter(|member| !kept.contains(&member.identity())) {
-            self.delete_key(&member.kind(), &member.key()).await?;
+        let had: BTreeSet<Member> = noted.iter().cloned().chain(self.marked()).collect();
+        let stale: Vec<&Member> = had.iter().filter(|member| !kept.contains(&member.identity())).collect();
+        let total = wanted.len() + stale.len();
+        let mut left = wanted.clone();
+        for member in stale {
+            if let Err(error) = self.prune(member).await {
+                failures.push((member.to_string(), error));
+                left.insert(member.clone());
+            }
         }
-        if wanted != both {
-            self.write_inventory(&wanted).await?;
+        if left != both {
+            self.write_inventory(&left).await?;
         }
-        Ok(progress)
+        if failures.is_empty() { Ok(progress) } else { Err(Error::Set { failures, total }) }
     }
 
-    async fn apply_steps(&self, steps: Vec<Step>) -> Result<SetProgress> {
-        let mut progress = SetProgress::default();
+    async fn apply_steps(&self, steps: Vec<Step>) -> (SetProgress, Vec<(String, Error)>) {
+        let (mut progress, mut failures) = (SetProgress::default(), Vec::new());
         let mut ready: BTreeMap<String, bool> = BTreeMap::new();
         let mut left = steps;
         loop {
@@ -196,31 +272,84 @@ impl Context {
             let Some(next) = left.iter().position(|step| startable(&step.after)) else { break };
             let Step { name, members, .. } = left.remove(next);
             let mut complete = true;
-            for (kind, value) in members {
-                let snapshot = self.apply_value(&kind, value, true).await?;
-                let mut live: Value = snapshot.parse()?;
-                live["apiVersion"] = kind.resource().api_version.as_str().into();
-                live["kind"] = kind.name().into();
-                let what = format!("{} {}", kind.name(), snapshot.meta()?.name);
-                match readiness(&live) {
-                    Readiness::Ready => continue,
-                    Readiness::Waiting(why) => progress.waiting.push(format!("{what}: {why}")),
-                    Readiness::Failed(why) => progress.failed.push(format!("{what}: {why}")),
+            for wanted in members {
+                let name = wanted.value["metadata"]["name"].as_str().unwrap_or_default();
+                let what = format!("{} {name}", wanted.kind.name());
+                match self.apply_member(wanted).await {
+                    Ok(Readiness::Ready) => continue,
+                    Ok(Readiness::Waiting(why)) => progress.waiting.push(format!("{what}: {why}")),
+                    Ok(Readiness::Failed(why)) => progress.failed.push(format!("{what}: {why}")),
+                    Err(error) => failures.push((what, error)),
                 }
                 complete = false;
             }
             ready.insert(name, complete);
         }
         progress.pending = left.into_iter().map(|step| step.name).collect();
-        Ok(progress)
+        (progress, failures)
     }
 
+    async fn apply_member(&self, Wanted { kind, value, replace }: Wanted) -> Result<Readiness> {
+        let snapshot = if replace {
+            self.apply_or_replace_value(&kind, value).await?
+        } else {
+            self.apply_value(&kind, value, true).await?
+        };
+        let mut live: Value = snapshot.parse()?;
+        live["apiVersion"] = kind.resource().api_version.as_str().into();
+        live["kind"] = kind.name().into();
+        Ok(readiness(&live))
+    }
+
+    /// Deletes a member that is no longer desired, if it has the object as its owner.
+    async fn prune(&self, member: &Member) -> Result<()> {
+        let (kind, key) = (member.kind(), member.key());
+        let caches = self.caches(&kind);
+        let live = match (caches.get(&key), caches.covering(&key)) {
+            (Some((_, live)), _) => live,
+            (None, Some(store)) if store.progress.borrow().synced && !store.is_doubtful(&key) => {
+                return Ok(());
+            }
+            _ => match self.fetch(&kind, &key).await? {
+                Some(live) => live,
+                None => return Ok(()),
+            },
+        };
+        if live.meta()?.is_owned_by(&self.primary.uid) {
+            return self.delete_owned(&kind, &key, &live).await;
+        }
+        tracing::warn!(%member, "not pruned: the inventory names it, but it does not belong to the object");
+        self.warn("NotPruned", format!("{member} does not have this object as its owner, and is left alone"));
+        Ok(())
+    }
+
+    /// The members that the caches know of, by their labels.
+    fn marked(&self) -> Vec<Member> {
+        let mut members = Vec::new();
+        let owned = IndexQuery::by_controller(&self.primary.uid);
+        for kind in self.engine.owned_kinds() {
+            for (key, snapshot) in self.caches(&kind).by_index(owned.name, &owned.value, &owned.values) {
+                let Ok(meta) = snapshot.meta() else { continue };
+                let marked = meta.labels.get(MEMBER_OF).is_some_and(|uid| **uid == *self.primary.uid);
+                if marked && meta.is_owned_by(&self.primary.uid) && !meta.deleting() {
+                    members.push(Member::new(&kind, &key));
+                }
+            }
+        }
+        members
+    }
+
+    /// What the annotation lists. Anybody who may edit the object can write it.
     fn inventory(&self) -> BTreeSet<Member> {
         let Some(snapshot) = self.cached(&self.primary.kind, &self.primary.key) else {
             return BTreeSet::new();
         };
         let Ok(meta) = snapshot.meta() else { return BTreeSet::new() };
-        meta.annotations.get(INVENTORY).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        let listed: Option<BTreeSet<Member>> =
+            meta.annotations.get(INVENTORY).and_then(|text| serde_json::from_str(text).ok());
+        let mut members = listed.unwrap_or_default();
+        members.retain(Member::is_sound);
+        members
     }
 
     async fn write_inventory(&self, members: &BTreeSet<Member>) -> Result<()> {
@@ -234,7 +363,7 @@ impl Context {
             .patch(self.primary.key.name(), &params, &Patch::Merge(&patch))
             .map_err(kube::Error::BuildRequest)?;
         let answer: Incoming = self.primary.client.request(request).await?;
-        self.engine.store()?.written(answer, Some(self.author()));
+        self.caches(kind).written(answer, &self.author(), &self.shared.name);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use kube::{
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions},
     core::{DynamicObject, Request},
 };
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{Context, difference::would_change};
 use crate::{
     cache::{Incoming, Snapshot},
-    error::{Error, Result},
+    error::{Error, Result, describe},
     kind::{Key, Kind, Object},
 };
 
@@ -24,6 +24,24 @@ impl Context {
     ///
     /// Returns the object as it is now.
     ///
+    /// ```
+    /// use std::{collections::BTreeMap, sync::Arc};
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kube::core::ObjectMeta;
+    /// use steersman::{Action, Context};
+    ///
+    /// async fn reconcile(secret: Arc<Secret>, ctx: Context) -> steersman::Result<Action> {
+    ///     let keys = secret.data.iter().flatten().count();
+    ///     let summary = ConfigMap {
+    ///         metadata: ObjectMeta { name: Some(format!("{}-summary", ctx.name())), ..Default::default() },
+    ///         data: Some(BTreeMap::from([("keys".to_owned(), keys.to_string())])),
+    ///         ..ConfigMap::default()
+    ///     };
+    ///     ctx.apply(summary).await?;
+    ///     Ok(Action::await_change())
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the API server refuses, if the object is being deleted, or if the rules of Kubernetes forbid the
     /// ownership.
@@ -31,6 +49,19 @@ impl Context {
         let kind = Kind::of::<K>();
         let desired = to_value(&kind, &desired)?;
         self.apply_value(&kind, desired, true).await?.parse()
+    }
+
+    /// As [`Context::apply`], and where the API server refuses a change since a field can't be changed, such as the
+    /// `roleRef` of a binding or the selector of a Deployment, the object is deleted and made anew. Only an object that
+    /// the object that is reconciled owns, and only if the API server would take the new one.
+    ///
+    /// # Errors
+    /// As [`Context::apply`]. An object that does not go at once, since it has finalizers, is an
+    /// [`Error::Terminating`]: the reconciler runs again, and makes the new one when the old one is gone.
+    pub async fn apply_or_replace<K: Object>(&self, desired: K) -> Result<K> {
+        let kind = Kind::of::<K>();
+        let desired = to_value(&kind, &desired)?;
+        self.apply_or_replace_value(&kind, desired).await?.parse()
     }
 
     /// As [`Context::apply`], for an object that is to outlive this one, or that Kubernetes does not let it own.
@@ -63,19 +94,18 @@ impl Context {
 
     pub(crate) async fn apply_value(&self, kind: &Kind, mut desired: Value, owned: bool) -> Result<Snapshot> {
         let key = self.complete(kind, &mut desired, owned)?;
-        let store = self.known(kind);
-        let live = store.as_ref().and_then(|store| store.get(&key));
+        let caches = self.caches(kind);
         let fingerprint = fingerprint(&desired);
-        if let (Some(store), Some(live)) = (&store, &live) {
+        if let Some((store, live)) = caches.get(&key) {
             if live.meta()?.deleting() {
                 return Err(Error::Terminating { kind: kind.to_string(), key });
             }
             if store.applied(&key) == Some((fingerprint, live.version)) {
-                return Ok(live.clone());
+                return Ok(live);
             }
-            if !would_change(&desired, &live.parse()?, &managed(live, "")) {
+            if !would_change(&desired, &live.parse()?, &managed(&live, "")) {
                 store.note_applied(&key, (fingerprint, live.version));
-                return Ok(live.clone());
+                return Ok(live);
             }
         }
         desired["apiVersion"] = kind.resource().api_version.as_str().into();
@@ -84,26 +114,90 @@ impl Context {
             .patch(key.name(), &self.apply_params(), &Patch::Apply(&desired))
             .map_err(kube::Error::BuildRequest)?;
         // Until there is an answer: there may never be one, and this may be dropped while it waits.
-        let is_new = store.as_ref().is_some_and(|store| store.doubt(&key));
+        let covering = caches.covering(&key);
+        let is_new = covering.is_some_and(|store| store.doubt(&key));
         let answer = self.primary.client.request::<Incoming>(request).await;
         let is_told = match &answer {
             Ok(_) => true,
             Err(kube::Error::Api(status)) => is_new && status.code < 500,
             Err(_) => false,
         };
-        if let Some(store) = store.as_ref().filter(|_| is_told) {
+        if let Some(store) = covering.filter(|_| is_told) {
             store.settle(&key);
         }
         let answer = answer?;
-        Ok(match store {
-            Some(store) => {
-                let version = answer.version();
-                let snapshot = store.written(answer, Some(self.author()));
-                store.note_applied(&key, (fingerprint, version));
-                snapshot
-            }
-            None => answer.snapshot(&self.shared.name, std::sync::Arc::from),
-        })
+        let version = answer.version();
+        let snapshot = caches.written(answer, &self.author(), &self.shared.name);
+        if let Some((store, _)) = caches.get(&key) {
+            store.note_applied(&key, (fingerprint, version));
+        }
+        Ok(snapshot)
+    }
+
+    pub(super) async fn apply_or_replace_value(&self, kind: &Kind, desired: Value) -> Result<Snapshot> {
+        let refusal = match self.apply_value(kind, desired.clone(), true).await {
+            Err(Error::Kube(kube::Error::Api(status))) if status.code == 422 => kube::Error::Api(status),
+            other => return other,
+        };
+        let mut complete = desired.clone();
+        let key = self.complete(kind, &mut complete, true)?;
+        let owned = match self.fetch(kind, &key).await? {
+            Some(live) if live.meta()?.is_owned_by(&self.primary.uid) => live,
+            _ => return Err(refusal.into()),
+        };
+        if !self.would_be_created(kind, &key, complete).await? {
+            return Err(refusal.into());
+        }
+        tracing::info!(%kind, %key, reason = describe(&refusal), "replacing an object that can't be changed");
+        self.delete_owned(kind, &key, &owned).await?;
+        if self.fetch(kind, &key).await?.is_some() {
+            return Err(Error::Terminating { kind: kind.to_string(), key });
+        }
+        self.apply_value(kind, desired, true).await
+    }
+
+    /// Whether the API server would take an object if there was none of its name. It looks at a new object before it looks
+    /// for one of that name.
+    async fn would_be_created(&self, kind: &Kind, key: &Key, mut object: Value) -> Result<bool> {
+        object["apiVersion"] = kind.resource().api_version.as_str().into();
+        object["kind"] = kind.resource().kind.as_str().into();
+        let body = serde_json::to_vec(&object)
+            .map_err(|source| Error::Convert { what: kind.to_string(), source })?;
+        let request = Request::new(kind.url(key.namespace()))
+            .create(&PostParams { dry_run: true, ..PostParams::default() }, body)
+            .map_err(kube::Error::BuildRequest)?;
+        match self.primary.client.request::<Value>(request).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 422 => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// An object as the API server has it.
+    pub(super) async fn fetch(&self, kind: &Kind, key: &Key) -> Result<Option<Snapshot>> {
+        let request = Request::new(kind.url(key.namespace()))
+            .get(key.name(), &GetParams::default())
+            .map_err(kube::Error::BuildRequest)?;
+        match self.primary.client.request::<Incoming>(request).await {
+            Ok(found) => Ok(Some(found.snapshot(&self.shared.name, std::sync::Arc::from))),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes an object that the object that is reconciled owns, if it is still the one that was seen.
+    pub(super) async fn delete_owned(&self, kind: &Kind, key: &Key, seen: &Snapshot) -> Result<()> {
+        let meta = seen.meta()?;
+        if meta.deleting() {
+            return Ok(());
+        }
+        // The version as well: another one may have taken the object over in between.
+        let seen = Preconditions {
+            uid: Some(meta.uid.to_string()),
+            resource_version: Some(meta.resource_version.to_string()),
+        };
+        self.send_delete(kind, key, Some(seen)).await
     }
 
     /// Fills in what the operator decides, and leaves out what the server decides.
@@ -193,7 +287,7 @@ impl Context {
             .map_err(kube::Error::BuildRequest)?;
         match self.primary.client.request::<Incoming>(request).await {
             Ok(answer) => {
-                store.written(answer, Some(self.author()));
+                self.caches(kind).written(answer, &self.author(), &self.shared.name);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.is_not_found() && status.message.contains(key.name()) => {
@@ -219,24 +313,26 @@ impl Context {
     /// # Errors
     /// As [`Context::delete`].
     pub async fn delete_key(&self, kind: &Kind, key: &Key) -> Result<()> {
-        let store = self.known(kind).filter(|store| store.progress.borrow().synced);
-        let mut params = DeleteParams::background();
-        let mut uid = String::new();
-        if let Some(store) = &store {
-            match store.get(key) {
-                None if store.is_doubtful(key) => {}
-                None => return Ok(()),
-                Some(live) => {
-                    let meta = live.meta()?;
-                    if meta.deleting() {
-                        return Ok(());
-                    }
-                    uid = meta.uid.to_string();
-                    params.preconditions =
-                        Some(Preconditions { uid: Some(uid.clone()), resource_version: None });
+        let caches = self.caches(kind);
+        let mut seen = None;
+        match (caches.get(key), caches.covering(key)) {
+            (Some((store, live)), _) if store.progress.borrow().synced => {
+                let meta = live.meta()?;
+                if meta.deleting() {
+                    return Ok(());
                 }
+                seen = Some(Preconditions { uid: Some(meta.uid.to_string()), resource_version: None });
             }
+            (None, Some(store)) if store.progress.borrow().synced && !store.is_doubtful(key) => return Ok(()),
+            _ => {}
         }
+        self.send_delete(kind, key, seen).await
+    }
+
+    async fn send_delete(&self, kind: &Kind, key: &Key, seen: Option<Preconditions>) -> Result<()> {
+        let caches = self.caches(kind);
+        let uid = seen.as_ref().and_then(|seen| seen.uid.clone()).unwrap_or_default();
+        let params = DeleteParams { preconditions: seen, ..DeleteParams::background() };
         let request = Request::new(kind.url(key.namespace()))
             .delete(key.name(), &params)
             .map_err(kube::Error::BuildRequest)?;
@@ -245,18 +341,17 @@ impl Context {
             Err(kube::Error::Api(status)) if status.is_not_found() => None,
             Err(error) => return Err(error.into()),
         };
-        if let Some(store) = &store {
+        if let Some(store) = caches.covering(key) {
             store.settle(key);
         }
-        let Some(answer) = answer else { return Ok(()) };
         // Of an object that the cache has not seen yet, it will hear what became.
-        let Some(store) = store.filter(|_| !uid.is_empty()) else { return Ok(()) };
+        let Some(answer) = answer.filter(|_| !uid.is_empty()) else { return Ok(()) };
         let lingers = answer.pointer("/metadata/deletionTimestamp").is_some();
         if lingers && answer["kind"] != "Status" {
             let answer: Incoming = from_value(kind, answer)?;
-            store.written(answer, Some(self.author()));
+            caches.written(answer, &self.author(), &self.shared.name);
         } else {
-            store.deleted(key, &uid, self.author());
+            caches.deleted(key, &uid, &self.author());
         }
         Ok(())
     }
@@ -267,9 +362,8 @@ impl Context {
     /// Fails if the object can't be converted.
     pub fn observe<K: Object>(&self, object: &K) -> Result<()> {
         let kind = Kind::of::<K>();
-        if let Some(store) = self.known(&kind) {
-            store.written(from_value(&kind, to_value(&kind, object)?)?, Some(self.author()));
-        }
+        let object = from_value(&kind, to_value(&kind, object)?)?;
+        self.caches(&kind).written(object, &self.author(), &self.shared.name);
         Ok(())
     }
 
@@ -293,18 +387,14 @@ impl Context {
             )
             .map_err(kube::Error::BuildRequest)?;
         let answer: Incoming = self.primary.client.request(request).await?;
-        let author = Some(self.author());
-        let Some(store) = self.known(kind) else {
-            return Ok(answer.snapshot(&self.shared.name, std::sync::Arc::from));
-        };
+        let caches = self.caches(kind);
         if meta.deleting() && finalizers.is_empty() {
             // The last one: the object is gone with this answer.
-            let uid = meta.uid.to_string();
             let snapshot = answer.snapshot(&self.shared.name, std::sync::Arc::from);
-            store.deleted(&key, &uid, self.author());
+            caches.deleted(&key, &meta.uid, &self.author());
             return Ok(snapshot);
         }
-        Ok(store.written(answer, author))
+        Ok(caches.written(answer, &self.author(), &self.shared.name))
     }
 }
 

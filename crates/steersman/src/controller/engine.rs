@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::task::JoinSet;
 
 use super::{
-    Blueprint, Finalizer, Options, Step, Watch,
-    reads::Reads,
+    Blueprint, Finalizer, Options, PanicGuard, Step, Watch,
+    reads::{self, Query, Reads},
     watch::{Relation, controller_key},
 };
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     context::Shared,
     error::{Error, Result},
     kind::{Key, Kind},
+    metrics::Metrics,
     queue::{self, Queue},
 };
 
@@ -27,6 +28,7 @@ pub(crate) struct Engine {
     pub(crate) kind: Kind,
     pub(crate) queue: Queue,
     pub(crate) options: Options,
+    pub(crate) guard: PanicGuard,
     pub(super) reconcile: Step,
     pub(super) finalizers: Vec<Finalizer>,
     pub(super) secondary: Vec<(Kind, Finalizer)>,
@@ -53,9 +55,12 @@ impl Dying {
 }
 
 impl Engine {
-    pub(crate) fn new(blueprint: Blueprint) -> (Arc<Self>, Vec<futures::stream::BoxStream<'static, Key>>) {
+    pub(crate) fn new(
+        blueprint: Blueprint,
+        metrics: &Metrics,
+    ) -> (Arc<Self>, Vec<futures::stream::BoxStream<'static, Key>>) {
         let kind = blueprint.primary.kind.clone();
-        let name = blueprint.name.unwrap_or_else(|| kind.name().to_lowercase()).into();
+        let name: Arc<str> = blueprint.name.unwrap_or_else(|| kind.name().to_lowercase()).into();
         let mut watches = vec![blueprint.primary];
         watches.extend(blueprint.watches);
         // A finalizer is of no use without a watch, and its cleanup gets whole objects.
@@ -65,6 +70,7 @@ impl Engine {
             }
         }
         let engine = Self {
+            guard: PanicGuard::new(Arc::clone(&name), metrics),
             name,
             kind,
             queue: Queue::new(blueprint.options.backoff, blueprint.options.rate_limit),
@@ -109,8 +115,13 @@ impl Engine {
         for mut stream in streams {
             let engine = Arc::clone(&self);
             sources.spawn(async move {
-                while let Some(key) = stream.next().await {
-                    engine.queue.add(&key, queue::NORMAL);
+                let feed = async {
+                    while let Some(key) = stream.next().await {
+                        engine.queue.add(&key, queue::NORMAL);
+                    }
+                };
+                if std::panic::AssertUnwindSafe(feed).catch_unwind().await.is_err() {
+                    engine.guard.report("a stream of Controller::on, which ends here");
                 }
             });
         }
@@ -167,17 +178,54 @@ impl Engine {
         store.ok_or_else(|| Error::other("the controller has not been started"))
     }
 
-    /// How a kind was declared: whole, or its metadata alone.
-    pub(crate) fn selection(&self, kind: &Kind, metadata: bool) -> Option<Selection> {
+    /// What reads of a kind, or of its metadata, see: all that the watches of it select. One without a selector has
+    /// everything, so the others are not asked; a kind without any watch is read as a whole.
+    pub(crate) fn selections(&self, kind: &Kind, metadata: bool) -> Vec<Selection> {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
-        let mut declared = watches.iter().filter(|watch| watch.kind == *kind).map(|watch| &watch.selection);
-        declared.find(|selection| selection.metadata == metadata).cloned()
+        let mut selections = Vec::new();
+        for Watch { selection, .. } in
+            watches.iter().filter(|watch| watch.kind == *kind && watch.selection.metadata == metadata)
+        {
+            if selection.is_everything() {
+                return vec![selection.clone()];
+            }
+            if !selections.contains(selection) {
+                selections.push(selection.clone());
+            }
+        }
+        if selections.is_empty() {
+            selections.push(Selection { metadata, ..Selection::default() });
+        }
+        selections
+    }
+
+    /// The kinds of the whole objects that the controller's own objects control.
+    pub(crate) fn owned_kinds(&self) -> Vec<Kind> {
+        let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds: Vec<Kind> = Vec::new();
+        for watch in watches.iter().filter(|watch| watch.is_of_owned_wholes()) {
+            if !kinds.contains(&watch.kind) {
+                kinds.push(watch.kind.clone());
+            }
+        }
+        kinds
+    }
+
+    /// Whether changes of a kind concern those who read it.
+    fn is_read(&self, kind: &Kind) -> bool {
+        let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
+        watches.iter().any(|watch| watch.kind == *kind && matches!(watch.relation, Relation::Read))
     }
 
     pub(crate) fn note_read(&self, kind: &Kind, key: &Key, reader: &Key) {
-        let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
-        if watches.iter().any(|watch| watch.kind == *kind && matches!(watch.relation, Relation::Read)) {
+        if self.is_read(kind) {
             self.reads().note(kind, key, reader);
+        }
+    }
+
+    pub(crate) fn note_query(&self, kind: &Kind, query: impl FnOnce() -> Query, reader: &Key) {
+        if self.is_read(kind) {
+            self.reads().note_query(kind, query(), reader);
         }
     }
 
@@ -216,18 +264,18 @@ impl Engine {
 
     fn changed(&self, watch: &Watch, change: &Change<'_>) {
         self.note_dying(watch, change);
-        if !watch.passes(change) {
+        if !watch.passes(change, &self.guard) {
             return;
         }
         let priority = if change.listed { queue::LISTED } else { queue::NORMAL };
         let mut keys = match watch.relation {
             Relation::Primary => vec![change.key.clone()],
-            Relation::Read => self.reads().readers(&watch.kind, change.key),
+            Relation::Read => reads::concerned(&self.reads, &watch.kind, change),
             Relation::Owned | Relation::Mapped(..) => {
                 let mut keys: Vec<Key> = [change.old, change.new]
                     .into_iter()
                     .flatten()
-                    .flat_map(|state| watch.concerned(&self.kind, state))
+                    .flat_map(|state| watch.concerned(&self.kind, state, &self.guard))
                     .collect();
                 keys.sort_unstable();
                 keys.dedup();
@@ -298,7 +346,7 @@ mod tests {
             |_: Arc<ConfigMap>, _: Context| std::future::ready(Ok::<_, Error>(Action::await_change()));
         let controller = Controller::of_existing::<Secret>(reconcile)
             .finalizer_on::<ConfigMap>("steersman.dev/x", cleanup);
-        let (engine, _) = Engine::new(controller.blueprint);
+        let (engine, _) = Engine::new(controller.blueprint, &Metrics::new());
         // A predicate is not asked about this.
         let watch = Watch::owned::<ConfigMap>().when(|_, _| false);
         let (key, owner) = (Key::namespaced("lab", "map"), Key::namespaced("lab", "owner"));

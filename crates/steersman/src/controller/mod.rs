@@ -15,9 +15,12 @@ use futures::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, core::DynamicObject};
 
-pub(crate) use self::engine::Engine;
 pub use self::watch::Watch;
-pub(crate) use self::watch::{Relation, guarded};
+pub(crate) use self::{
+    engine::Engine,
+    reads::{IndexQuery, Query},
+    watch::{PanicGuard, Relation},
+};
 use crate::{
     action::Action,
     cache::Snapshot,
@@ -167,7 +170,8 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self.watch(Watch::owned::<O>())
     }
 
-    /// Watches objects that reconcilers read: a change concerns those whose last reconcile read the object.
+    /// Watches objects that reconcilers read: a change concerns those whose last reconcile saw the object. See
+    /// [`Watch::read`].
     pub fn watches<O: Object>(self) -> Self {
         self.watch(Watch::read::<O>())
     }

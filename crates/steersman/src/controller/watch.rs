@@ -6,9 +6,12 @@ use std::{
     sync::Arc,
 };
 
+use prometheus_client::metrics::counter::Counter;
+
 use crate::{
     cache::{Change, Selection, Snapshot},
     kind::{Key, Kind, Object},
+    metrics::Metrics,
 };
 
 /// Whether a change from one state to another is worth a look.
@@ -16,6 +19,20 @@ pub(crate) type Predicate = Arc<dyn Fn(&Snapshot, &Snapshot) -> bool + Send + Sy
 pub(crate) type Mapper = Arc<dyn Fn(&Snapshot) -> Vec<Key> + Send + Sync>;
 
 /// Something that a controller watches beside its own kind.
+///
+/// ```
+/// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use steersman::{Action, Context, Controller, Watch, predicate};
+///
+/// async fn reconcile(map: Arc<ConfigMap>, ctx: Context) -> steersman::Result<Action> {
+///     // A change of this secret brings this object back, and no other one.
+///     let _password = ctx.get::<Secret>("password").await?;
+///     Ok(Action::await_change())
+/// }
+/// let secrets = Watch::read::<Secret>().labels("for=maps").when(predicate::version_changed);
+/// let controller = Controller::of_existing::<ConfigMap>(reconcile).watch(secrets);
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Watch {
@@ -68,8 +85,10 @@ impl Watch {
         Self::new(kind, Relation::Owned)
     }
 
-    /// Objects that reconcilers read: a change concerns exactly those whose last reconcile read the object, also if it
-    /// was not there.
+    /// Objects that reconcilers read: a change concerns exactly those whose last reconcile saw the object. A
+    /// [`get`](crate::Objects::get) sees the object of that name, also if it is not there; a
+    /// [`list`](crate::Objects::list), [`by_index`](crate::Objects::by_index) or [`owned`](crate::Objects::owned) sees every
+    /// object that it returns, and those that would be in it after the change.
     pub fn read<K: Object>() -> Self {
         Self::read_kind(Kind::of::<K>())
     }
@@ -104,7 +123,8 @@ impl Watch {
         Self::new(kind, Relation::Mapped(name, Arc::new(map)))
     }
 
-    /// Only objects with these labels, in the form that `kubectl --selector` takes. Others are neither cached nor seen.
+    /// Only objects with these labels, in the form that `kubectl --selector` takes. Others are neither cached nor seen,
+    /// unless another watch of the kind selects them: reads see all that the watches of a controller select.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.selection.labels = Some(selector.into());
         self
@@ -150,35 +170,54 @@ impl Watch {
     }
 
     /// Whether a change is worth a look.
-    pub(crate) fn passes(&self, change: &Change<'_>) -> bool {
+    pub(crate) fn passes(&self, change: &Change<'_>, guard: &PanicGuard) -> bool {
         let (Some(predicate), Some(old), Some(new)) = (&self.predicate, change.old, change.new) else {
             return true;
         };
         // A change must not be lost, whatever becomes of the author's function.
-        let predicate = |old, new| guarded(&self.kind, || predicate(old, new)).unwrap_or(true);
+        let predicate = |old, new| guard.run("a predicate", || predicate(old, new)).unwrap_or(true);
         let deleting = |snapshot: &Snapshot| snapshot.meta().is_ok_and(|meta| meta.deleting());
         let uid = |snapshot: &Snapshot| snapshot.meta().map(|meta| meta.uid.to_string()).unwrap_or_default();
         predicate(old, new) || deleting(old) != deleting(new) || uid(old) != uid(new)
     }
 
     /// The objects of `owner` that a state names.
-    pub(crate) fn concerned(&self, owner: &Kind, state: &Snapshot) -> Vec<Key> {
+    pub(crate) fn concerned(&self, owner: &Kind, state: &Snapshot, guard: &PanicGuard) -> Vec<Key> {
         match &self.relation {
             Relation::Primary => state.meta().map(|meta| vec![meta.key()]).unwrap_or_default(),
             Relation::Owned => controller_key(owner, state).into_iter().collect(),
-            Relation::Mapped(_, map) => guarded(&self.kind, || map(state)).unwrap_or_default(),
+            Relation::Mapped(name, map) => guard.run(name, || map(state)).unwrap_or_default(),
             Relation::Read => Vec::new(),
         }
     }
 }
 
-/// Runs a function of the author on a watch's way: its panic must not end the watch.
-pub(crate) fn guarded<T>(kind: &Kind, work: impl FnOnce() -> T) -> Option<T> {
-    let result = catch_unwind(AssertUnwindSafe(work));
-    if result.is_err() {
-        tracing::error!(%kind, "a function that looks at what a watch brings panicked");
+/// Catches, logs and counts panics of the author's functions that run outside of a reconcile: mappers, predicates and
+/// indexes. They must not end the watch on whose way they run. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct PanicGuard {
+    controller: Arc<str>,
+    panics: Counter,
+}
+
+impl PanicGuard {
+    pub(crate) fn new(controller: Arc<str>, metrics: &Metrics) -> Self {
+        Self { panics: metrics.panics_of(&controller), controller }
     }
-    result.ok()
+
+    /// Runs a function. `None`: it panicked.
+    pub(crate) fn run<T>(&self, function: &str, work: impl FnOnce() -> T) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        if result.is_err() {
+            self.report(function);
+        }
+        result.ok()
+    }
+
+    pub(crate) fn report(&self, function: &str) {
+        self.panics.inc();
+        tracing::error!(controller = %self.controller, function, "a function of the controller panicked");
+    }
 }
 
 /// The object of a kind that controls another one.

@@ -21,10 +21,11 @@ impl Engine {
     /// Takes objects from the queue until it is closed.
     pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>) {
         while let Some(job) = self.queue.next().await {
-            let (namespace, name) = (job.key.namespace().unwrap_or_default(), job.key.name());
-            let span = tracing::info_span!("reconcile", controller = %self.name, namespace, name);
+            let (namespace, object) = (job.key.namespace().unwrap_or_default(), job.key.name());
+            // Not `name`: in JSON that is the span's own.
+            let span = tracing::info_span!("reconcile", controller = %self.name, namespace, object);
             let done = match &shared.shards {
-                None => self.attempt(&job, &shared).instrument(span).await,
+                None => self.guarded_attempt(&job, &shared).instrument(span).await,
                 Some(shards) => match shards.enter(&job.key) {
                     // Whoever gets the object next looks at it anyway.
                     None => Done::Rest,
@@ -32,11 +33,25 @@ impl Engine {
                         // A write that was refused since the object has passed on is no failure of the reconcile.
                         biased;
                         () = seat.lost() => Done::Rest,
-                        done = self.attempt(&job, &shared).instrument(span) => done,
+                        done = self.guarded_attempt(&job, &shared).instrument(span) => done,
                     },
                 },
             };
             self.queue.done(&job.key, done);
+        }
+    }
+
+    /// Keeps the worker from ending by a panic beside the reconciler itself: of a value that is dropped after a timeout, or
+    /// of an error that is asked for its text.
+    async fn guarded_attempt(self: &Arc<Self>, job: &Job, shared: &Arc<Shared>) -> Done {
+        let start = Instant::now();
+        match AssertUnwindSafe(self.attempt(job, shared)).catch_unwind().await {
+            Ok(done) => done,
+            Err(panic) => {
+                tracing::error!(error = words(&*panic), "panicked around the reconcile");
+                shared.metrics.reconciled(self, Ended::Panic, job.waited, start.elapsed());
+                Done::Failed
+            }
         }
     }
 
@@ -108,6 +123,8 @@ impl Engine {
     }
 
     async fn process(self: &Arc<Self>, key: &Key, shared: &Arc<Shared>) -> Result<Action> {
+        let uid = self.store()?.get(key).and_then(|found| Some(found.meta().ok()?.uid.to_string()));
+        self.queue.identify(key, &uid.unwrap_or_default());
         let rest = self.bury(key, shared).await?;
         let Some(mut snapshot) = self.store()?.get(key) else { return Ok(rest) };
         let deleting = {

@@ -33,40 +33,60 @@ pub(crate) struct Declarations<'a> {
     pub(crate) webhooks: &'a Webhooks,
     /// Where the webhooks are, if not behind the operator's service.
     pub(crate) webhook_url: Option<&'a str>,
+    /// Whether it serves its webhooks.
+    pub(crate) serves_webhooks: bool,
+    /// Whether it makes the webhooks' certificate itself.
+    pub(crate) own_certificate: bool,
+    /// The lease that a leader is elected by.
+    pub(crate) lease: &'a str,
     /// Whether its replicas share the objects.
     pub(crate) sharded: bool,
 }
 
 /// What may be done with which resources.
 #[derive(Default)]
-struct Verbs(BTreeMap<(String, String), BTreeSet<&'static str>>);
+struct Verbs(BTreeMap<Resources, BTreeSet<&'static str>>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Resources {
+    group: String,
+    resource: String,
+    /// The objects. Empty: all.
+    names: Vec<String>,
+}
 
 impl Verbs {
     fn allow(&mut self, kind: &Kind, subresource: &str, more: &[&'static str]) {
-        let resource = kind.resource();
-        let name = format!("{}{subresource}", resource.plural);
-        self.0.entry((resource.group.clone(), name)).or_default().extend(more);
+        self.allow_named(kind, subresource, Vec::new(), more);
     }
 
-    /// As rules: resources of one group with the same verbs share one.
+    /// Allows something with objects of these names alone. Creations can't be limited so: they have no name yet.
+    fn allow_named(&mut self, kind: &Kind, subresource: &str, names: Vec<String>, more: &[&'static str]) {
+        let group = kind.resource().group.clone();
+        let resource = format!("{}{subresource}", kind.resource().plural);
+        self.0.entry(Resources { group, resource, names }).or_default().extend(more);
+    }
+
+    /// As rules: resources of one group with the same verbs and names share one.
     fn rules(self) -> Vec<PolicyRule> {
-        let mut merged: BTreeMap<(String, Vec<&str>), Vec<String>> = BTreeMap::new();
-        for ((group, resource), verbs) in self.0 {
-            merged.entry((group, verbs.into_iter().collect())).or_default().push(resource);
+        let mut merged: BTreeMap<(String, Vec<&str>, Vec<String>), Vec<String>> = BTreeMap::new();
+        for (Resources { group, resource, names }, verbs) in self.0 {
+            merged.entry((group, verbs.into_iter().collect(), names)).or_default().push(resource);
         }
-        let rule = |((group, verbs), resources): ((String, Vec<&str>), Vec<String>)| PolicyRule {
+        let rules = merged.into_iter().map(|((group, verbs, names), resources)| PolicyRule {
             api_groups: Some(vec![group]),
             resources: Some(resources),
+            resource_names: (!names.is_empty()).then_some(names),
             verbs: verbs.into_iter().map(str::to_owned).collect(),
             ..PolicyRule::default()
-        };
-        merged.into_iter().map(rule).collect()
+        });
+        rules.collect()
     }
 }
 
 const READ: [&str; 3] = ["get", "list", "watch"];
-const CHANGE: [&str; 2] = ["patch", "update"];
-const OWN: [&str; 4] = ["create", "delete", "patch", "update"];
+// Everything is applied, and an apply is a patch: the runtime replaces no object but its leases and its secret.
+const OWN: [&str; 3] = ["create", "delete", "patch"];
 
 impl Declarations<'_> {
     /// The definitions, those given by hand instead of the derived ones.
@@ -97,8 +117,8 @@ impl Declarations<'_> {
         for controller in self.controllers {
             let kind = &controller.primary.kind;
             allow(kind, "", &READ);
-            allow(kind, "", &CHANGE);
-            allow(kind, "/status", &["get", "patch", "update"]);
+            allow(kind, "", &["patch"]);
+            allow(kind, "/status", &["patch"]);
             // Owner references that block deletion need this one.
             allow(kind, "/finalizers", &["update"]);
             for watch in &controller.watches {
@@ -112,16 +132,14 @@ impl Declarations<'_> {
                 allow(kind, "", &OWN);
             }
         }
-        if !self.webhooks.is_empty() {
-            // The announcement of the own certificate.
-            allow(&Kind::of::<MutatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
-            allow(&Kind::of::<ValidatingWebhookConfiguration>(), "", &["create", "get", "patch"]);
-        }
-        if !self.webhooks.conversions.is_empty() {
-            // The way to a converting webhook stands in the definition.
-            allow(&Kind::of::<CustomResourceDefinition>(), "", &["get", "patch"]);
-        }
         allow(&Kind::of::<Event>(), "", &["create", "patch"]);
+        if self.own_certificate {
+            // The authority that signs the certificate goes into what the manifests bring along.
+            for (kind, object) in self.webhook_configurations("") {
+                let names = vec![object["metadata"]["name"].as_str().unwrap_or_default().to_owned()];
+                outside.allow_named(&kind, "", names, &["get", "patch"]);
+            }
+        }
         let mut inside = inside.rules();
         inside.extend(self.rules.iter().cloned());
         (inside, outside.rules())
@@ -131,12 +149,17 @@ impl Declarations<'_> {
     /// secret with the webhooks' certificate.
     pub(crate) fn own_rules(&self) -> Vec<PolicyRule> {
         let mut verbs = Verbs::default();
-        verbs.allow(&Kind::of::<Lease>(), "", &["create", "get", "update"]);
+        let leases = Kind::of::<Lease>();
+        verbs.allow(&leases, "", &["create"]);
         if self.sharded {
-            verbs.allow(&Kind::of::<Lease>(), "", &["delete", "list", "patch"]);
+            // The replicas name their own.
+            verbs.allow(&leases, "", &["delete", "get", "list", "patch", "update"]);
+        } else {
+            verbs.allow_named(&leases, "", vec![self.lease.to_owned()], &["get", "update"]);
         }
-        if !self.webhooks.is_empty() {
-            verbs.allow(&Kind::of::<Secret>(), "", &["create", "get", "update"]);
+        if self.keeps_certificate() {
+            let names = vec![self.webhook_service()];
+            verbs.allow_named(&Kind::of::<Secret>(), "", names, &["get", "update"]);
         }
         verbs.rules()
     }
@@ -148,8 +171,42 @@ impl Declarations<'_> {
         rules
     }
 
-    pub(crate) fn crd_manifests(&self) -> Result<String> {
-        documents(&self.crds())
+    /// Whether the operator keeps a certificate for its webhooks in a secret.
+    fn keeps_certificate(&self) -> bool {
+        self.own_certificate && !self.webhooks.is_empty()
+    }
+
+    /// The definitions, with the way to the operator where it converts versions: without it the API server would store
+    /// objects of other versions as they are, and drop the fields that the stored version does not have.
+    pub(crate) fn converting_crds(&self, namespace: &str) -> Result<Vec<Value>> {
+        let crds = self.crds().into_iter().map(|crd| {
+            let converts = self.converts(&crd);
+            let mut object = serde_json::to_value(crd)
+                .map_err(|source| Error::Convert { what: "a definition".into(), source })?;
+            if converts {
+                object["spec"]["conversion"] = json!({
+                    "strategy": "Webhook",
+                    "webhook": {
+                        "conversionReviewVersions": ["v1"],
+                        "clientConfig": self.client_config(namespace, "/convert"),
+                    },
+                });
+            }
+            Ok(object)
+        });
+        crds.collect()
+    }
+
+    /// Whether the operator converts between the versions of a definition.
+    pub(crate) fn converts(&self, crd: &CustomResourceDefinition) -> bool {
+        self.webhooks.conversions.iter().any(|conversion| {
+            let resource = conversion.hub.resource();
+            resource.group == crd.spec.group && resource.kind == crd.spec.names.kind
+        })
+    }
+
+    pub(crate) fn crd_manifests(&self, namespace: &str) -> Result<String> {
+        documents(&self.converting_crds(namespace)?)
     }
 
     pub(crate) fn rbac_manifests(&self, namespace: &str) -> Result<String> {
@@ -158,8 +215,9 @@ impl Declarations<'_> {
 
     /// Everything.
     pub(crate) fn manifests(&self, namespace: &str, image: &str) -> Result<String> {
-        let mut text = self.crd_manifests()?;
+        let mut text = self.crd_manifests(namespace)?;
         text.push_str(&self.rbac_manifests(namespace)?);
+        text.push_str(&documents(&self.webhook_manifests(namespace))?);
         text.push_str(&documents(&[self.deployment(namespace, image)])?);
         if !self.webhooks.is_empty() {
             text.push_str(&documents(&[self.service(namespace)])?);
@@ -183,6 +241,19 @@ impl Declarations<'_> {
         })
     }
 
+    /// What the operator's webhooks need, so that it comes and goes with the other manifests. The operator itself fills in
+    /// its certificate and the authority that signs it; nothing in here names them, so an update leaves them alone.
+    pub(crate) fn webhook_manifests(&self, namespace: &str) -> Vec<Value> {
+        let secret = self.keeps_certificate().then(|| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": self.webhook_service(), "namespace": namespace, "labels": self.labels()},
+            })
+        });
+        let admission = self.admission_configurations(namespace).into_iter().map(|(_, object)| object);
+        secret.into_iter().chain(admission).collect()
+    }
+
     /// Where the API server finds a webhook.
     fn client_config(&self, namespace: &str, path: &str) -> Value {
         match self.webhook_url {
@@ -193,8 +264,18 @@ impl Declarations<'_> {
         }
     }
 
-    /// The configurations that send reviews to the operator, but for the authority that signs its certificate.
+    /// Everything that sends reviews to the operator, but for the authority that signs its certificate: configurations
+    /// of admission webhooks, and definitions whose versions it converts.
     pub(crate) fn webhook_configurations(&self, namespace: &str) -> Vec<(Kind, Value)> {
+        let mut all = self.admission_configurations(namespace);
+        let crds = self.converting_crds(namespace).unwrap_or_default().into_iter();
+        let converting = crds.filter(|crd| crd.pointer("/spec/conversion/webhook").is_some());
+        all.extend(converting.map(|crd| (Kind::of::<CustomResourceDefinition>(), crd)));
+        all
+    }
+
+    /// The configurations of admission webhooks.
+    pub(crate) fn admission_configurations(&self, namespace: &str) -> Vec<(Kind, Value)> {
         let mut all = Vec::new();
         for (mutating, kind) in [
             (true, Kind::of::<MutatingWebhookConfiguration>()),
@@ -215,7 +296,6 @@ impl Declarations<'_> {
                 all.push((kind, object));
             }
         }
-        all.extend(self.conversions(namespace));
         all
     }
 
@@ -234,31 +314,6 @@ impl Declarations<'_> {
             ]});
         }
         configuration
-    }
-
-    /// The definitions whose versions the operator converts, with the way to it.
-    fn conversions(&self, namespace: &str) -> Vec<(Kind, Value)> {
-        let converted = |crd: &CustomResourceDefinition| {
-            self.webhooks.conversions.iter().any(|conversion| {
-                let resource = conversion.hub.resource();
-                resource.group == crd.spec.group && resource.kind == crd.spec.names.kind
-            })
-        };
-        self.crds()
-            .into_iter()
-            .filter(converted)
-            .filter_map(|crd| {
-                let mut object = serde_json::to_value(crd).ok()?;
-                object["spec"]["conversion"] = json!({
-                    "strategy": "Webhook",
-                    "webhook": {
-                        "conversionReviewVersions": ["v1"],
-                        "clientConfig": self.client_config(namespace, "/convert"),
-                    },
-                });
-                Some((Kind::of::<CustomResourceDefinition>(), object))
-            })
-            .collect()
     }
 
     /// The account of the operator, and what it may do.

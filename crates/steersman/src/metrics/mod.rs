@@ -87,6 +87,8 @@ type Float = Gauge<f64, AtomicU64>;
 /// All metrics of an operator.
 #[derive(Clone)]
 pub(crate) struct Metrics {
+    /// The API server's host.
+    host: Arc<str>,
     registry: Arc<Registry>,
     reconciles: Family<Outcome, Counter>,
     errors: Family<Of, Counter>,
@@ -140,13 +142,19 @@ pub(crate) enum Ended {
 }
 
 impl Metrics {
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
+        Self::of_host("unknown")
+    }
+
+    pub(crate) fn of_host(host: &str) -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
         let reconcile_time = || Histogram::new(RECONCILE_TIME);
         let queue_time = || Histogram::new(QUEUE_TIME);
         let review_time = || Histogram::new(REVIEW_TIME);
         let mut metrics = Self {
+            host: Arc::from(host),
             registry: Arc::default(),
             reconciles: family(r, "controller_runtime_reconcile", "Reconciles by result"),
             errors: family(r, "controller_runtime_reconcile_errors", "Failed reconciles"),
@@ -155,7 +163,11 @@ impl Metrics {
                 "controller_runtime_terminal_reconcile_errors",
                 "Reconciles that failed for good",
             ),
-            panics: family(r, "controller_runtime_reconcile_panics", "Reconciles that panicked"),
+            panics: family(
+                r,
+                "controller_runtime_reconcile_panics",
+                "Panics of reconcilers, mappers, predicates and indexes",
+            ),
             timeouts: family(r, "controller_runtime_reconcile_timeouts", "Reconciles that took too long"),
             time: Family::new_with_constructor(reconcile_time),
             concurrency: family(r, "controller_runtime_max_concurrent_reconciles", "Workers"),
@@ -262,9 +274,14 @@ impl Metrics {
         self.work_time.get_or_create(&queue).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn asked(&self, method: &http::Method, code: Option<u16>, host: &str) {
+    /// Counts the panics of a controller's functions.
+    pub(crate) fn panics_of(&self, controller: &str) -> Counter {
+        self.panics.get_or_create(&Of { controller: controller.to_owned() }).clone()
+    }
+
+    pub(crate) fn asked(&self, method: &http::Method, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let asked = Asked { code, method: method.to_string(), host: host.to_owned() };
+        let asked = Asked { code, method: method.to_string(), host: self.host.to_string() };
         self.requests.get_or_create(&asked).inc();
     }
 
@@ -316,7 +333,7 @@ impl Metrics {
         self.slots.set(int(slots));
         // A kind may have several caches: of some labels, or of the metadata alone.
         let mut kinds: BTreeMap<String, Held> = BTreeMap::new();
-        for (_, store) in shared.caches.all() {
+        for store in shared.caches.all() {
             let (objects, bytes) = store.size();
             let progress = store.progress.borrow().clone();
             let held = kinds.entry(store.kind.to_string()).or_default();

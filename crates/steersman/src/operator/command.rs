@@ -1,4 +1,4 @@
-//! The program that an operator is: `run | manifests | crds | rbac | dashboard | version`.
+//! The program that an operator is: `run | manifests | crds | rbac | doctor | dashboard | version`.
 
 use std::{
     ffi::OsString,
@@ -41,7 +41,11 @@ enum Command {
     /// Print everything that the operator needs in a cluster
     Manifests(Manifests),
     /// Print the definitions of the operator's kinds
-    Crds,
+    Crds {
+        /// The namespace that the operator runs in, where the API server finds a converting webhook
+        #[arg(long, default_value = "default", value_name = "NAME")]
+        namespace: String,
+    },
     /// Print the permissions that the operator needs
     Rbac {
         /// The namespace that the operator runs in
@@ -53,6 +57,12 @@ enum Command {
         /// Instead, hold them against the requests of a run with --record-requests; fails if one was not declared
         #[arg(long, value_name = "FILE")]
         least_privilege: Option<PathBuf>,
+    },
+    /// Say what the operator misses in a cluster: definitions, webhooks, permissions; fails if it misses something
+    Doctor {
+        /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
     },
     /// Print a dashboard for Grafana's import
     Dashboard,
@@ -90,11 +100,11 @@ struct Run {
     /// Where the API server finds the webhooks, such as https://localhost:9443 [default: the operator's service]
     #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
-    /// Work only while leading, so that several replicas can run
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false)]
-    leader_elect: bool,
+    /// Work only while leading, so that several replicas can run [default: as the operator's code says, else false]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    leader_elect: Option<bool>,
     /// Share the objects with the other replicas, instead of leading
-    #[arg(long, conflicts_with = "leader_elect")]
+    #[arg(long)]
     shard: bool,
     /// The lease to lead by [default: the operator's name]
     #[arg(long, value_name = "NAME")]
@@ -133,8 +143,8 @@ struct Run {
 }
 
 impl Operator {
-    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac`, `dashboard` and `version`, with kubebuilder's
-    /// flags and environment, logs, metrics, probes, and a graceful stop on SIGTERM and SIGINT. A wrong command line
+    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac`, `doctor`, `dashboard` and
+    /// `version`, with kubebuilder's flags and environment, logs, metrics, probes, and a graceful stop on SIGTERM and SIGINT. A wrong command line
     /// ends the process.
     ///
     /// # Errors
@@ -161,13 +171,23 @@ impl Operator {
                 self.share(shard);
                 print(&self.declarations().manifests(&namespace, &image)?)
             }
-            Some(Command::Crds) => print(&self.declarations().crd_manifests()?),
+            Some(Command::Crds { namespace }) => print(&self.declarations().crd_manifests(&namespace)?),
             Some(Command::Rbac { namespace, shard, least_privilege }) => {
                 self.share(shard);
                 match least_privilege {
                     Some(recording) => self.judge(&recording),
                     None => print(&self.declarations().rbac_manifests(&namespace)?),
                 }
+            }
+            Some(Command::Doctor { kubeconfig }) => {
+                // As `run` serves them.
+                self.webhook_address.get_or_insert(SocketAddr::from(([0, 0, 0, 0], 9443)));
+                let (client, _) = connect(kubeconfig).await?;
+                let findings = self.doctor(&client).await?;
+                for finding in &findings {
+                    print(&format!("{finding}\n"))?;
+                }
+                if findings.is_empty() { Ok(()) } else { Err(Error::Unhealthy(findings.len())) }
             }
             Some(Command::Dashboard) => print(&format!("{:#}\n", self.dashboard())),
             Some(Command::Version) => print(&format!("{} {}\n", self.name, self.version)),
@@ -181,6 +201,21 @@ impl Operator {
         }
     }
 
+    /// Elects a leader as the command line says. Where it says nothing, the code counts.
+    fn elect(&mut self, yes: Option<bool>, lease: Option<String>, namespace: Option<String>) {
+        match yes {
+            Some(false) => self.election = None,
+            Some(true) if self.election.is_none() => {
+                self.election = Some(LeaderElection::new(self.name.clone()));
+            }
+            _ => {}
+        }
+        if let Some(election) = &mut self.election {
+            election.lease = lease.unwrap_or_else(|| election.lease.clone());
+            election.namespace = namespace.or_else(|| election.namespace.take());
+        }
+    }
+
     async fn run_command(self, run: Run) -> Result<()> {
         let (spans, flush) = self.spans(&run)?;
         logs::start(&run.log_level, run.log_format, spans);
@@ -190,7 +225,8 @@ impl Operator {
     }
 
     async fn run_with(mut self, run: Run) -> Result<()> {
-        let client = connect(run.kubeconfig).await?;
+        let (client, host) = connect(run.kubeconfig).await?;
+        self.api_server.get_or_insert(host);
         if let Some(names) = &run.watch_namespace {
             self.namespaces =
                 names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -202,15 +238,11 @@ impl Operator {
         self.webhook_url = run.webhook_url.or(self.webhook_url);
         self.debug |= run.debug_endpoints;
         self.grace = Duration::from_secs(run.graceful_shutdown_timeout);
-        self.share(run.shard);
-        if run.leader_elect && self.election.is_none() {
-            let mut election =
-                LeaderElection::new(run.leader_election_id.unwrap_or_else(|| self.name.clone()));
-            if let Some(namespace) = run.leader_election_namespace {
-                election = election.namespace(namespace);
-            }
-            self.election = Some(election);
+        if run.shard && run.leader_elect == Some(true) {
+            return Err(Error::Config("--shard and --leader-elect exclude each other: leave one out".into()));
         }
+        self.share(run.shard);
+        self.elect(run.leader_elect, run.leader_election_id, run.leader_election_namespace);
         if run.install_crds {
             self.install_crds(&client).await?;
         }
@@ -261,7 +293,8 @@ fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
-async fn connect(kubeconfig: Option<PathBuf>) -> Result<Client> {
+/// A client, and the host and port that it goes to.
+async fn connect(kubeconfig: Option<PathBuf>) -> Result<(Client, String)> {
     let config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(&path).map_err(|error| Error::Config(error.to_string()))?;
@@ -271,7 +304,8 @@ async fn connect(kubeconfig: Option<PathBuf>) -> Result<Client> {
         }
         None => Config::infer().await.map_err(|error| Error::Config(error.to_string()))?,
     };
-    Ok(Client::try_from(config)?)
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    Ok((Client::try_from(config)?, host))
 }
 
 /// Reads `:8080`, `127.0.0.1:8080` or `0`.
@@ -315,9 +349,25 @@ mod tests {
     #[test]
     fn flags_read_as_kubebuilder_writes_them() {
         let cli = Cli::try_parse_from(["operator", "--leader-elect", "--metrics-bind-address=0"]).unwrap();
-        assert!(cli.run.leader_elect);
-        let cli = Cli::try_parse_from(["operator", "run", "--leader-elect=false"]).unwrap();
-        assert!(matches!(cli.command, Some(Command::Run(run)) if !run.leader_elect));
+        assert_eq!(cli.run.leader_elect, Some(true));
+        let cli = Cli::try_parse_from(["operator", "run", "--leader-elect=false", "--shard"]).unwrap();
+        assert!(matches!(cli.command, Some(Command::Run(run)) if run.leader_elect == Some(false)));
+    }
+
+    #[test]
+    fn the_command_line_decides_about_the_election() {
+        let lease = |yes: Option<bool>, name: Option<&str>, code: Option<&str>| {
+            let mut operator = Operator::new("test");
+            operator.election = code.map(LeaderElection::new);
+            operator.elect(yes, name.map(str::to_owned), None);
+            operator.election.map(|election| election.lease)
+        };
+        assert_eq!(lease(Some(false), None, Some("code")), None);
+        assert_eq!(lease(None, None, Some("code")).as_deref(), Some("code"));
+        assert_eq!(lease(Some(true), None, Some("code")).as_deref(), Some("code"));
+        assert_eq!(lease(Some(true), Some("flag"), Some("code")).as_deref(), Some("flag"));
+        assert_eq!(lease(Some(true), None, None).as_deref(), Some("test"));
+        assert_eq!(lease(None, Some("flag"), None), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     core::DynamicObject,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{error::Result, kind::Kind, manifests::Declarations};
 
@@ -35,35 +35,102 @@ pub(super) async fn install(declarations: &Declarations<'_>, client: &Client) ->
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     // Plain `kubectl apply` refuses large definitions, since it copies them into an annotation.
     let params = PatchParams::apply(declarations.name).force();
-    for crd in declarations.crds() {
-        api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await?;
+    for crd in declarations.converting_crds(client.default_namespace())? {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+        api.patch(name, &params, &Patch::Apply(&crd)).await?;
     }
     Ok(())
 }
 
-/// Tells a cluster where an operator's webhooks are.
+/// Tells a cluster whom to trust when it asks an operator's webhooks.
+///
+/// The configurations come with the manifests, and go with them: one that the operator made would stay behind it, and refuse
+/// every write of its kinds. So the operator fills in the authorities where there is a configuration, and makes none.
 pub(super) struct Announcement {
     pub(super) operator: String,
     pub(super) client: Client,
+    /// Whether the configurations are applied as a whole, since no manifest says where the webhooks are.
+    pub(super) whole: bool,
 }
 
 impl Announcement {
-    /// Applies the webhooks' configurations, with the authorities that sign their certificate.
+    /// Fills in the authorities that sign the webhooks' certificate. Sends nothing where they are there already.
     pub(super) async fn make(&self, configurations: Vec<(Kind, Value)>, authority: &[u8]) -> Result<()> {
-        let params = PatchParams::apply(&self.operator).force();
         let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
         for (kind, mut object) in configurations {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), kind.resource());
-            for webhook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-                webhook["clientConfig"]["caBundle"] = bundle.as_str().into();
-            }
-            if let Some(config) = object.pointer_mut("/spec/conversion/webhook/clientConfig") {
+            for config in client_configs(&mut object) {
                 config["caBundle"] = bundle.as_str().into();
             }
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            api.patch(name, &params, &Patch::Apply(&object)).await?;
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            if self.whole {
+                let params = PatchParams::apply(&self.operator).force();
+                api.patch(&name, &params, &Patch::Apply(&object)).await?;
+                continue;
+            }
+            let Some(live) = api.get_opt(&name).await? else {
+                tracing::warn!(
+                    %kind, name, mend = "apply the output of the command manifests",
+                    "the webhooks are not called: their configuration is not in the cluster"
+                );
+                continue;
+            };
+            let params = PatchParams { field_manager: Some(self.operator.clone()), ..PatchParams::default() };
+            match authorities(&object, &live.data) {
+                Some(Authorities::Admission(patch)) => {
+                    api.patch(&name, &params, &Patch::Strategic(&patch)).await?;
+                }
+                Some(Authorities::Conversion(patch)) => {
+                    api.patch(&name, &params, &Patch::Merge(&patch)).await?;
+                }
+                None => {}
+            }
         }
         Ok(())
+    }
+}
+
+/// The parts of a configuration or a definition that say how a webhook is reached.
+fn client_configs(object: &mut Value) -> Vec<&mut Value> {
+    if object.get("webhooks").is_some() {
+        let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten();
+        return webhooks.filter_map(|webhook| webhook.get_mut("clientConfig")).collect();
+    }
+    object.pointer_mut("/spec/conversion/webhook/clientConfig").into_iter().collect()
+}
+
+/// A patch that brings the authorities.
+enum Authorities {
+    Admission(Value),
+    Conversion(Value),
+}
+
+/// What a live configuration lacks. `None`: nothing, or nothing that could be filled in.
+fn authorities(wanted: &Value, live: &Value) -> Option<Authorities> {
+    if let Some(conversion) = wanted.pointer("/spec/conversion") {
+        // As a whole: a definition that was installed without it would not be asked for.
+        let patch = json!({"spec": {"conversion": conversion}});
+        return (!includes(&live["spec"]["conversion"], conversion))
+            .then_some(Authorities::Conversion(patch));
+    }
+    let there = live["webhooks"].as_array().cloned().unwrap_or_default();
+    let lacking = wanted["webhooks"].as_array().into_iter().flatten().filter_map(|webhook| {
+        let live = there.iter().find(|other| other["name"] == webhook["name"])?;
+        let bundle = &webhook["clientConfig"]["caBundle"];
+        (live["clientConfig"]["caBundle"] != *bundle)
+            .then(|| json!({"name": webhook["name"], "clientConfig": {"caBundle": bundle}}))
+    });
+    let lacking: Vec<Value> = lacking.collect();
+    (!lacking.is_empty()).then(|| Authorities::Admission(json!({"webhooks": lacking})))
+}
+
+/// Whether a value has everything of another one; the API server adds defaults.
+fn includes(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(name, value)| live.get(name).is_some_and(|live| includes(live, value)))
+        }
+        _ => live == wanted,
     }
 }
 
@@ -82,6 +149,13 @@ pub(super) async fn examine(declarations: &Declarations<'_>, client: &Client) ->
                         "CRD {name} in the cluster is older than this binary: {} would be dropped silently",
                         missing.join(", ")
                     );
+                    findings.push(Finding { problem, mend: mend.clone() });
+                }
+                let converting = |crd: &CustomResourceDefinition| {
+                    crd.spec.conversion.as_ref().is_some_and(|conversion| conversion.strategy == "Webhook")
+                };
+                if declarations.serves_webhooks && declarations.converts(&crd) && !converting(&live) {
+                    let problem = format!("CRD {name} does not say that the operator converts its versions");
                     findings.push(Finding { problem, mend });
                 }
             }
@@ -90,7 +164,29 @@ pub(super) async fn examine(declarations: &Declarations<'_>, client: &Client) ->
             Err(error) => return Err(error.into()),
         }
     }
+    if declarations.serves_webhooks && declarations.webhook_url.is_none() {
+        findings.extend(missing_configurations(declarations, client).await?);
+    }
     findings.extend(permissions(declarations, client).await?);
+    Ok(findings)
+}
+
+/// Configurations of admission webhooks that are not in the cluster: nothing asks the operator then.
+async fn missing_configurations(declarations: &Declarations<'_>, client: &Client) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for (kind, object) in declarations.admission_configurations(client.default_namespace()) {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), kind.resource());
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        match api.get_opt(name).await {
+            Ok(Some(_)) => {}
+            Ok(None) => findings.push(Finding {
+                problem: format!("{} {name} is not in the cluster", kind.name()),
+                mend: "apply the output of the command manifests".to_owned(),
+            }),
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     Ok(findings)
 }
 
@@ -159,6 +255,7 @@ async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result
     let mut findings = Vec::new();
     for (rule, namespaces) in everywhere.chain(at_home) {
         let groups = rule.api_groups.unwrap_or_default();
+        let object = rule.resource_names.as_ref().and_then(|names| names.first());
         for (group, resource) in groups
             .iter()
             .flat_map(|group| rule.resources.iter().flatten().map(move |resource| (group, resource)))
@@ -174,6 +271,7 @@ async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result
                         group: Some(group.clone()),
                         resource: Some(name.to_owned()),
                         subresource: subresource.clone(),
+                        name: object.cloned(),
                         verb: Some(verb.clone()),
                         namespace: namespace.clone(),
                         ..ResourceAttributes::default()
@@ -194,8 +292,12 @@ async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result
                     let dot = if group.is_empty() { "" } else { "." };
                     let place =
                         namespace.as_ref().map_or(String::new(), |name| format!(" in namespace {name}"));
+                    let which = object.map_or(String::new(), |name| format!(" {name}"));
                     findings.push(Finding {
-                        problem: format!("not allowed: {} {resource}{dot}{group}{place}", denied.join(", ")),
+                        problem: format!(
+                            "not allowed: {} {resource}{dot}{group}{which}{place}",
+                            denied.join(", ")
+                        ),
                         mend: "apply the output of the command rbac".to_owned(),
                     });
                 }

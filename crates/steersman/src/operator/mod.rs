@@ -39,7 +39,8 @@ pub struct Operator {
     crds: Vec<CustomResourceDefinition>,
     rules: Vec<PolicyRule>,
     namespaces: Vec<String>,
-    environment: Arc<dyn Environment>,
+    environment: Option<Arc<dyn Environment>>,
+    api_server: Option<String>,
     grace: Duration,
     election: Option<LeaderElection>,
     sharding: Option<Sharding>,
@@ -63,7 +64,8 @@ impl Operator {
             crds: Vec::new(),
             rules: Vec::new(),
             namespaces: Vec::new(),
-            environment: Arc::new(SystemEnvironment),
+            environment: None,
+            api_server: None,
             grace: Duration::from_secs(30),
             election: None,
             sharding: None,
@@ -117,9 +119,27 @@ impl Operator {
         self
     }
 
-    /// Takes time and randomness from here. Default: [`SystemEnvironment`].
+    /// Takes time and randomness from here. Default: [`SystemEnvironment`]; in a `TestEnv` on an embedded cluster: the
+    /// cluster's clock. The webhooks' certificate goes by the machine's clock, as the other ends of connections do.
     pub fn environment(mut self, environment: impl Environment + 'static) -> Self {
-        self.environment = Arc::new(environment);
+        self.environment = Some(Arc::new(environment));
+        self
+    }
+
+    /// As [`Operator::environment`], unless there is one already.
+    #[cfg(feature = "testing")]
+    pub(crate) fn default_environment(self, environment: impl Environment + 'static) -> Self {
+        if self.environment.is_some() { self } else { self.environment(environment) }
+    }
+
+    fn take_environment(&mut self) -> Arc<dyn Environment> {
+        self.environment.take().unwrap_or_else(|| Arc::new(SystemEnvironment))
+    }
+
+    /// The API server's host and port, for the label `host` of `rest_client_requests_total`: a client does not tell.
+    /// Default: `unknown`; [`Operator::main`]: what the kubeconfig says.
+    pub fn api_server(mut self, host: impl Into<String>) -> Self {
+        self.api_server = Some(host.into());
         self
     }
 
@@ -201,6 +221,9 @@ impl Operator {
             namespaces: &self.namespaces,
             webhooks: &self.webhooks,
             webhook_url: self.webhook_url.as_deref(),
+            serves_webhooks: self.webhook_address.is_some() && !self.webhooks.is_empty(),
+            own_certificate: self.webhook_certificates.is_none(),
+            lease: self.election.as_ref().map_or(&self.name, |election| &election.lease),
             sharded: self.sharding.is_some(),
         }
     }
@@ -220,7 +243,8 @@ impl Operator {
         self.namespaces.is_empty()
     }
 
-    /// The definitions of the operator's kinds.
+    /// The definitions of the operator's kinds, without the way to a converting webhook: that depends on the namespace, and
+    /// [`Operator::manifests`] and [`Operator::install_crds`] have it.
     #[must_use]
     pub fn crds(&self) -> Vec<CustomResourceDefinition> {
         self.declarations().crds()
@@ -241,8 +265,8 @@ impl Operator {
         self.declarations().manifests(namespace, image)
     }
 
-    /// Compares a cluster with what the operator declares: definitions that are missing or stale, and permissions that
-    /// it lacks. No findings: all is well.
+    /// Compares a cluster with what the operator declares: definitions and webhook configurations that are missing or stale,
+    /// and permissions that it lacks. No findings: all is well. The command `doctor` prints them, and `run` logs them.
     ///
     /// # Errors
     /// Fails if the API server can't be asked.

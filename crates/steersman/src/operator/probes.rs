@@ -41,8 +41,8 @@ impl Probes {
                 )
             }
             ("/debug/cache", Some((_, shared))) => {
-                let caches: Vec<_> = shared.caches.all().iter().map(|(selection, store)| {
-                    let (objects, bytes) = store.size();
+                let caches: Vec<_> = shared.caches.all().iter().map(|store| {
+                    let ((objects, bytes), selection) = (store.size(), &store.selection);
                     let progress = store.progress.borrow().clone();
                     serde_json::json!({
                         "kind": store.kind.to_string(), "labels": selection.labels, "fields": selection.fields,

@@ -17,6 +17,7 @@ use crate::{
     context::{Shared, events::Recorder},
     controller::Engine,
     door::{self, Fence, Permit},
+    environment::SystemEnvironment,
     error::{Error, Result},
     http as server,
     metrics::Metrics,
@@ -32,10 +33,11 @@ impl Operator {
     ///
     /// # Errors
     /// Fails if a port can't be opened, if the caches can't be filled, or if the leadership is lost.
-    pub async fn run_until(self, client: Client, stop: impl Future<Output = ()> + Send) -> Result<()> {
+    pub async fn run_until(mut self, client: Client, stop: impl Future<Output = ()> + Send) -> Result<()> {
         // All background work ends when this function does.
         let mut servers = JoinSet::new();
-        let metrics = Metrics::new();
+        let metrics = Metrics::of_host(self.api_server.as_deref().unwrap_or("unknown"));
+        let environment = self.take_environment();
         if let Some(address) = self.webhook_address.filter(|_| !self.webhooks.is_empty()) {
             self.serve_webhooks(address, &client, &metrics, &mut servers).await?;
         }
@@ -43,18 +45,17 @@ impl Operator {
         let fence = Fence::new(Permit::Always);
         let counted = door::guarded(client.clone(), None, metrics.clone());
         let fenced = door::guarded(client.clone(), Some(fence.clone()), metrics.clone());
-        let (events, writer) =
-            Recorder::new(fenced.clone(), Arc::clone(&name), Arc::clone(&self.environment));
+        let (events, writer) = Recorder::new(fenced.clone(), Arc::clone(&name), Arc::clone(&environment));
         let streaming = streams_lists(&client).await;
         let mut shards = None;
         let mut right = Right::Always;
         if let Some(sharding) = self.sharding {
-            let (share, keeper) = Shards::new(sharding, &name, &counted, &self.environment, &metrics);
+            let (share, keeper) = Shards::new(sharding, &name, &counted, &environment, &metrics);
             tracing::info!(identity = share.identity, "sharing the objects with other replicas");
             shards = Some(share);
             right = Right::Share(Box::new(keeper));
         } else if let Some(election) = self.election {
-            let candidate = election.candidate(counted.clone(), fence, Arc::clone(&self.environment));
+            let candidate = election.candidate(counted.clone(), fence, Arc::clone(&environment));
             right = Right::Leader(Box::new(candidate));
         }
         let shared = Arc::new(Shared {
@@ -62,7 +63,7 @@ impl Operator {
             client: fenced,
             caches: Caches::new(counted, name, self.namespaces, streaming),
             events,
-            environment: self.environment,
+            environment,
             metrics: metrics.clone(),
             shards,
         });
@@ -70,7 +71,7 @@ impl Operator {
         let mut engines = Vec::new();
         let mut streams = Vec::new();
         for blueprint in self.controllers {
-            let (engine, more) = Engine::new(blueprint);
+            let (engine, more) = Engine::new(blueprint, &metrics);
             if !names.insert(engine.name.to_string()) {
                 return Err(Error::DuplicateName(engine.name.to_string()));
             }
@@ -155,14 +156,20 @@ impl Operator {
             None => Source::Own { name: self.declarations().webhook_service(), namespace: namespace.clone() },
         };
         let listener = server::bind(address).await?;
-        let announcement = Arc::new(Announcement { operator: self.name.clone(), client: client.clone() });
+        let announcement = Arc::new(Announcement {
+            operator: self.name.clone(),
+            client: client.clone(),
+            // Where the API server finds a laptop, no manifest says.
+            whole: self.webhook_url.is_some(),
+        });
         let configurations = self.declarations().webhook_configurations(&namespace);
         let announce = Box::new(move |authority: Vec<u8>| {
             let (announcement, configurations) = (Arc::clone(&announcement), configurations.clone());
             Box::pin(async move { announcement.make(configurations, &authority).await })
                 as BoxFuture<'static, _>
         });
-        let environment = Arc::clone(&self.environment);
+        // The other ends of connections go by the machine's clock, whatever the operator goes by.
+        let environment = Arc::new(SystemEnvironment);
         let certificates =
             Certificates::load(source, client.clone(), environment, metrics.clone(), announce).await?;
         servers.spawn(Arc::clone(&certificates).watch());

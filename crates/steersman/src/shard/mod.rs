@@ -45,6 +45,12 @@ const SLOTS: &str = "steersman.dev/sharding-slots";
 
 /// How replicas share the objects of an operator. All of them work at the same time, each on its own share; their caches
 /// hold all objects. It takes the place of leader election.
+///
+/// ```
+/// use steersman::{Operator, Sharding};
+///
+/// let operator = Operator::new("web-operator").sharding(Sharding::new().slots(32));
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Sharding {

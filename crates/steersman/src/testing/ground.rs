@@ -1,16 +1,43 @@
 //! What operators under test stand on.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use jiff::Timestamp;
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::{
     Api, Client, Config,
     api::{DeleteParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
+    core::{ApiResource, DynamicObject},
 };
 use steersman_cluster::{Cluster, User};
 
-use crate::error::{Error, Result};
+use crate::{
+    environment::Environment,
+    error::{Error, Result},
+};
+
+/// An embedded cluster's clock, and a generator of the operator's own that repeats where the cluster is seeded.
+#[derive(Debug)]
+pub(super) struct ClusterEnvironment {
+    cluster: Arc<dyn steersman_cluster::Environment>,
+    generator: Mutex<fastrand::Rng>,
+}
+
+impl Environment for ClusterEnvironment {
+    fn now(&self) -> Timestamp {
+        self.cluster.now()
+    }
+
+    fn random(&self) -> u64 {
+        self.generator.lock().unwrap_or_else(PoisonError::into_inner).u64(..)
+    }
+}
 
 /// The embedded cluster, or one outside of the process.
 pub(super) enum Ground {
@@ -22,6 +49,8 @@ pub(super) enum Ground {
 pub(super) struct Outside {
     config: Config,
     client: Client,
+    /// What tests created outside of the namespace: it is deleted in the end as well.
+    created: Mutex<Vec<(ApiResource, String)>>,
 }
 
 impl Ground {
@@ -31,6 +60,14 @@ impl Ground {
             Self::Embedded(cluster) => cluster.client(),
             Self::Outside(outside) => outside.client.clone(),
         }
+    }
+
+    /// Where operators take time and randomness from, if not from the machine.
+    pub(super) fn environment(&self) -> Option<ClusterEnvironment> {
+        let Self::Embedded(cluster) = self else { return None };
+        let cluster = Arc::clone(cluster.environment());
+        let generator = Mutex::new(fastrand::Rng::with_seed(cluster.random()));
+        Some(ClusterEnvironment { cluster, generator })
     }
 
     /// A client of a service account in the environment's namespace.
@@ -81,9 +118,14 @@ impl Outside {
         let made = Api::<Namespace>::all(client).create(&PostParams::default(), &wanted).await?;
         config.default_namespace = made.metadata.name.unwrap_or_default();
         let client = Client::try_from(config.clone())?;
-        let outside = Self { config, client };
+        let outside = Self { config, client, created: Mutex::default() };
         outside.furnished().await?;
         Ok(outside)
+    }
+
+    /// Notes that an object outside of namespaces is to be deleted in the end.
+    pub(super) fn note_created(&self, resource: ApiResource, name: String) {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).push((resource, name));
     }
 
     /// Waits until the namespace takes pods, which need its default account.
@@ -103,12 +145,18 @@ impl Outside {
 impl Drop for Outside {
     fn drop(&mut self) {
         let config = self.config.clone();
+        let created = std::mem::take(self.created.get_mut().unwrap_or_else(PoisonError::into_inner));
         // The test's own runtime may be about to end, so this takes another one, on a thread of its own.
         let farewell = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
             runtime.block_on(async {
                 let namespace = config.default_namespace.clone();
-                let api: Api<Namespace> = Api::all(Client::try_from(config).ok()?);
+                let client = Client::try_from(config).ok()?;
+                for (resource, name) in created {
+                    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+                    let _ = api.delete(&name, &DeleteParams::background()).await;
+                }
+                let api: Api<Namespace> = Api::all(client);
                 api.delete(&namespace, &DeleteParams::background()).await.ok()
             })
         });

@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{
     Api, Client, Resource, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope},
+    core::{ApiResource, ClusterResourceScope, DynamicObject, GroupVersionKind, NamespaceResourceScope},
     runtime::watcher,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -43,12 +43,64 @@ use crate::{
 pub const KUBECONFIG: &str = "STEERSMAN_TEST_KUBECONFIG";
 
 /// A cluster and the operators that run on it. Everything ends when it is dropped.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// # use serde_json::json;
+/// # use steersman::{Action, Context, Controller, Operator, testing::{TestEnv, object}};
+/// async fn reconcile(map: Arc<ConfigMap>, ctx: Context) -> steersman::Result<Action> {
+///     ctx.apply(object::<Secret>(json!({"metadata": {"name": ctx.name()}}))).await?;
+///     Ok(Action::await_change())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> steersman::Result<()> {
+/// let mut env = TestEnv::start().await?;
+/// let controller = Controller::of_existing::<ConfigMap>(reconcile).labels("secret=yes").owns::<Secret>();
+/// env.deploy(Operator::new("secrets").controller(controller)).await?;
+/// env.create(&object::<ConfigMap>(json!({"metadata": {"name": "one", "labels": {"secret": "yes"}}}))).await?;
+/// env.wait("one", |secret: Option<&Secret>| secret.is_some()).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct TestEnv {
     ground: Ground,
     tap: Tap,
     running: Vec<Running>,
     /// What the first operator that failed ended with.
     failure: watch::Sender<Option<String>>,
+}
+
+/// The scopes of kinds that are known at compile time: in namespaces, or not.
+pub trait TestScope: sealed::Sealed {
+    /// The objects of a kind in the client's namespace, or in the cluster.
+    fn api<K: Resource<DynamicType = (), Scope = Self>>(client: Client) -> Api<K>;
+
+    /// Whether objects live in namespaces.
+    const NAMESPACED: bool;
+}
+
+impl TestScope for NamespaceResourceScope {
+    fn api<K: Resource<DynamicType = (), Scope = Self>>(client: Client) -> Api<K> {
+        Api::default_namespaced(client)
+    }
+
+    const NAMESPACED: bool = true;
+}
+
+impl TestScope for ClusterResourceScope {
+    fn api<K: Resource<DynamicType = (), Scope = Self>>(client: Client) -> Api<K> {
+        Api::all(client)
+    }
+
+    const NAMESPACED: bool = false;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::NamespaceResourceScope {}
+    impl Sealed for super::ClusterResourceScope {}
 }
 
 /// An operator: dropping the sender stops it.
@@ -105,13 +157,27 @@ impl TestEnv {
         self.ground.client()
     }
 
-    /// The objects of a kind in the environment's namespace.
+    /// The objects of a kind in the environment's namespace, or in the cluster if the kind has none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> steersman::Result<()> {
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Node};
+    /// use steersman::testing::TestEnv;
+    ///
+    /// let env = TestEnv::start().await?;
+    /// let map = env.api::<ConfigMap>().get_opt("settings").await?;
+    /// let nodes = env.api::<Node>().list(&Default::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn api<K>(&self) -> Api<K>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Resource<DynamicType = ()>,
+        K::Scope: TestScope,
     {
-        Api::default_namespaced(self.client())
+        K::Scope::api(self.client())
     }
 
     /// Installs a CRD and waits until its objects are served.
@@ -160,20 +226,30 @@ impl TestEnv {
         Ok(())
     }
 
-    /// Runs an operator as it will run in a cluster: installs its definitions and its role, and runs it with the rights
-    /// of that role alone, until [`TestEnv::stop`] or the end.
+    /// Runs an operator as it will run in a cluster: installs its definitions, its role and, if it serves webhooks
+    /// ([`Operator::webhook_address`]), their configurations, and runs it with the rights of that role alone, until
+    /// [`TestEnv::stop`] or the end. Webhooks can be asked when this returns.
     ///
     /// # Errors
-    /// Fails if the API server refuses a definition or the role.
+    /// Fails if the API server refuses a definition, the role or a configuration.
     pub async fn deploy(&mut self, operator: Operator) -> Result<()> {
         let operator = self.confine(operator);
-        for crd in operator.crds() {
-            self.install(&crd).await?;
-        }
         let client = self.client();
         let namespace = client.default_namespace().to_owned();
+        let declarations = operator.declarations();
+        let serves = declarations.serves_webhooks;
+        if serves {
+            for crd in declarations.converting_crds(&namespace)? {
+                self.install(&serde_json::from_value(crd).map_err(Error::other)?).await?;
+            }
+        } else {
+            for crd in declarations.crds() {
+                self.install(&crd).await?;
+            }
+        }
         let params = PatchParams::apply("steersman-testing").force();
-        for object in operator.declarations().rbac(&namespace) {
+        let webhooks = if serves { declarations.webhook_manifests(&namespace) } else { Vec::new() };
+        for object in declarations.rbac(&namespace).into_iter().chain(webhooks) {
             let object: DynamicObject = serde_json::from_value(object).map_err(Error::other)?;
             let types = object.types.clone().unwrap_or_default();
             let gvk = GroupVersionKind::try_from(&types).map_err(Error::other)?;
@@ -193,7 +269,20 @@ impl TestEnv {
                 tokio::time::sleep(self.ground.calm() / 10).await;
             }
         }
+        let configurations = if serves && operator.declarations().own_certificate {
+            operator.declarations().webhook_configurations(&namespace)
+        } else {
+            Vec::new()
+        };
         self.spawn(operator, client);
+        for (kind, object) in configurations {
+            let api: Api<DynamicObject> = Api::all_with(self.client(), kind.resource());
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            self.wait_in(api, name, |live| {
+                live.is_some_and(|live| live.data.to_string().contains("caBundle"))
+            })
+            .await?;
+        }
         Ok(())
     }
 
@@ -205,8 +294,13 @@ impl TestEnv {
         self.spawn(operator, client);
     }
 
-    /// Outside, other tests run their operators in other namespaces at the same time.
+    /// An operator on an embedded cluster goes by the cluster's clock, unless it has one of its own. Outside, other tests run
+    /// their operators in other namespaces at the same time.
     fn confine(&self, operator: Operator) -> Operator {
+        let operator = match self.ground.environment() {
+            Some(environment) => operator.default_environment(environment),
+            None => operator,
+        };
         match &self.ground {
             Ground::Outside(_) if operator.is_cluster_wide() => {
                 operator.namespaces([self.client().default_namespace()])
@@ -246,57 +340,59 @@ impl TestEnv {
         Ok(())
     }
 
-    /// Creates an object in the environment's namespace.
+    /// Creates an object in the environment's namespace, or in the cluster if the kind has none. What is created in a
+    /// cluster outside is deleted in the end.
     ///
     /// # Errors
     /// Fails if the API server refuses it.
     pub async fn create<K>(&self, object: &K) -> Result<K>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Serialize
-            + DeserializeOwned
-            + Clone
-            + Debug,
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
+        K::Scope: TestScope,
     {
-        Ok(self.api::<K>().create(&PostParams::default(), object).await?)
+        let created = self.api::<K>().create(&PostParams::default(), object).await?;
+        if let Ground::Outside(outside) = &self.ground
+            && !K::Scope::NAMESPACED
+        {
+            outside.note_created(ApiResource::erase::<K>(&()), created.name_any());
+        }
+        Ok(created)
     }
 
-    /// Changes an object in the environment's namespace by a merge patch.
+    /// Changes an object in the environment's namespace, or in the cluster, by a merge patch.
     ///
     /// # Errors
     /// Fails if the API server refuses it.
     pub async fn patch<K>(&self, name: &str, patch: Value) -> Result<K>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+        K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
+        K::Scope: TestScope,
     {
         Ok(self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
-    /// Deletes an object in the environment's namespace.
+    /// Deletes an object in the environment's namespace, or in the cluster.
     ///
     /// # Errors
     /// Fails if the API server refuses it.
     pub async fn delete<K>(&self, name: &str) -> Result<()>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+        K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
+        K::Scope: TestScope,
     {
         self.api::<K>().delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// Waits until an object in the environment's namespace is as a function wants it. The function is asked for each state,
+    /// Waits until an object in the environment's namespace, or in the cluster, is as a function wants it. The function is asked for each state,
     /// and with `None` while there is no such object; nothing sleeps unless the watch fails.
     ///
     /// # Errors
     /// Fails with the last state after half a minute, or two minutes outside.
     pub async fn wait<K>(&self, name: &str, is: impl Fn(Option<&K>) -> bool) -> Result<Option<K>>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + DeserializeOwned
-            + Clone
-            + Debug
-            + Send
-            + 'static,
+        K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+        K::Scope: TestScope,
     {
         self.wait_in(self.api::<K>(), name, is).await
     }

@@ -120,8 +120,10 @@ fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>),
 
 /// Runs the author's function. A panic denies: nothing is known about the object then.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Denied>) -> Result<T, Denied> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Denied { panicked: true, ..Denied::from("the webhook panicked") }))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        tracing::error!("a webhook panicked, and the request is denied");
+        Err(Denied { panicked: true, ..Denied::from("the webhook panicked") })
+    })
 }
 
 pub(super) fn validate<K: DeserializeOwned>(request: &Value, check: &Check<K>) -> Value {

@@ -116,6 +116,13 @@ impl Certificates {
             if let Err(error) = self.refresh().await {
                 tracing::warn!(%error, "the webhooks' certificate could not be renewed");
             }
+            // Configurations may come later than the operator, or be written anew.
+            let authority = self.known().authority.clone();
+            if let Some(authority) = authority
+                && let Err(error) = (self.announce)(authority).await
+            {
+                tracing::warn!(%error, "the webhooks' authority could not be announced");
+            }
         }
     }
 
@@ -193,7 +200,6 @@ async fn shared(client: &Client, name: &str, namespace: &str, now: Timestamp) ->
     let mut secret = found.clone().unwrap_or_default();
     let before = secret.data.as_ref().and_then(|data| data.get("ca.crt")).map(|bytes| bytes.0.clone());
     secret.metadata.name = Some(name.to_owned());
-    secret.type_ = Some("kubernetes.io/tls".into());
     secret.data = Some(make(name, namespace, before.as_deref(), now)?);
     let written = match found {
         Some(_) => api.replace(name, &PostParams::default(), &secret).await,

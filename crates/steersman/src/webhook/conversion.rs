@@ -102,8 +102,10 @@ pub(super) fn answer(conversions: &[Conversion], request: &Value) -> Value {
             });
             let found = found.ok_or_else(|| format!("{} is not converted here", object["kind"]))?;
             // The author's functions are asked for whatever is stored: a panic must not cost the connection.
-            catch_unwind(AssertUnwindSafe(|| found.convert(object, desired)))
-                .unwrap_or_else(|_| Err("the conversion panicked".into()))
+            catch_unwind(AssertUnwindSafe(|| found.convert(object, desired))).unwrap_or_else(|_| {
+                tracing::error!(kind = %found.hub, desired, "a conversion panicked");
+                Err("the conversion panicked".into())
+            })
         })
         .collect();
     match converted {

@@ -23,6 +23,20 @@ use crate::kind::{Kind, Object};
 type Answer = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
 /// A webhook, described. [`crate::Operator::webhook`] takes it.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use steersman::{Denied, Operation, Operator, Review, Webhook};
+///
+/// fn check(map: &ConfigMap, review: &Review<ConfigMap>) -> Result<(), Denied> {
+///     if map.data.is_none() {
+///         return Err(Denied::field("data", "must be there"));
+///     }
+///     Ok(())
+/// }
+/// let webhook = Webhook::validating::<ConfigMap>(check).on([Operation::Create]);
+/// let operator = Operator::new("map-operator").webhook(webhook);
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Webhook {

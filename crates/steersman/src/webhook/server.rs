@@ -1,17 +1,12 @@
 //! The server that the API server asks.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-};
 use rustls::{ServerConfig, crypto::ring};
-use tokio::{net::TcpListener, task::JoinSet};
-use tokio_rustls::TlsAcceptor;
+use steersman_listener::{Limits, Listener, RequestBody};
+use tokio::net::TcpListener;
 
 use super::{Certificates, Webhooks};
 use crate::{
@@ -22,8 +17,6 @@ use crate::{
 
 /// Larger than any review: an object and its old state are at most 1.5 MiB each.
 const LIMIT: usize = 8 << 20;
-/// How long a client may take to shake hands.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Serves webhooks by TLS until it is dropped.
 pub(crate) async fn serve(
@@ -37,33 +30,17 @@ pub(crate) async fn serve(
         .map_err(|error| Error::Certificate(error.to_string()))?
         .with_no_client_auth()
         .with_cert_resolver(certificates);
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     let state = Arc::new((webhooks, metrics));
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let (acceptor, state) = (acceptor.clone(), Arc::clone(&state));
-        connections.spawn(async move {
-            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else {
-                return;
-            };
-            let service = service_fn(move |request| {
-                let state = Arc::clone(&state);
-                async move { Ok::<_, Infallible>(answer(&state.0, &state.1, request).await) }
-            });
-            // What goes wrong with a connection concerns its other end alone.
-            let _ = auto::Builder::new(TokioExecutor::new())
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-        while connections.try_join_next().is_some() {}
-    }
+    let handler = move |request| {
+        let state = Arc::clone(&state);
+        async move { answer(&state.0, &state.1, request).await }
+    };
+    let limits = Limits { connections: Limits::default().connections / 2, ..Limits::default() };
+    Listener::new(listener).tls(Arc::new(config)).limits(limits).serve(move |_| handler.clone()).await;
+    Ok(())
 }
 
-async fn answer(webhooks: &Webhooks, metrics: &Metrics, request: Request<Incoming>) -> Answer {
+async fn answer(webhooks: &Webhooks, metrics: &Metrics, request: Request<RequestBody>) -> Answer {
     if request.method() != Method::POST {
         return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "reviews are posted\n");
     }

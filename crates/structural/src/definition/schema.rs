@@ -1,6 +1,6 @@
 //! What the schema of a definition must say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::model::Definition;
 use crate::decl::{Decl, declare, escaped};
@@ -444,7 +444,8 @@ impl Checker<'_> {
             return errors.push(FieldError::invalid(child(&items_path, "type"), item.kind.as_str(), detail));
         }
         let shown = crate::go::json(&serde_json::json!(schema.list_map_keys));
-        for (i, name) in schema.list_map_keys.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for name in &schema.list_map_keys {
             match item.properties.get(name) {
                 Some(field) if matches!(field.kind.as_str(), "array" | "object") => {
                     let place = child(&property(&items_path, name), "type");
@@ -457,7 +458,7 @@ impl Checker<'_> {
                     errors.push(FieldError::invalid_shown(keys_path.as_str(), shown.as_str(), detail));
                 }
             }
-            if schema.list_map_keys[..i].contains(name) {
+            if !seen.insert(name) {
                 let detail = "must not contain duplicate entries";
                 errors.push(FieldError::invalid_shown(keys_path.as_str(), shown.as_str(), detail));
             }

@@ -4,6 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::ser::{self, Serialize};
+use steersman_gostd::unicode;
 
 use super::{Block, Dialect, Emitter};
 use crate::{Error, go, json};
@@ -278,7 +279,7 @@ impl<'e> ser::Serializer for &'e mut Emitter {
 
 impl Emitter {
     /// Writes a number as goyaml does that has read it from JSON: whole if its JSON text is.
-    fn json_float(&mut self, json: Result<String, &'static str>) -> Result<(), Error> {
+    fn json_float(&mut self, json: Result<String, String>) -> Result<(), Error> {
         let json = json.map_err(|name| {
             Error::NotJson(format!("error marshaling into JSON: json: unsupported value: {name}"))
         })?;
@@ -418,7 +419,7 @@ impl ser::Serializer for KeySerializer<'_> {
     }
 
     fn serialize_bytes(self, key: &[u8]) -> Result<(), Error> {
-        self.0.push_str(&go::lossy(key));
+        self.0.push_str(&unicode::to_utf8_lossy(key));
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 use serde_json::{Map, Number, Value};
+use steersman_gostd::unicode;
 
 use crate::{Error, compose::MAX_DEPTH, go};
 
@@ -189,7 +190,8 @@ impl Reader<'_> {
                 b'"' => {
                     let text = self.bytes.get(start..self.pos).unwrap_or_default();
                     self.pos += 1;
-                    return Ok(std::str::from_utf8(text).map_or_else(|_| go::lossy(text), str::to_owned));
+                    return Ok(std::str::from_utf8(text)
+                        .map_or_else(|_| unicode::to_utf8_lossy(text), str::to_owned));
                 }
                 b'\\' | 0..0x20 => break,
                 _ => self.pos += 1,
@@ -200,7 +202,7 @@ impl Reader<'_> {
             match self.peek() {
                 Some(b'"') => {
                     self.pos += 1;
-                    return Ok(go::lossy(&out));
+                    return Ok(unicode::to_utf8_lossy(&out));
                 }
                 Some(b'\\') => self.escape(&mut out)?,
                 Some(byte @ 0x20..) => {

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Write as _};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::ser::{self, Serialize};
+use steersman_gostd::json;
 
 use super::Options;
 use crate::{Error, compose::MAX_DEPTH, emit::ser::KeySerializer, go};
@@ -37,23 +38,6 @@ struct Member {
     text: (usize, usize),
 }
 
-/// Bytes of a string that are, or may begin, something to escape.
-const ESCAPED: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = true;
-        byte += 1;
-    }
-    table[b'"' as usize] = true;
-    table[b'\\' as usize] = true;
-    table[b'<' as usize] = true;
-    table[b'>' as usize] = true;
-    table[b'&' as usize] = true;
-    table[0xE2] = true;
-    table
-};
-
 /// The inside of a string that is written by pieces.
 struct Pieces<'w>(&'w mut Writer);
 
@@ -81,38 +65,14 @@ impl Writer {
     }
 
     fn string(&mut self, text: &str) {
-        self.out.push('"');
-        self.escaped(text);
-        self.out.push('"');
+        json::append_string(&mut self.out, text, self.options.escape_html);
     }
 
     fn escaped(&mut self, text: &str) {
-        let mut rest = text;
-        while let Some(at) = rest.bytes().position(|byte| ESCAPED[usize::from(byte)]) {
-            let (before, after) = rest.split_at(at);
-            self.out.push_str(before);
-            let mut characters = after.chars();
-            match characters.next() {
-                Some(character @ ('"' | '\\')) => self.out.extend(['\\', character]),
-                Some('\x08') => self.out.push_str("\\b"),
-                Some('\x0C') => self.out.push_str("\\f"),
-                Some('\n') => self.out.push_str("\\n"),
-                Some('\r') => self.out.push_str("\\r"),
-                Some('\t') => self.out.push_str("\\t"),
-                Some(character @ ('<' | '>' | '&')) if !self.options.escape_html => self.out.push(character),
-                Some(character @ ('\0'..='\x7F' | '\u{2028}' | '\u{2029}')) => {
-                    // Writing to a string cannot fail.
-                    let _ = write!(self.out, "\\u{:04x}", u32::from(character));
-                }
-                Some(character) => self.out.push(character),
-                None => {}
-            }
-            rest = characters.as_str();
-        }
-        self.out.push_str(rest);
+        json::append_escaped(&mut self.out, text, self.options.escape_html);
     }
 
-    fn number(&mut self, json: Result<String, &'static str>) -> Result<(), Error> {
+    fn number(&mut self, json: Result<String, String>) -> Result<(), Error> {
         let json = json.map_err(|name| Error::NotJson(format!("json: unsupported value: {name}")))?;
         self.out.push_str(&json);
         Ok(())

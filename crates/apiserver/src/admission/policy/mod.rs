@@ -44,7 +44,7 @@ pub(crate) struct Policies {
 #[derive(Debug)]
 struct Shelf<A> {
     hooks: RwLock<Arc<[Hook<A>]>>,
-    /// Held by who learns: reading and compiling takes its time, in which nobody else has to wait.
+    /// Held while policies are read and compiled, so that requests need not wait for it.
     learning: Mutex<()>,
 }
 

@@ -78,7 +78,7 @@ impl<'a> Mutators<'a> {
         }
     }
 
-    /// Lets policies change an object; in a second round, those that asked for it. Says whether everybody else should look at
+    /// Lets policies change an object; in a second round, those that asked for it. Returns whether other plugins should look at
     /// it again.
     pub(crate) async fn run(&mut self, object: &mut Value) -> ApiResult<bool> {
         // There is nothing to change about a deletion.

@@ -35,7 +35,7 @@ use review::Answer;
 
 const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
 const VALIDATING: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
-/// What configures admission is not subject to it, or nobody could repair it.
+/// Configurations of admission are exempt from it, so that a wrong one can be repaired.
 pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
 
 /// The webhooks of a server, in the order in which they are asked.
@@ -43,7 +43,7 @@ pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
 pub(crate) struct Webhooks {
     mutating: RwLock<Arc<[Hook]>>,
     validating: RwLock<Arc<[Hook]>>,
-    /// Held by who learns: reading and compiling takes its time, in which nobody else has to wait.
+    /// Held while configurations are read and compiled, so that requests need not wait for it.
     learning: Mutex<()>,
     pub(crate) caller: Caller,
 }
@@ -133,7 +133,7 @@ impl<'a> Mutators<'a> {
     }
 
     /// Lets hooks change an object; in a second round, those that asked for it. Gives their warnings, and whether anything
-    /// changed, so that everybody else should look at it again.
+    /// changed, so that other plugins have to be called again.
     pub(crate) async fn run(&mut self, object: &mut Value, warnings: &mut Vec<String>) -> ApiResult<bool> {
         if self.hooks.is_empty() {
             return Ok(false);

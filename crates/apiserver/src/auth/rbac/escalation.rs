@@ -1,4 +1,4 @@
-//! Nobody gives away what they don't have.
+//! Prevention of privilege escalation: no user can grant rights that they do not hold.
 
 use serde_json::Value;
 
@@ -12,22 +12,29 @@ use crate::{
 
 /// Refuses a role or binding by which the caller would hand out more than they hold.
 ///
-/// `created` tells a new object from a new version of `old`; both are in the version of the request.
-pub(crate) fn check(call: &Call, object: &Value, old: Option<&Value>) -> ApiResult<()> {
+/// `object` is new, or a new version of `old`; both are in the version of the request, whose path has the name `requested`.
+/// `is_versioned` says whether the client knows which version it changes, without which a change is never taken for none.
+pub(crate) fn check(
+    call: &Call,
+    object: &Value,
+    old: Option<&Value>,
+    requested: &str,
+    is_versioned: bool,
+) -> ApiResult<()> {
     if call.resource.group != GROUP || call.user.is_in(MASTERS) {
         return Ok(());
     }
-    if old.is_some_and(|old| only_releases(object, old)) {
+    if is_versioned && old.is_some_and(|old| only_releases(object, old)) {
         return Ok(());
     }
     match call.resource.plural.as_str() {
-        "roles" | "clusterroles" => role(call, object, old),
+        "roles" | "clusterroles" => role(call, object, old, requested),
         "rolebindings" | "clusterrolebindings" => binding(call, object),
         _ => Ok(()),
     }
 }
 
-/// Whether a change does nothing but let the garbage collector finish.
+/// Whether a change does nothing, or nothing but let the garbage collector finish.
 fn only_releases(object: &Value, old: &Value) -> bool {
     let stripped = |value: &Value| {
         let mut value = value.clone();
@@ -37,18 +44,17 @@ fn only_releases(object: &Value, old: &Value) -> bool {
         }
         value
     };
-    object != old && stripped(object) == stripped(old)
+    stripped(object) == stripped(old)
 }
 
-fn role(call: &Call, object: &Value, old: Option<&Value>) -> ApiResult<()> {
+fn role(call: &Call, object: &Value, old: Option<&Value>, requested: &str) -> ApiResult<()> {
     let asked = Attributes {
         verb: "escalate",
         group: GROUP,
         version: "*",
         resource: &call.resource.plural,
         namespace: call.scope(),
-        // A new object has no name in the path.
-        name: if old.is_some() { &call.name } else { "" },
+        name: requested,
         ..Attributes::default()
     };
     if call.core.authorizer.authorize(&call.user, &asked) == Decision::Allow {

@@ -35,7 +35,7 @@ pub(crate) const MASTERS: &str = "system:masters";
 #[derive(Debug)]
 pub(crate) struct Rbac {
     store: Store,
-    /// Made when it is first needed: many servers never hear of anybody but their administrator.
+    /// Made on first use: many servers are used by their administrator alone.
     index: RwLock<Option<Index>>,
 }
 

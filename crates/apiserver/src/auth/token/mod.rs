@@ -126,7 +126,7 @@ struct Reference {
 /// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Invalid {
-    /// Nobody knows it.
+    /// The token is unknown.
     #[error("invalid bearer token")]
     Unknown,
     /// It is a service account's, and not valid.

@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use num_bigint::BigUint;
 use sha2::Digest as _;
-use steersman_gotemplate::{CallError, Funcs, Kind, List, Object, Str, Type, Value, fmt, strconv};
+use steersman_gostd::strconv;
+use steersman_gotemplate::{CallError, Funcs, Kind, List, Object, Str, Type, Value, fmt};
 
 use super::der::{self, Reader, bit_string, integer, oid, sequence, tlv};
 use super::keys::PrivateKey;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use steersman_gotemplate::strconv::{self, NumErrorKind, quote};
+use steersman_gostd::strconv::{self, NumErrorKind, quote};
 use steersman_gotemplate::{List, ListType, Map, MapType, Str, Type, Value};
 
 use super::scan::{Failure, Number, Scanner};

@@ -1,6 +1,7 @@
 //! Writing TOML.
 
-use steersman_gotemplate::{FloatType, Kind, List, Map, Object, Str, Value, strconv};
+use steersman_gostd::strconv;
+use steersman_gotemplate::{FloatType, Kind, List, Map, Object, Str, Value};
 
 use super::{LOCAL_DATE, LOCAL_DATETIME, LOCAL_TIME};
 use crate::functions::gofmt::MAX_DEPTH;

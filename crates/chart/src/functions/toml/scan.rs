@@ -1,7 +1,7 @@
 //! The words of TOML: keys, strings, numbers, and the blanks between them.
 
+use steersman_gostd::strconv::quote;
 use steersman_gotemplate::Str;
-use steersman_gotemplate::strconv::quote;
 
 use super::decode::strconv_rune;
 use crate::functions::unicode;

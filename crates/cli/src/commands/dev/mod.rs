@@ -19,7 +19,7 @@ use self::project::Project;
 use self::screen::Screen;
 use self::view::View;
 use crate::args::GlobalArgs;
-use crate::commands::cluster::{DEFAULT_KUBECONFIG, Kubeconfig, interrupted};
+use crate::commands::cluster::{Claim, DEFAULT_KUBECONFIG, interrupted};
 use crate::failure::{Failure, Result};
 
 const ABOUT: &str = "\
@@ -100,6 +100,9 @@ impl Dev {
             }
         };
 
+        let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
+        let shown = path.display().to_string();
+        let claim = Claim::new(path)?;
         let begun = Instant::now();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
         let mut builder = Cluster::builder().listen(address).record_access(true);
@@ -108,9 +111,7 @@ impl Dev {
         }
         let cluster = builder.start().await.map_err(|error| Failure::new(error.to_string()))?;
         let spent = begun.elapsed().as_millis();
-        let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
-        let shown = path.display().to_string();
-        let file = Kubeconfig::write(&cluster, path)?;
+        let file = claim.write(&cluster)?;
         say(&format!(
             "embedded cluster    Kubernetes {KUBERNETES_VERSION} API in {spent} ms      KUBECONFIG={shown}"
         ));

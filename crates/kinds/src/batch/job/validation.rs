@@ -1,5 +1,7 @@
 //! Validation of Jobs.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use steersman_api::{fields::FieldError, names, status::quote};
 
@@ -211,7 +213,7 @@ fn exit_codes(at: At<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
     } else if values.len() > 255 {
         errors.push(FieldError::too_many(list, values.len(), 255));
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         if codes.str("operator") == "In" && *value == 0 {
             errors.invalid(list.index(index), *value, "must not be 0 for the In operator");
@@ -219,7 +221,7 @@ fn exit_codes(at: At<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
         if seen.contains(value) {
             errors.duplicate(list.index(index), *value);
         }
-        seen.push(*value);
+        seen.insert(*value);
     }
     if !values.is_sorted() {
         errors.invalid(list, codes.shown("values"), "must be ordered");

@@ -1,5 +1,7 @@
 //! The rules of a pod's spec, which templates share.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{
@@ -55,14 +57,14 @@ pub(super) fn validate(at: At<'_>, spec: &Value, metadata: Option<&Value>, error
         errors.all(&at.field("conditionType"), kind, names::qualified(kind));
     }
     let list = at.field("schedulingGates");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, gate) in spec.list("schedulingGates").iter().enumerate() {
         let name = gate.str("name");
         errors.all(&list.index(index), name, names::qualified(name));
         if seen.contains(&name) {
             errors.duplicate(list.index(index), name);
         }
-        seen.push(name);
+        seen.insert(name);
     }
     affinity::spread(at.field("topologySpreadConstraints"), spec.list("topologySpreadConstraints"), errors);
     security::host_process(at, spec, errors);
@@ -104,7 +106,7 @@ fn named(at: At<'_>, spec: &Value, errors: &mut Errors) {
 }
 
 fn resource_claims(at: At<'_>, claims: &[Value], errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, claim) in claims.iter().enumerate() {
         let at = at.index(index);
         match claim.str("name") {
@@ -112,7 +114,7 @@ fn resource_claims(at: At<'_>, claims: &[Value], errors: &mut Errors) {
             name if seen.contains(&name) => errors.duplicate(at.field("name"), name),
             name => {
                 errors.all(&at.field("name"), name, names::label(name));
-                seen.push(name);
+                seen.insert(name);
             }
         }
         let (direct, template) =

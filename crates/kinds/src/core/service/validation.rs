@@ -1,5 +1,7 @@
 //! Validation of Services.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use steersman_api::{fields::FieldError, names};
 
@@ -74,7 +76,7 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
 fn ports(at: At<'_>, spec: &Value, errors: &mut Errors) {
     let ports = spec.list("ports");
     let list = at.field("ports");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let at = list.index(index);
         match port.str("name") {
@@ -85,7 +87,7 @@ fn ports(at: At<'_>, spec: &Value, errors: &mut Errors) {
                 if seen.contains(&name) {
                     errors.duplicate(at.field("name"), name);
                 }
-                seen.push(name);
+                seen.insert(name);
             }
         }
         errors.in_range(at.field("port"), port.int("port"), 1, 65_535);

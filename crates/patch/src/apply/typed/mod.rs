@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::{Map, Value};
+use steersman_gostd::strconv::quote;
 
 use super::path::{FieldSet, Path, PathElement};
 use super::types::{Atom, ListMerge, ListType, MapType, Scalar, TypeId, Types};
@@ -131,7 +132,8 @@ fn go_syntax(value: &Value) -> String {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by(|a, b| a.0.cmp(b.0));
-            let entries: Vec<_> = entries.iter().map(|(k, v)| format!("{k:?}:{}", go_syntax(v))).collect();
+            let entries: Vec<_> =
+                entries.iter().map(|(k, v)| format!("{}:{}", quote(k), go_syntax(v))).collect();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))
         }
         Value::Null => "interface {}(nil)".into(),
@@ -384,7 +386,7 @@ fn keyed(item: &Value) -> Result<&Map<String, Value>, String> {
 }
 
 fn keyless(keys: &[String]) -> String {
-    let keys: Vec<_> = keys.iter().map(|k| format!("{k:?}")).collect();
+    let keys: Vec<_> = keys.iter().map(|k| quote(k)).collect();
     format!(
         "associative list with keys has an element that omits all key fields [{}] \
          (and doesn't have default values for any key fields)",

@@ -1,0 +1,128 @@
+//! Who may approve and sign requests for certificates, and which of them nobody may make: the plugins `CertificateApproval`,
+//! `CertificateSigning` and `CertificateSubjectRestriction`.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use steersman_kinds::pem;
+
+use super::Operation;
+use crate::{
+    auth::{Attributes, Decision},
+    call::Call,
+    object,
+    status::{ApiError, ApiResult, quote},
+};
+
+const GROUP: &str = "certificates.k8s.io";
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+const MASTERS: &str = crate::auth::rbac::MASTERS;
+
+/// Refuses a request for a certificate, or a decision about one, that the caller may not make.
+pub(super) fn validate(
+    call: &Call,
+    operation: Operation,
+    object: &Value,
+    old: Option<&Value>,
+) -> ApiResult<()> {
+    if call.resource.group != GROUP || call.resource.plural != "certificatesigningrequests" {
+        return Ok(());
+    }
+    match (operation, call.subresource_name(), old) {
+        (Operation::Create, "", _) => check_subject(call, object),
+        (Operation::Update, "approval", Some(old)) => authorize(call, "approve", old),
+        (Operation::Update, "status", Some(old)) => {
+            let changed =
+                |field: &str| object::get(object, &["status", field]) != object::get(old, &["status", field]);
+            if changed("certificate") || changed("conditions") {
+                authorize(call, "sign", old)
+            } else {
+                Ok(())
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the caller may do this for the signer that the request names, or for all signers of its domain.
+fn authorize(call: &Call, verb: &str, request: &Value) -> ApiResult<()> {
+    let signer = object::text(request, &["spec", "signerName"]).unwrap_or_default();
+    let domain = signer.split('/').next().unwrap_or_default();
+    let may = |name: &str| {
+        let asked = Attributes {
+            verb,
+            group: GROUP,
+            version: "*",
+            resource: "signers",
+            name,
+            ..Attributes::default()
+        };
+        call.core.authorizer.authorize(&call.user, &asked) == Decision::Allow
+    };
+    if may(signer) || may(&format!("{domain}/*")) {
+        return Ok(());
+    }
+    Err(refuse(call, &format!("user not permitted to {verb} requests with signerName {}", quote(signer))))
+}
+
+/// No certificate makes an administrator: its group can't be taken away again.
+fn check_subject(call: &Call, request: &Value) -> ApiResult<()> {
+    if object::text(request, &["spec", "signerName"]) != Some(CLIENT_SIGNER) {
+        return Ok(());
+    }
+    let text = object::text(request, &["spec", "request"]).unwrap_or_default();
+    let text = STANDARD.decode(text).unwrap_or_default();
+    let der = pem::first(&text, "CERTIFICATE REQUEST").unwrap_or_default();
+    let Some(groups) = organisations(&der) else {
+        return Err(refuse(call, "failed to parse CSR: asn1: structure error"));
+    };
+    if groups.contains(&MASTERS.as_bytes()) {
+        let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
+        return Err(refuse(call, &why));
+    }
+    Ok(())
+}
+
+fn refuse(call: &Call, why: &str) -> ApiError {
+    ApiError::forbidden(GROUP, &call.resource.plural, &call.name, why)
+}
+
+/// The organisations of a request's subject.
+fn organisations(request: &[u8]) -> Option<Vec<&[u8]>> {
+    const SEQUENCE: u8 = 0x30;
+    const SET: u8 = 0x31;
+    const ORGANISATION: &[u8] = &[0x55, 0x04, 0x0a];
+    let (body, _) = element(request, SEQUENCE)?;
+    let (info, _) = element(body, SEQUENCE)?;
+    let (_, rest) = element(info, 0x02)?;
+    let (mut subject, _) = element(rest, SEQUENCE)?;
+    let mut found = Vec::new();
+    while !subject.is_empty() {
+        let (mut set, rest) = element(subject, SET)?;
+        subject = rest;
+        while !set.is_empty() {
+            let (pair, rest) = element(set, SEQUENCE)?;
+            set = rest;
+            let (kind, value) = element(pair, 0x06)?;
+            if kind == ORGANISATION {
+                found.push(element(value, *value.first()?)?.0);
+            }
+        }
+    }
+    Some(found)
+}
+
+/// The content of the first element of DER, which has to have this tag, and what follows it.
+fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (given, rest) = bytes.split_first()?;
+    let (first, mut rest) = rest.split_first()?;
+    let mut length = usize::from(*first);
+    if length >= 0x80 {
+        let (digits, after) = rest.split_at_checked(length - 0x80)?;
+        length = digits
+            .iter()
+            .try_fold(0_usize, |sum, digit| sum.checked_mul(256)?.checked_add(usize::from(*digit)))?;
+        rest = after;
+    }
+    (*given == tag).then_some(())?;
+    rest.split_at_checked(length)
+}

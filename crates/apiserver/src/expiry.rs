@@ -1,0 +1,75 @@
+//! Events expire one hour after their last write, as with the real server's `--event-ttl`.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Notify;
+
+use crate::server::Core;
+
+/// The store's table of events.
+pub(crate) const EVENTS: &str = "events";
+const TTL: SignedDuration = SignedDuration::from_hours(1);
+
+/// An event as it was written.
+#[derive(Debug)]
+struct Lease {
+    expires: Timestamp,
+    key: String,
+    revision: u64,
+}
+
+/// The events in the order in which they expire.
+#[derive(Debug, Default)]
+pub(crate) struct Expiry {
+    leases: Mutex<VecDeque<Lease>>,
+    /// Wakes who waits for the first one.
+    added: Notify,
+}
+
+impl Expiry {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Lease>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    /// Lets the event at `key` expire an hour from now, unless it is written again.
+    pub(crate) fn lease(&self, key: &str) {
+        let Some(entry) = self.store.get(EVENTS, key) else { return };
+        let now = self.environment.now();
+        let expires = now.checked_add(TTL).unwrap_or(Timestamp::MAX);
+        self.expiry.lock().push_back(Lease { expires, key: key.to_owned(), revision: entry.revision() });
+        self.expiry.added.notify_one();
+    }
+
+    /// Deletes the events that have expired, and says when the next one does.
+    pub(crate) fn expire(&self) -> Option<Duration> {
+        loop {
+            let now = self.environment.now();
+            let mut leases = self.expiry.lock();
+            let first = leases.front()?;
+            if first.expires > now {
+                return Some(Duration::try_from(first.expires.duration_since(now)).unwrap_or_default());
+            }
+            let Some(Lease { key, revision, .. }) = leases.pop_front() else { continue };
+            drop(leases);
+            // One that was written since has another lease.
+            let _ = self.store.delete(EVENTS, &key, revision);
+        }
+    }
+
+    /// Deletes events when they expire, for ever.
+    pub(crate) async fn keep_expiring(&self) {
+        loop {
+            match self.expire() {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => self.expiry.added.notified().await,
+            }
+        }
+    }
+}

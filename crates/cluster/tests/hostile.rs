@@ -1,0 +1,412 @@
+//! A full disk, and objects that ask for more than there is: what others have is not harmed.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use futures::StreamExt as _;
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    apps::v1::{Deployment, ReplicaSet, StatefulSet},
+    batch::v1::Job,
+    core::v1::{ConfigMap, Event, Namespace, Pod},
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use steersman_cluster::Cluster;
+
+const DIRECTORY: &str = "STEERSMAN_TEST_FULL_DISK";
+const ROUNDS: &str = "STEERSMAN_TEST_ROUNDS";
+
+fn map(name: &str, size: usize) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        data: Some([("filler".to_owned(), "x".repeat(size))].into()),
+        ..ConfigMap::default()
+    }
+}
+
+/// Lets files of this process grow no further than to a size; without one, as far as the disk does.
+fn limit(size: Option<u64>) {
+    let size = size.map_or("unlimited".to_owned(), |size| size.to_string());
+    let pid = std::process::id().to_string();
+    let done = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={size}:")]).status().unwrap();
+    assert!(done.success());
+}
+
+async fn get(client: &Client, path: &str) -> (bool, String) {
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    match client.request_text(request).await {
+        Ok(text) => (true, text),
+        Err(error) => (false, error.to_string()),
+    }
+}
+
+fn refusal(error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => {
+            assert_eq!((status.code, status.reason.as_str()), (503, "ServiceUnavailable"), "{status:?}");
+            status.message
+        }
+        other => panic!("{other}"),
+    }
+}
+
+async fn names(maps: &Api<ConfigMap>) -> Vec<String> {
+    let list = maps.list(&ListParams::default()).await.unwrap();
+    list.items.into_iter().filter_map(|m| m.metadata.name).collect()
+}
+
+/// Not a test of its own: what the process does whose files may not grow.
+#[test]
+fn full_disk() {
+    let (Ok(directory), Ok(rounds)) = (std::env::var(DIRECTORY), std::env::var(ROUNDS)) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(fill_again_and_again(&PathBuf::from(directory), rounds.parse().unwrap()));
+}
+
+async fn fill_again_and_again(directory: &Path, rounds: usize) {
+    let start = || Cluster::builder().workloads(false).data_directory(directory).start();
+    let mut expected = Vec::new();
+    for round in 0..rounds {
+        // Each time after a restart, and every second time after a recovery without one.
+        let cluster = start().await.unwrap();
+        for half in 0..2 {
+            fill(&cluster, directory, &format!("round-{round}-{half}"), &mut expected).await;
+        }
+    }
+    let cluster = start().await.unwrap();
+    assert_eq!(names(&Api::default_namespaced(cluster.client())).await, expected);
+}
+
+async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut Vec<String>) {
+    let client = cluster.client();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    assert_eq!(names(&maps).await, *expected);
+    let list = maps.list(&ListParams::default()).await.unwrap();
+    let revision = list.metadata.resource_version.unwrap();
+    let mut events = maps.watch(&WatchParams::default(), &revision).await.unwrap().boxed();
+    assert_eq!(get(&client, "/readyz").await, (true, "ok".to_owned()));
+
+    let kept = format!("{prefix}-kept");
+    maps.create(&PostParams::default(), &map(&kept, 1_000)).await.unwrap();
+    limit(Some(std::fs::metadata(directory.join("cluster.redb")).unwrap().len()));
+    let mut stored = Vec::new();
+    let (refused, why) = loop {
+        let name = format!("{prefix}-{:04}", stored.len());
+        match maps.create(&PostParams::default(), &map(&name, 50_000)).await {
+            Ok(_) => stored.push(name),
+            Err(error) => break (name, refusal(error)),
+        }
+    };
+    assert!(why.contains("cluster.redb"), "{why}");
+    // What was refused did not happen, whatever it was, and reads go on.
+    assert!(maps.get_opt(&refused).await.unwrap().is_none());
+    let before = maps.get(&kept).await.unwrap();
+    refusal(maps.delete(&kept, &DeleteParams::default()).await.unwrap_err());
+    refusal(maps.replace(&kept, &PostParams::default(), &map(&kept, 1)).await.unwrap_err());
+    refusal(maps.create(&PostParams::default(), &map(&refused, 1)).await.unwrap_err());
+    assert_eq!(maps.get(&kept).await.unwrap(), before);
+    let (ready, text) = get(&client, "/readyz").await;
+    assert!(!ready && text.contains("read-only") && text.contains("cluster.redb"), "{text}");
+    assert_eq!(get(&client, "/livez").await, (true, "ok".to_owned()));
+
+    // Room helps without a restart.
+    limit(None);
+    while !get(&client, "/readyz").await.0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    maps.create(&PostParams::default(), &map(&refused, 1)).await.unwrap();
+    for name in &stored {
+        maps.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    expected.extend([kept.clone(), refused.clone()]);
+    expected.sort();
+    assert_eq!(names(&maps).await, *expected);
+
+    // A watcher saw what happened, and nothing else.
+    let added = std::iter::once(&kept).chain(&stored).chain([&refused]);
+    let mut wanted: Vec<String> = added.map(|name| format!("+{name}")).collect();
+    wanted.extend(stored.iter().map(|name| format!("-{name}")));
+    for wanted in wanted {
+        let seen = match events.next().await.unwrap().unwrap() {
+            WatchEvent::Added(map) => format!("+{}", map.metadata.name.unwrap()),
+            WatchEvent::Deleted(map) => format!("-{}", map.metadata.name.unwrap()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(seen, wanted);
+    }
+}
+
+/// Runs [`full_disk`] in a process that is told of files that can't grow by an error instead of a signal.
+fn survive_full_disks(rounds: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let status = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" --exact full_disk --nocapture"])
+        .arg(std::env::current_exe().unwrap())
+        .env(DIRECTORY, directory.path())
+        .env(ROUNDS, rounds.to_string())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_undoes_what_it_refuses() {
+    survive_full_disks(1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "twenty full disks take a while"]
+fn twenty_full_disks_undo_what_they_refuse() {
+    survive_full_disks(20);
+}
+
+/// Two to the thirty-first, less one.
+const MOST: i32 = i32::MAX;
+/// Pods that a node takes.
+const CAPACITY: usize = 110;
+
+async fn create<K>(client: &Client, namespace: &str, object: Value) -> K
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+}
+
+async fn make_namespace(client: &Client, name: &str) {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    api.create(&PostParams::default(), &namespace).await.unwrap();
+}
+
+/// An object that keeps pods, labelled by its name.
+fn keeper(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    spec["selector"] = json!({"matchLabels": {"app": name}});
+    spec["template"] = json!({
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+/// A job whose pods never end.
+fn job(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    spec["template"] = json!({
+        "metadata": {"annotations": {"cluster.steersman.dev/run-for": "forever"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+    });
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+async fn pods(client: &Client, namespace: &str) -> Vec<Pod> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    api.list(&ListParams::default()).await.unwrap().items
+}
+
+#[tokio::test(start_paused = true)]
+async fn billions_of_pods_end_where_nodes_are_full() {
+    let cluster = Cluster::builder().seed(1).start().await.unwrap();
+    let client = cluster.client();
+    create::<Job>(&client, "default", job("plain", json!({"parallelism": MOST, "completions": MOST}))).await;
+    let spec = json!({"parallelism": 100_000, "completions": MOST, "completionMode": "Indexed"});
+    create::<Job>(&client, "default", job("indexed", spec)).await;
+    let spec = json!({"replicas": MOST, "strategy": {"type": "Recreate"}});
+    create::<Deployment>(&client, "default", keeper("recreate", spec)).await;
+    create::<Deployment>(&client, "default", keeper("rolling", json!({"replicas": MOST}))).await;
+    create::<ReplicaSet>(&client, "default", keeper("set", json!({"replicas": MOST}))).await;
+    let spec = json!({
+        "replicas": MOST, "podManagementPolicy": "Parallel", "serviceName": "", "ordinals": {"start": 7},
+    });
+    create::<StatefulSet>(&client, "default", keeper("stateful", spec)).await;
+    cluster.settled().await;
+    let count = pods(&client, "default").await.len();
+    assert!((CAPACITY..=CAPACITY + 500).contains(&count), "{count}");
+    assert_eq!(cluster.controller_panics(), 0);
+    let events: Api<Event> = Api::default_namespaced(client.clone());
+    let told = events.list(&ListParams::default()).await.unwrap();
+    let says = |e: &Event| e.message.as_deref().is_some_and(|m| m.starts_with("No more pods are created"));
+    assert!(told.iter().any(says));
+
+    // Another namespace gets what it asks for.
+    make_namespace(&client, "calm").await;
+    create::<ReplicaSet>(&client, "calm", keeper("web", json!({"replicas": 2}))).await;
+    cluster.settled().await;
+    assert_eq!(pods(&client, "calm").await.len(), 2);
+
+    // A change of mind takes effect, in several turns.
+    let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
+    for name in ["recreate", "rolling"] {
+        let api: Api<Deployment> = Api::default_namespaced(client.clone());
+        api.delete(name, &DeleteParams::foreground()).await.unwrap();
+    }
+    let api: Api<StatefulSet> = Api::default_namespaced(client.clone());
+    api.delete("stateful", &DeleteParams::foreground()).await.unwrap();
+    let api: Api<Job> = Api::default_namespaced(client.clone());
+    for name in ["plain", "indexed"] {
+        api.delete(name, &DeleteParams::foreground()).await.unwrap();
+    }
+    let few = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    sets.patch("set", &PatchParams::default(), &few).await.unwrap();
+    cluster.settled().await;
+    assert_eq!(pods(&client, "default").await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_take_turns() {
+    let cluster = Cluster::builder().seed(1).nodes(7).start().await.unwrap();
+    cluster.settled().await;
+    let client = cluster.client();
+    let all: Api<Pod> = Api::all(client.clone());
+    let revision = cluster.server().store().revision().to_string();
+    let mut events = all.watch(&WatchParams::default(), &revision).await.unwrap().boxed();
+    create::<ReplicaSet>(&client, "default", keeper("large", json!({"replicas": 700}))).await;
+    create::<ReplicaSet>(&client, "default", keeper("small", json!({"replicas": 1}))).await;
+    cluster.settled().await;
+    assert_eq!(pods(&client, "default").await.len(), 701);
+    let mut before = 0;
+    loop {
+        match events.next().await.unwrap().unwrap() {
+            WatchEvent::Added(pod) if pod.name_any().starts_with("small") => break,
+            WatchEvent::Added(_) => before += 1,
+            _ => {}
+        }
+    }
+    assert!(before <= 500, "{before} pods were made first");
+}
+
+/// Asks a webhook in the process before pods are made, which does as it likes in one namespace.
+async fn hook<F, A>(cluster: &Cluster, namespace: &'static str, answer: F)
+where
+    F: Fn() -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Value> + Send + 'static,
+{
+    cluster.webhooks_by("default", "hook", move |request| {
+        let answer = answer.clone();
+        async move {
+            let review: Value = serde_json::from_slice(request.body()).unwrap();
+            let mut response = match review["request"]["namespace"] == namespace {
+                true => answer().await,
+                false => json!({"allowed": true}),
+            };
+            response["uid"] = review["request"]["uid"].clone();
+            let review =
+                json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+            http::Response::new(review.to_string().into())
+        }
+    });
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client());
+    let configuration = json!({"metadata": {"name": "hook"}, "webhooks": [{
+        "name": "hook.example.com",
+        "clientConfig": {"service": {"namespace": "default", "name": "hook"}},
+        "rules": [
+            {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]},
+        ],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
+    }]});
+    api.create(&PostParams::default(), &serde_json::from_value(configuration).unwrap()).await.unwrap();
+    make_namespace(&cluster.client(), namespace).await;
+}
+
+/// Waits until a replica set of the default namespace has all of its pods, and says how long that took.
+async fn until_ready(client: &Client, name: &str, count: i32) -> Duration {
+    let began = tokio::time::Instant::now();
+    let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
+    let ready = |set: Option<&ReplicaSet>| {
+        set.and_then(|s| s.status.as_ref()?.ready_replicas).is_some_and(|ready| ready == count)
+    };
+    kube::runtime::wait::await_condition(sets, name, ready).await.unwrap();
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_webhook_holds_up_only_what_it_is_asked_about() {
+    let cluster = Cluster::builder().seed(1).start().await.unwrap();
+    let client = cluster.client();
+    hook(&cluster, "slow", async || {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        json!({"allowed": true})
+    })
+    .await;
+    for number in 0..10 {
+        let name = format!("late-{number}");
+        create::<ReplicaSet>(&client, "slow", keeper(&name, json!({"replicas": 2}))).await;
+    }
+    create::<ReplicaSet>(&client, "default", keeper("web", json!({"replicas": 3}))).await;
+    let spent = until_ready(&client, "web", 3).await;
+    assert!(spent < Duration::from_secs(2), "{spent:?}");
+    cluster.settled().await;
+    assert_eq!(pods(&client, "slow").await.len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_refusal_is_told() {
+    let cluster = Cluster::builder().seed(1).start().await.unwrap();
+    let client = cluster.client();
+    hook(&cluster, "slow", async || {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        json!({"allowed": false, "status": {"message": "not today"}})
+    })
+    .await;
+    create::<ReplicaSet>(&client, "slow", keeper("late", json!({"replicas": 1}))).await;
+    let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), "slow");
+    let failed = |set: Option<&ReplicaSet>| {
+        let conditions = set.and_then(|s| s.status.as_ref()?.conditions.clone()).unwrap_or_default();
+        conditions.iter().any(|c| c.message.as_deref().is_some_and(|m| m.contains("not today")))
+    };
+    kube::runtime::wait::await_condition(sets, "late", failed).await.unwrap();
+    assert_eq!(pods(&client, "slow").await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_ends_no_other_controller() {
+    let cluster = Cluster::builder().seed(1).start().await.unwrap();
+    let client = cluster.client();
+    hook(&cluster, "bad", async || panic!("a webhook of the process panics")).await;
+    create::<ReplicaSet>(&client, "bad", keeper("web", json!({"replicas": 1}))).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(cluster.controller_panics() > 0);
+    create::<ReplicaSet>(&client, "default", keeper("web", json!({"replicas": 3}))).await;
+    until_ready(&client, "web", 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_expire_an_hour_after_they_were_written() {
+    let cluster = Cluster::builder().seed(1).workloads(false).start().await.unwrap();
+    let events: Api<Event> = Api::default_namespaced(cluster.client());
+    let event = |name: &str| -> Event {
+        let about = json!({"kind": "Pod", "name": "p", "namespace": "default"});
+        serde_json::from_value(json!({"metadata": {"name": name}, "involvedObject": about})).unwrap()
+    };
+    for name in ["once", "again"] {
+        events.create(&PostParams::default(), &event(name)).await.unwrap();
+    }
+    let minutes = |n: u64| tokio::time::sleep(Duration::from_secs(n * 60));
+    let left = async || -> Vec<String> {
+        let list = events.list(&ListParams::default()).await.unwrap();
+        list.items.into_iter().filter_map(|e| e.metadata.name).collect()
+    };
+    minutes(59).await;
+    assert_eq!(left().await, ["again", "once"]);
+    let counted = Patch::Merge(json!({"count": 2}));
+    events.patch("again", &PatchParams::default(), &counted).await.unwrap();
+    minutes(2).await;
+    assert_eq!(left().await, ["again"]);
+    minutes(60).await;
+    assert!(left().await.is_empty());
+}

@@ -1,0 +1,321 @@
+//! Quantities such as `100m`, `1.5Gi` or `2e3`, and the canonical form in which the API writes them.
+
+/// Powers of ten of the decimal suffixes.
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+/// Powers of 1024 of the binary suffixes.
+const BINARY: [(&str, u32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
+/// One, in the smallest unit that is kept.
+const NANO: i128 = 1_000_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Decimal,
+    Exponent,
+    Binary,
+}
+
+/// The canonical form of a quantity in JSON; `None` if the text is none.
+#[must_use]
+pub fn canonical(text: &str) -> Option<String> {
+    // Go's decoder of JSON, unlike its parser, overlooks space around a quantity.
+    let (nanos, format) = parse(text.trim())?;
+    Some(print(nanos, format))
+}
+
+/// Whether text is certainly in the canonical form: a quick check that misses some that are.
+#[must_use]
+pub fn is_canonical(text: &str) -> bool {
+    // Few enough digits that no suffix in use leads out of range.
+    let digits = text.bytes().take(10).take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    let Some(number) = number.parse::<u32>().ok().filter(|n| *n > 0 && digits < 10) else { return false };
+    let step = match suffix {
+        "n" | "u" | "m" | "" | "k" | "M" | "G" => 1000,
+        "Ki" | "Mi" | "Gi" => 1024,
+        _ => return false,
+    };
+    number % step != 0 && !text.starts_with('0')
+}
+
+/// The amount in billionths; 0 if the text is not a quantity.
+#[must_use]
+pub fn nanos(text: &str) -> i128 {
+    parse(text).map_or(0, |(nanos, _)| nanos)
+}
+
+/// The amount in whole units, rounded away from zero as the API rounds.
+#[must_use]
+pub fn whole(text: &str) -> i128 {
+    let nanos = nanos(text);
+    nanos / NANO + (nanos % NANO).signum()
+}
+
+/// The canonical form of an amount in billionths, in powers of 1024 if `binary`, else of 1000.
+#[must_use]
+pub fn show(nanos: i128, binary: bool) -> String {
+    print(nanos, if binary { Format::Binary } else { Format::Decimal })
+}
+
+/// Whether the text is a quantity below zero.
+#[must_use]
+pub fn is_negative(text: &str) -> bool {
+    nanos(text) < 0
+}
+
+/// Whether the text is a quantity of whole units; thousandths are the finest that count.
+#[must_use]
+pub fn is_whole(text: &str) -> bool {
+    let nanos = nanos(text);
+    // Parts finer than a thousandth are rounded up to one.
+    let thousandths = nanos / 1_000_000 + (nanos % 1_000_000).signum();
+    thousandths % 1000 == 0
+}
+
+/// A quantity that can be added up and compared. Displays in the canonical form.
+///
+/// ```
+/// use steersman_formats::quantity::Quantity;
+///
+/// let half = Quantity::parse("512Mi").ok_or("not a quantity")?;
+/// assert_eq!(half.plus(half).to_string(), "1Gi");
+/// assert!(half < Quantity::parse("1e9").ok_or("not a quantity")?);
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+}
+
+impl Quantity {
+    /// Zero.
+    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
+
+    /// Reads a quantity; `None` if the text is none. What is finer than a billionth is rounded away from zero.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        parse(text).map(|(nanos, format)| Self { nanos, format })
+    }
+
+    /// A quantity of whole things.
+    #[must_use]
+    pub fn count(number: usize) -> Self {
+        let nanos = i128::try_from(number).unwrap_or(i128::MAX).saturating_mul(NANO);
+        Self { nanos, format: Format::Decimal }
+    }
+
+    /// The sum, in the format of the first unless that is zero.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+    }
+
+    /// The difference, in the format of the first unless that is zero.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_sub(other.nanos), format }
+    }
+}
+
+impl Quantity {
+    /// The amount in billionths.
+    #[must_use]
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// The amount as a whole number, if it is one.
+    #[must_use]
+    pub fn as_integer(self) -> Option<i64> {
+        if self.nanos % NANO == 0 { i64::try_from(self.nanos / NANO).ok() } else { None }
+    }
+
+    /// The amount as a float, with the precision of one.
+    #[must_use]
+    pub fn as_approximate_float(self) -> f64 {
+        self.nanos as f64 / NANO as f64
+    }
+}
+
+impl From<i64> for Quantity {
+    fn from(number: i64) -> Self {
+        Self { nanos: i128::from(number) * NANO, format: Format::Decimal }
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+impl std::fmt::Display for Quantity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&print(self.nanos, self.format))
+    }
+}
+
+fn parse(text: &str) -> Option<(i128, Format)> {
+    let end = text
+        .char_indices()
+        .find(|(i, c)| !(c.is_ascii_digit() || *c == '.' || (*i == 0 && matches!(c, '+' | '-'))))
+        .map_or(text.len(), |(i, _)| i);
+    let (number, suffix) = text.split_at(end);
+    let (negative, digits) = match number.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let (factor, exponent, format) = scale(suffix)?;
+    // The digits as one integer, and where the point is.
+    let mut mantissa: i128 = 0;
+    for digit in whole.bytes().chain(fraction.bytes()) {
+        mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+    }
+    mantissa = mantissa.checked_mul(factor)?;
+    let exponent = exponent - i32::try_from(fraction.len()).ok()? + 9;
+    let mut nanos = if exponent >= 0 {
+        mantissa.checked_mul(10_i128.checked_pow(u32::try_from(exponent).ok()?)?)?
+    } else {
+        // What is finer than a nano is rounded away from zero.
+        let divisor = 10_i128.checked_pow(u32::try_from(-exponent).ok()?).unwrap_or(i128::MAX);
+        mantissa / divisor + i128::from(mantissa % divisor != 0)
+    };
+    if negative {
+        nanos = -nanos;
+    }
+    let limit = i128::from(i64::MAX) * NANO;
+    Some((nanos.clamp(-limit, limit), format))
+}
+
+/// Factor, power of ten and format of a suffix.
+fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
+    if let Some((_, exponent)) = DECIMAL.iter().find(|(s, _)| *s == suffix) {
+        return Some((1, *exponent, Format::Decimal));
+    }
+    if let Some((_, power)) = BINARY.iter().find(|(s, _)| *s == suffix) {
+        return Some((1024_i128.pow(*power), 0, Format::Binary));
+    }
+    let digits = suffix.strip_prefix(['e', 'E'])?;
+    Some((1, digits.parse().ok().filter(|e: &i32| e.abs() < 100)?, Format::Exponent))
+}
+
+fn print(nanos: i128, format: Format) -> String {
+    if nanos == 0 {
+        return "0".into();
+    }
+    if format == Format::Binary && nanos.abs() >= 1024 * NANO {
+        // Parts of one are rounded away from zero.
+        let mut number = nanos / NANO + (nanos % NANO).signum();
+        let mut suffix = "";
+        for (name, _) in BINARY {
+            if number % 1024 != 0 {
+                break;
+            }
+            number /= 1024;
+            suffix = name;
+        }
+        return format!("{number}{suffix}");
+    }
+    let mut number = nanos;
+    let mut exponent = -9;
+    while number % 1000 == 0 && exponent < 18 {
+        number /= 1000;
+        exponent += 3;
+    }
+    if format == Format::Exponent {
+        return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
+    }
+    let suffix = DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(s, _)| s);
+    format!("{number}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Quantity, canonical, is_canonical};
+
+    #[test]
+    fn what_is_canonical_at_a_glance_stays() {
+        for number in [
+            "0",
+            "00",
+            "1",
+            "01",
+            "7",
+            "100",
+            "999",
+            "1000",
+            "1001",
+            "1024",
+            "2048",
+            "123456789",
+            "1234567890",
+        ] {
+            for suffix in ["n", "u", "m", "", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "x", ".5", "e3"] {
+                let text = format!("{number}{suffix}");
+                assert!(!is_canonical(&text) || canonical(&text).as_deref() == Some(&text), "{text}");
+            }
+        }
+        assert!(["100m", "64Mi", "128Mi", "1", "1500m"].into_iter().all(is_canonical));
+    }
+
+    #[test]
+    fn one_form() {
+        for (given, wanted) in [
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("1.5Gi", "1536Mi"),
+            ("1024Ki", "1Mi"),
+            ("100Mi", "100Mi"),
+            ("1000", "1k"),
+            ("1e3", "1e3"),
+            ("0", "0"),
+            ("0Ki", "0"),
+            ("512", "512"),
+            ("0.1Ki", "102400m"),
+            ("1k", "1k"),
+            ("1000k", "1M"),
+            ("-5", "-5"),
+            ("1.0", "1"),
+            ("12345678", "12345678"),
+            ("1E", "1E"),
+        ] {
+            assert_eq!(canonical(given).as_deref(), Some(wanted), "{given}");
+        }
+        for bad in ["", "a", "1x", "1.2.3", "Gi", "1 Gi"] {
+            assert_eq!(canonical(bad), None, "{bad}");
+        }
+        assert_eq!(canonical(" 1000m\n").as_deref(), Some("1"));
+        assert_eq!(Quantity::parse(" 1"), None);
+    }
+
+    #[test]
+    fn numbers_come_out_of_it() {
+        let read = |text: &str| Quantity::parse(text).unwrap();
+        assert_eq!(read("2k").as_integer(), Some(2000));
+        assert_eq!(read("1500m").as_integer(), None);
+        assert_eq!(read("1500m").as_approximate_float(), 1.5);
+        assert_eq!(read("-0.1n").nanos(), -1);
+        assert_eq!(read("3").plus(4.into()), 7.into());
+    }
+}

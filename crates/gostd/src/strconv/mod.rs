@@ -1,0 +1,11 @@
+//! Go's `strconv`: numbers to text and back, and quoting, with Go's error texts.
+
+mod float;
+mod parse;
+mod quote;
+
+pub use float::{append_float, format_float};
+pub use parse::{NumError, NumErrorKind, atoi, parse_bool, parse_float, parse_int, parse_uint};
+pub use quote::{
+    append_quote, append_quote_rune, can_backquote, quote, quote_to_ascii, unquote, unquote_char,
+};

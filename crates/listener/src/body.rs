@@ -1,0 +1,105 @@
+//! Bodies: requests' in time, and answers' that keep their connection busy.
+
+use std::{
+    fmt,
+    future::Future as _,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Sleep, sleep};
+
+use crate::connections::Pending;
+
+/// Why a request's body ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The connection failed, or what came was no HTTP.
+    #[error(transparent)]
+    Connection(#[from] hyper::Error),
+    /// The client took too long to send it.
+    #[error("the request's body was not complete after {0:?}")]
+    Late(Duration),
+}
+
+/// A request's body, which has to be complete in time.
+pub struct RequestBody {
+    inner: Incoming,
+    limit: Duration,
+    /// Started when the client is first waited for.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(inner: Incoming, limit: Duration) -> Self {
+        Self { inner, limit, deadline: None }
+    }
+}
+
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBody").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)));
+        }
+        let limit = self.limit;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(limit)));
+        deadline.as_mut().poll(context).map(|()| Some(Err(BodyError::Late(limit))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// An answer's body, with which its request ends.
+#[derive(Debug)]
+pub struct ResponseBody<B> {
+    inner: B,
+    _pending: Pending,
+}
+
+impl<B> ResponseBody<B> {
+    pub(crate) fn new(inner: B, pending: Pending) -> Self {
+        Self { inner, _pending: pending }
+    }
+}
+
+impl<B: Body + Unpin> Body for ResponseBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

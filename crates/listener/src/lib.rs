@@ -1,0 +1,186 @@
+//! HTTP servers on a port, plain or by TLS, that slow and numerous clients do not take down.
+//!
+//! ```no_run
+//! use http::Response;
+//! use steersman_listener::{Limits, Listener};
+//!
+//! # async fn doc() -> std::io::Result<()> {
+//! let socket = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//! let listener = Listener::new(socket).limits(Limits { connections: 64, ..Limits::default() });
+//! listener.serve(|_certificate| |_request| async { Response::new(String::from("hello")) }).await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod connections;
+mod limits;
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::{Future, pending},
+    sync::Arc,
+};
+
+use http::{Request, Response};
+use hyper::service::service_fn;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
+use rustls::{ServerConfig, pki_types::CertificateDer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+pub use body::{BodyError, RequestBody, ResponseBody};
+pub use limits::Limits;
+
+use connections::{Connections, Requests};
+
+/// A port that is open, not yet answered on.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    limits: Limits,
+}
+
+impl Listener {
+    /// A server on an open port.
+    #[must_use]
+    pub fn new(socket: TcpListener) -> Self {
+        Self { socket, tls: None, limits: Limits::default() }
+    }
+
+    /// Speaks TLS. Default: plain HTTP.
+    #[must_use]
+    pub fn tls(mut self, config: Arc<ServerConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+
+    /// What clients are allowed to take. Default: [`Limits::default`].
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Serves until it is dropped, which ends all connections.
+    ///
+    /// `handlers` makes the handler of a connection's requests, from the certificate that the client has shown.
+    pub async fn serve<M, H, F, B>(self, handlers: M)
+    where
+        M: Fn(Option<&CertificateDer<'_>>) -> H + Send + Sync + 'static,
+        H: Fn(Request<RequestBody>) -> F + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: http_body::Body + Unpin + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Self { socket, tls, limits } = self;
+        let tls = tls.map(TlsAcceptor::from);
+        let handlers = Arc::new(handlers);
+        let mut connections = Connections::new(limits.connections);
+        loop {
+            let stream = tokio::select! {
+                accepted = socket.accept() => accepted,
+                () = connections.ended() => continue,
+            };
+            let stream = match stream {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of file descriptors, or a client that left already: the next one may fare better.
+                    tracing::debug!(%error, "a connection could not be accepted");
+                    connections.close_idle();
+                    tokio::time::sleep(limits.accept_retry).await;
+                    continue;
+                }
+            };
+            connections.make_room().await;
+            let (tls, handlers) = (tls.clone(), Arc::clone(&handlers));
+            connections.spawn(|requests| connection(stream, tls, limits, handlers, requests));
+        }
+    }
+}
+
+/// One connection, from its handshake to its end.
+async fn connection<M, H, F, B>(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    handlers: Arc<M>,
+    requests: Arc<Requests>,
+) where
+    M: Fn(Option<&CertificateDer<'_>>) -> H,
+    H: Fn(Request<RequestBody>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: http_body::Body + Unpin + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => {
+            let handler = handlers(None);
+            answer(stream, limits, handler, requests).await;
+        }
+        Some(tls) => {
+            let Ok(Ok(stream)) = timeout(limits.handshake, tls.accept(stream)).await else { return };
+            let handler = {
+                let chain = stream.get_ref().1.peer_certificates();
+                handlers(chain.and_then(|chain| chain.first()))
+            };
+            answer(stream, limits, handler, requests).await;
+        }
+    }
+}
+
+/// Answers the requests of a connection.
+async fn answer<IO, H, F, B>(stream: IO, limits: Limits, handler: H, requests: Arc<Requests>)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<RequestBody>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: http_body::Body + Unpin + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let counted = Arc::clone(&requests);
+    let service = service_fn(move |request: Request<_>| {
+        let pending = Requests::begin(&counted);
+        let answer = handler(request.map(|body| RequestBody::new(body, limits.body)));
+        async move {
+            let answer = answer.await;
+            Ok::<_, Infallible>(answer.map(|body| ResponseBody::new(body, pending)))
+        }
+    });
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new()).header_read_timeout(limits.header);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .keep_alive_interval(limits.ping)
+        .keep_alive_timeout(limits.header);
+    let serving = server.serve_connection(TokioIo::new(stream), service);
+    // The server waits for the first bytes, which tell the protocol, without a limit of its own.
+    let unused = async {
+        tokio::time::sleep(limits.header).await;
+        if !requests.is_unused() {
+            pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        // What goes wrong with a connection concerns its other end alone.
+        ended = serving => if let Err(error) = ended {
+            tracing::debug!(error, "a connection ended early");
+        },
+        () = unused => {}
+    }
+}
