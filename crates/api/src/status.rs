@@ -20,8 +20,8 @@ pub struct ApiError(Box<Refusal>);
 pub struct Refusal {
     /// HTTP status code.
     pub code: StatusCode,
-    /// Machine readable cause such as `NotFound`; empty for unknown.
-    pub reason: &'static str,
+    /// Machine readable cause.
+    pub reason: Reason,
     /// Text for people.
     pub message: String,
     /// Name of the object concerned.
@@ -36,8 +36,80 @@ pub struct Refusal {
     pub causes: Vec<Cause>,
     /// Seconds that a client should wait before it tries again.
     pub retry_after_seconds: Option<u32>,
+    /// Whether `details` is written though it is empty.
+    pub always_details: bool,
     /// The `Status` that a webhook returned, to which code and message are added; else null.
     pub status: Value,
+}
+
+/// Machine readable cause of a refusal: `reason` of a `Status`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No cause is given.
+    #[default]
+    Unknown,
+    /// 409: an object of that name exists.
+    AlreadyExists,
+    /// 400: the request makes no sense.
+    BadRequest,
+    /// 409: the object is not in the state that the request expects.
+    Conflict,
+    /// 410: the version is no longer remembered.
+    Expired,
+    /// 403: the request is understood and refused.
+    Forbidden,
+    /// 500: a fault of the server.
+    InternalError,
+    /// 422: the object breaks rules of its kind.
+    Invalid,
+    /// 405: the resource has no such verb.
+    MethodNotAllowed,
+    /// 406: no accepted form can be written.
+    NotAcceptable,
+    /// 404: the object does not exist.
+    NotFound,
+    /// 501: the server does not have the feature.
+    NotImplemented,
+    /// 413: the body is too large.
+    RequestEntityTooLarge,
+    /// 503: the server can not do it at the moment.
+    ServiceUnavailable,
+    /// 504: it takes too long.
+    Timeout,
+    /// 429: too many requests, or a disruption budget does not allow it.
+    TooManyRequests,
+    /// 401: the credentials are missing or wrong.
+    Unauthorized,
+    /// 415: the media type of the body is unknown.
+    UnsupportedMediaType,
+}
+
+impl Reason {
+    /// The word on the wire; empty for [`Reason::Unknown`].
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::BadRequest => "BadRequest",
+            Self::Conflict => "Conflict",
+            Self::Expired => "Expired",
+            Self::Forbidden => "Forbidden",
+            Self::InternalError => "InternalError",
+            Self::Invalid => "Invalid",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable => "NotAcceptable",
+            Self::NotFound => "NotFound",
+            Self::NotImplemented => "NotImplemented",
+            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::ServiceUnavailable => "ServiceUnavailable",
+            Self::Timeout => "Timeout",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::Unauthorized => "Unauthorized",
+            Self::UnsupportedMediaType => "UnsupportedMediaType",
+        }
+    }
 }
 
 /// One entry of `details.causes`.
@@ -92,7 +164,7 @@ impl std::ops::DerefMut for ApiError {
 
 impl ApiError {
     /// An error with nothing but a code, a reason and a message.
-    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(code: StatusCode, reason: Reason, message: impl Into<String>) -> Self {
         Self(Box::new(Refusal {
             code,
             reason,
@@ -103,13 +175,14 @@ impl ApiError {
             uid: String::new(),
             causes: Vec::new(),
             retry_after_seconds: None,
+            always_details: false,
             status: Value::Null,
         }))
     }
 
     /// A refusal by a webhook, with a message of this server.
     pub fn passed_on(code: StatusCode, message: String, status: Value) -> Self {
-        let mut error = Self::new(code, "", message);
+        let mut error = Self::new(code, Reason::Unknown, message);
         error.status = status;
         error
     }
@@ -126,7 +199,11 @@ impl ApiError {
     pub fn not_found<'a>(resource: impl Into<GroupResource<'a>>, name: &str) -> Self {
         let resource = resource.into();
         let message = format!("{} {} not found", resource.qualified(), quote(name));
-        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(resource.group, resource.resource, name)
+        Self::new(StatusCode::NOT_FOUND, Reason::NotFound, message).about(
+            resource.group,
+            resource.resource,
+            name,
+        )
     }
 
     /// 409: an object of that name is there already.
@@ -134,7 +211,7 @@ impl ApiError {
     pub fn already_exists<'a>(resource: impl Into<GroupResource<'a>>, name: &str) -> Self {
         let resource = resource.into();
         let message = format!("{} {} already exists", resource.qualified(), quote(name));
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(
+        Self::new(StatusCode::CONFLICT, Reason::AlreadyExists, message).about(
             resource.group,
             resource.resource,
             name,
@@ -147,7 +224,11 @@ impl ApiError {
         let resource = resource.into();
         let message =
             format!("Operation cannot be fulfilled on {} {}: {why}", resource.qualified(), quote(name));
-        Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource.group, resource.resource, name)
+        Self::new(StatusCode::CONFLICT, Reason::Conflict, message).about(
+            resource.group,
+            resource.resource,
+            name,
+        )
     }
 
     /// 409: the object changed in the meantime.
@@ -186,7 +267,7 @@ impl ApiError {
         let qualified = qualified(kind, group);
         let message = format!("{qualified} {} is invalid: {list}", quote(name));
         let mut error =
-            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(group, kind, name);
+            Self::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid, message).about(group, kind, name);
         error.causes = errors
             .into_iter()
             .map(|e| Cause { reason: e.kind.reason().into(), message: e.body(), field: e.field })
@@ -196,7 +277,7 @@ impl ApiError {
 
     /// 400: the request makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+        Self::new(StatusCode::BAD_REQUEST, Reason::BadRequest, message)
     }
 
     /// 403: the request is understood and refused.
@@ -208,13 +289,13 @@ impl ApiError {
             (false, true) => format!("{qualified} is forbidden: {why}"),
             (false, false) => format!("{qualified} {} is forbidden: {why}", quote(name)),
         };
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(group, resource, name)
+        Self::new(StatusCode::FORBIDDEN, Reason::Forbidden, message).about(group, resource, name)
     }
 
     /// 401: the credentials are missing or wrong.
     #[must_use]
     pub fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+        Self::new(StatusCode::UNAUTHORIZED, Reason::Unauthorized, "Unauthorized")
     }
 
     /// 405: the resource has no such verb.
@@ -222,30 +303,31 @@ impl ApiError {
     pub fn method_not_supported(group: &str, resource: &str, action: &str) -> Self {
         let qualified = qualified(resource, group);
         let message = format!("{action} is not supported on resources of kind {}", quote(&qualified));
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).about(group, resource, "")
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Reason::MethodNotAllowed, message)
+            .about(group, resource, "")
     }
 
     /// 405: the path has no such method.
     #[must_use]
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Reason::MethodNotAllowed, message)
     }
 
     /// 410: the version asked for is no longer remembered.
     pub fn expired(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GONE, "Expired", message)
+        Self::new(StatusCode::GONE, Reason::Expired, message)
     }
 
     /// 500 without a reason: the real server did not foresee this either.
     pub fn unforeseen(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::Unknown, message)
     }
 
     /// 500: a fault on the server's side.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
-        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message.clone());
+        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::InternalError, message.clone());
         error.causes.push(Cause {
             reason: String::new(),
             message: message.trim_start_matches("Internal error occurred: ").into(),
@@ -257,7 +339,8 @@ impl ApiError {
     /// 503: the write was undone, because it can't be kept; it may be tried again.
     #[must_use]
     pub fn read_only(error: &JournalError) -> Self {
-        let mut refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
+        let mut refusal =
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, Reason::ServiceUnavailable, error.to_string());
         refusal.retry_after_seconds = Some(1);
         refusal
     }
@@ -265,7 +348,10 @@ impl ApiError {
     /// 415: the patch's media type is unknown.
     #[must_use]
     pub fn unsupported_patch_type() -> Self {
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")
+        let message = "415: Unsupported Media Type";
+        let mut error = Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::UnsupportedMediaType, message);
+        error.always_details = true;
+        error
     }
 
     /// 415: the body's media type is unknown.
@@ -275,28 +361,31 @@ impl ApiError {
             "the body of the request was in an unknown format - accepted media types include: {}",
             accepted.join(", ")
         );
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::UnsupportedMediaType, message)
     }
 
     /// 406: the client asks for a form that is not served.
     #[must_use]
     pub fn no_such_form(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
-        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+        Self::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, message)
     }
 
     /// 406: the client accepts nothing that the server can write.
     #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", accepted.join(", "));
-        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+        let mut error = Self::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, message);
+        error.always_details = true;
+        error
     }
 
     /// 504: a version was asked for that this server has not reached.
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
-        let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}"));
+        let mut error =
+            Self::new(StatusCode::GATEWAY_TIMEOUT, Reason::Timeout, format!("Timeout: {message}"));
         error.causes.push(Cause {
             reason: "ResourceVersionTooLarge".into(),
             message: "Too large resource version".into(),
@@ -341,14 +430,15 @@ impl ApiError {
             "message": self.message,
             "code": self.code.as_u16(),
         });
-        if !self.reason.is_empty() {
-            status["reason"] = self.reason.into();
+        if self.reason != Reason::Unknown {
+            status["reason"] = self.reason.as_str().into();
         }
         // The API leaves details out for errors about nothing in particular.
-        let always = matches!(self.reason, "NotFound" | "Invalid" | "MethodNotAllowed" | "Forbidden")
-            || self.message.starts_with("406: ")
-            || self.message.starts_with("415: ");
-        if !details.is_empty() || always {
+        let by_reason = matches!(
+            self.reason,
+            Reason::NotFound | Reason::Invalid | Reason::MethodNotAllowed | Reason::Forbidden
+        );
+        if !details.is_empty() || by_reason || self.always_details {
             status["details"] = Value::Object(details);
         }
         status

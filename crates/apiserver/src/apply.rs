@@ -10,11 +10,15 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types};
 
+use steersman_api::{
+    schema,
+    status::{ApiError, ApiResult, Cause, Reason},
+};
+
 use crate::{
     call::Call,
     catalog::{Resource, split_api_version},
-    convert, schema,
-    status::{ApiError, ApiResult, Cause},
+    convert,
 };
 
 /// A resource as the patch room sees it.
@@ -112,7 +116,7 @@ impl apply::Resource for Described<'_> {
         if self.resource.custom {
             // Without a webhook a version is nothing but a name, and fields that it does not know stay.
             let mut object = object.clone();
-            crate::object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
+            steersman_api::object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
             return Some(Cow::Owned(object));
         }
         self.resource.strategy.convert(object.clone(), from, api_version).ok().map(Cow::Owned)
@@ -159,7 +163,7 @@ pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) 
     match tracked.await {
         Ok(tracked) => *object = tracked,
         // A record that can't be kept is dropped rather than the request refused.
-        Err(_) => drop(crate::object::metadata(object).remove("managedFields")),
+        Err(_) => drop(steersman_api::object::metadata(object).remove("managedFields")),
     }
 }
 
@@ -171,7 +175,7 @@ pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value) {
 fn track_by(resource: &Described<'_>, call: &Call, old: Option<&Value>, object: &mut Value) {
     // A client clears the record with an empty list, which decoding leaves out.
     if call.emptied.iter().any(|place| place == "metadata.managedFields[]") {
-        crate::object::metadata(object).insert("managedFields".into(), json!([]));
+        steersman_api::object::metadata(object).insert("managedFields".into(), json!([]));
     }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
@@ -266,7 +270,8 @@ pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Val
 
 /// An object with its records of fields as the API shows them.
 pub(crate) fn shown(object: &Value) -> Cow<'_, Value> {
-    let managers = crate::object::get(object, &["metadata", "managedFields"]).and_then(Value::as_array);
+    let managers =
+        steersman_api::object::get(object, &["metadata", "managedFields"]).and_then(Value::as_array);
     let is_packed = managers.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].is_string()));
     if !is_packed {
         return Cow::Borrowed(object);
@@ -280,7 +285,7 @@ fn refuse(error: ApplyError) -> ApiError {
     let message = error.to_string();
     match error {
         ApplyError::Conflict(conflicts) => {
-            let mut error = ApiError::new(StatusCode::CONFLICT, "Conflict", message);
+            let mut error = ApiError::new(StatusCode::CONFLICT, Reason::Conflict, message);
             error.causes = conflicts
                 .into_iter()
                 .map(|c| Cause {
@@ -292,6 +297,6 @@ fn refuse(error: ApplyError) -> ApiError {
             error
         }
         ApplyError::BadRequest(_) => ApiError::bad_request(message),
-        ApplyError::Internal(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        ApplyError::Internal(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::Unknown, message),
     }
 }

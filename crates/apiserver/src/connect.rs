@@ -6,14 +6,18 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
 use serde_json::Value;
 
+use steersman_api::{
+    http::{Body, json_response},
+    object,
+    status::{ApiError, ApiResult, Reason},
+};
+
 use crate::{
     admission::{BoxFuture, Operation},
     auth::{self, Decision, User},
     call::Call,
     catalog::Resource,
-    http::{Body, json_response},
-    object, pipeline,
-    status::{ApiError, ApiResult},
+    pipeline,
 };
 
 /// A request for such a part.
@@ -74,7 +78,7 @@ pub(crate) async fn connect(
         let part = format!("{}/{}", call.resource.plural, call.subresource_name());
         return Err(ApiError::new(
             StatusCode::NOT_IMPLEMENTED,
-            "",
+            Reason::Unknown,
             format!("{part} is not served: nothing runs here"),
         ));
     };

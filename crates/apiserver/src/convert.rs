@@ -3,11 +3,12 @@
 use serde_json::Value;
 use steersman_patch::apply;
 
-use crate::{
-    catalog::Resource,
+use steersman_api::{
     object,
     status::{ApiError, ApiResult},
 };
+
+use crate::catalog::Resource;
 
 /// Rewrites objects of a resource's kind, each of which may be in another version, into version `to`.
 pub(crate) async fn all(resource: &Resource, mut objects: Vec<Value>, to: &str) -> ApiResult<Vec<Value>> {

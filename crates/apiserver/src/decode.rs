@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::{
-    call::Call,
-    catalog::split_api_version,
+use steersman_api::{
     http::FieldValidation,
     object, protobuf,
     schema::{self, Decoder, Schema, duplicates::Shape},
     status::{ApiError, ApiResult},
 };
+
+use crate::{call::Call, catalog::split_api_version};
 
 /// Media types of whole objects.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -80,7 +80,7 @@ fn complain_of_version(call: &mut Call, value: &Value) -> ApiResult<()> {
             .into_iter()
             .flat_map(|root| root.keys())
             .filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"))
-            .map(|key| format!("unknown field {}", crate::status::quote(key)))
+            .map(|key| format!("unknown field {}", steersman_api::status::quote(key)))
             .collect(),
     };
     let mut complaints = std::mem::take(&mut call.complaints);
@@ -199,7 +199,7 @@ pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> 
         ApiError::bad_request(format!(
             "{} in version {} cannot be handled as a {}: {detail}",
             call.resource.kind,
-            crate::status::quote(&call.resource.version),
+            steersman_api::status::quote(&call.resource.version),
             call.resource.kind
         ))
     })?;
@@ -218,7 +218,7 @@ pub(crate) fn typed(
     version: &str,
 ) -> ApiResult<()> {
     let decoded = schema.decode(value, Decoder::Json).map_err(|why| {
-        let version = crate::status::quote(version);
+        let version = steersman_api::status::quote(version);
         ApiError::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
     })?;
     let mut complaints = std::mem::take(&mut call.complaints);
@@ -249,7 +249,7 @@ pub(crate) fn complain_of(
             let joined = complaints.join(", ");
             return Err(ApiError::bad_request(format!(
                 "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {joined}",
-                crate::status::quote(version)
+                steersman_api::status::quote(version)
             )));
         }
     }

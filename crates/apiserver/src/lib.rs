@@ -42,14 +42,9 @@ pub use steersman_api::{
     fields::{FieldError, FieldErrorKind},
     http::Body,
     quota::Quota,
-    status::{ApiError, ApiResult, Cause, Refusal},
+    status::{ApiError, ApiResult, Cause, Reason, Refusal},
     store::{
         Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,
     },
 };
 pub use system::KUBERNETES_VERSION;
-
-use steersman_api::{
-    allocator, environment, fields, http, metadata, names, object, protobuf, quota, schema, selector, status,
-    store, strategy, table,
-};

@@ -8,16 +8,19 @@ use http::StatusCode;
 use serde_json::Value;
 use steersman_patch::apply::{pack, unpack};
 
+use steersman_api::{
+    environment::EnvironmentExt as _,
+    fields::{FieldError, FieldErrorKind},
+    metadata, object,
+    status::{ApiError, ApiResult, Reason},
+    store::{Draft, Entry, WriteError},
+};
+
 use crate::{
     admission::{self, Operation, policy, webhook},
     apply,
     auth::{self, rbac},
     call::Call,
-    environment::EnvironmentExt as _,
-    fields::{FieldError, FieldErrorKind},
-    metadata, object,
-    status::{ApiError, ApiResult},
-    store::{Draft, Entry, WriteError},
 };
 
 /// A write that keeps losing races gives up after so many attempts.
@@ -124,7 +127,7 @@ fn begin_create(call: &mut Call, object: &mut Value, mode: Mode) -> ApiResult<()
 fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
     // Admission may have named the object.
     call.name = object::name(&object).to_owned();
-    let mut object = call.to_ruled(object)?;
+    let mut object = call.to_validated_version(object)?;
     let resource = Arc::clone(&call.resource);
     let strategy = &resource.strategy;
     strategy.prepare_create(call.hook(), &mut object)?;
@@ -191,9 +194,9 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
             let message = format!(
                 "{} {} already exists, the server was not able to generate a unique name for the object",
                 call.resource.qualified(),
-                crate::status::quote(name)
+                steersman_api::status::quote(name)
             );
-            let mut error = ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(
+            let mut error = ApiError::new(StatusCode::CONFLICT, Reason::AlreadyExists, message).about(
                 &call.resource.group,
                 &call.resource.plural,
                 name,
@@ -354,7 +357,7 @@ pub(crate) async fn validate(
         return Ok(());
     }
     // Plugins see both versions as the client does.
-    let mut object = if object.is_null() { Value::Null } else { call.ruled_to_served(object.clone())? };
+    let mut object = if object.is_null() { Value::Null } else { call.validated_to_served(object.clone())? };
     unpack(&mut object);
     let old = old.map(apply::shown);
     let old = old.as_deref();
@@ -455,7 +458,7 @@ pub(crate) async fn update_by(
             }
             match create_by(call, object, mode).await {
                 // Another writer created it first; the next attempt updates that object.
-                Err(e) if e.reason == "AlreadyExists" && mode == Mode::Apply => continue,
+                Err(e) if e.reason == Reason::AlreadyExists && mode == Mode::Apply => continue,
                 other => return Ok((other?, true)),
             }
         };
@@ -487,7 +490,7 @@ pub(crate) async fn update_by(
         mutate(call, Operation::Update, &mut object, Some(served)).await?;
         call.warnings.extend(metadata::merge_owners(&mut object, true));
         rbac::check_escalation(call, &object, Some(served), &call.name, is_versioned)?;
-        let mut object = call.to_ruled(object)?;
+        let mut object = call.to_validated_version(object)?;
         prepare_update(call, &mut object, &old)?;
         validate(call, Operation::Update, &object, Some(served)).await?;
         let object = call.to_stored(object).await?;
@@ -528,7 +531,7 @@ fn check_preconditions(
         Err(_) => {
             let digits = version.bytes().all(|c| c.is_ascii_digit());
             let why = if digits { "value out of range" } else { "invalid syntax" };
-            let version = crate::status::quote(version);
+            let version = steersman_api::status::quote(version);
             Err(ApiError::unforeseen(format!("strconv.ParseUint: parsing {version}: {why}")))
         }
     }
@@ -591,7 +594,7 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
         object::metadata(object).insert("generation".into(), next.into());
     }
     let mut errors =
-        metadata::validate(object, crate::names::NameRule::PathSegment, call.resource.namespaced);
+        metadata::validate(object, steersman_api::names::NameRule::PathSegment, call.resource.namespaced);
     errors.extend(metadata::validate_update(object, stored));
     if resource.custom {
         // Asked once more by the kind; built-in kinds see to that themselves.

@@ -2,13 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    call::Call,
-    catalog::Resource,
+use steersman_api::{
     http::{Include, Meta},
-    server::Core,
     status::ApiResult,
 };
+
+use crate::{call::Call, catalog::Resource, server::Core};
 
 /// `metadata` of a list.
 #[derive(Debug, Clone, Default)]
@@ -90,7 +89,7 @@ pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, version: Meta
     if meta.revision == 0
         && let [one] = items
     {
-        meta.revision = crate::object::meta_text(one, "resourceVersion").parse().unwrap_or_default();
+        meta.revision = steersman_api::object::meta_text(one, "resourceVersion").parse().unwrap_or_default();
     }
     let form = Form { version, include: call.include()?, header: true };
     Ok(rows(&call.core, &call.resource, items, &meta, form))
@@ -130,7 +129,7 @@ pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &Lis
         "rows": rows,
     });
     if form.header {
-        table["columnDefinitions"] = columns.iter().map(crate::table::Column::to_value).collect();
+        table["columnDefinitions"] = columns.iter().map(steersman_api::table::Column::to_value).collect();
     }
     table
 }

@@ -5,21 +5,24 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
+use steersman_api::{
+    allocator::Allocators,
+    environment::{Environment, SystemEnvironment},
+    store::{Draft, EventKind, History, Journal, Record, Store, UndoneEvent},
+};
+
 use crate::{
     admission::{
         Admission, WebhookClient,
         policy::Policies,
         webhook::{Caller, Webhooks},
     },
-    allocator::Allocators,
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
     catalog::Catalog,
     connect::Connector,
-    environment::{Environment, SystemEnvironment},
     expiry::{self, Expiry},
     service::Service,
-    store::{Draft, EventKind, History, Journal, Record, Store, UndoneEvent},
 };
 
 /// Everything that requests share.

@@ -3,17 +3,20 @@
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::json;
 
-use crate::{
-    auth::token::ISSUER,
-    catalog::Catalog,
+use steersman_api::{
     http::{
         Body, Discovery, OPENAPI_PROTOBUF, Route, json_response, no_such_form, text_response,
         wants_discovery, wants_openapi_protobuf,
     },
+    status::ApiError,
+};
+
+use crate::{
+    auth::token::ISSUER,
+    catalog::Catalog,
     openapi,
     server::Core,
     service::{error_response, not_found, unknown},
-    status::ApiError,
 };
 
 /// The Kubernetes version that this server behaves like.

@@ -12,7 +12,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use crate::status::{ApiError, ApiResult};
+use crate::status::{ApiError, ApiResult, Reason};
 
 /// Bodies larger than this are refused, as the real server refuses them.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -95,7 +95,7 @@ where
         Ok(collected) => Ok(collected.to_bytes()),
         Err(e) if e.is::<LengthLimitError>() => Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "RequestEntityTooLarge",
+            Reason::RequestEntityTooLarge,
             format!("Request entity too large: limit is {MAX_BODY}"),
         )),
         Err(e) => Err(ApiError::bad_request(format!("the body could not be read: {e}"))),

@@ -82,7 +82,7 @@ fn a_slow_watcher_is_told_and_nothing_piles_up() {
 /// A journal that reports when the test says so.
 #[derive(Debug, Default)]
 struct Stepwise {
-    observer: std::sync::OnceLock<JournalObserver>,
+    observer: OnceLock<JournalObserver>,
 }
 
 impl Journal for Stepwise {

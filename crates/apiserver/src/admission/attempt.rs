@@ -10,14 +10,17 @@ use super::{
     constraints::{Constraints, Subject},
     webhook,
 };
+use steersman_api::{
+    object,
+    schema::Decoder,
+    status::{ApiError, ApiResult, Reason},
+};
+
 use crate::{
     call::Call,
     catalog::Resource,
     convert,
     handlers::scale::{scale_of, take_scale},
-    object,
-    schema::Decoder,
-    status::{ApiError, ApiResult},
 };
 
 /// A write that is being admitted.
@@ -122,9 +125,9 @@ impl Attempt<'_> {
         match self.call.core.store.get("namespaces", subject.namespace) {
             Some(entry) => Ok(selector.matches(entry.labels())),
             None => {
-                let name = crate::status::quote(subject.namespace);
+                let name = steersman_api::status::quote(subject.namespace);
                 let message = format!("namespaces {name} not found");
-                Err(ApiError::new(http::StatusCode::NOT_FOUND, "NotFound", message).about(
+                Err(ApiError::new(http::StatusCode::NOT_FOUND, Reason::NotFound, message).about(
                     "",
                     "namespaces",
                     subject.namespace,

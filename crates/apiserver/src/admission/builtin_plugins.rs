@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{Operation, certificates, limits, pod};
-use crate::{
-    call::Call,
+use steersman_api::{
     object,
     schema::quantity,
     status::{ApiError, ApiResult},
 };
+
+use crate::call::Call;
 
 /// Changes or refuses an object before it is validated.
 pub(crate) fn mutate(

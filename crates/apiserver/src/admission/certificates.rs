@@ -6,11 +6,14 @@ use serde_json::Value;
 use steersman_kinds::pem;
 
 use super::Operation;
+use steersman_api::{
+    object,
+    status::{ApiError, ApiResult, quote},
+};
+
 use crate::{
     auth::{Attributes, Decision},
     call::Call,
-    object,
-    status::{ApiError, ApiResult, quote},
 };
 
 const GROUP: &str = "certificates.k8s.io";

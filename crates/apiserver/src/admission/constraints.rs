@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Operation;
-use crate::{
-    catalog::{Catalog, Resource},
-    selector::LabelSelector,
-};
+use steersman_api::selector::LabelSelector;
+
+use crate::catalog::{Catalog, Resource};
 
 /// The writes that a webhook or policy matches.
 #[derive(Debug)]

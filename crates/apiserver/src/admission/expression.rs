@@ -183,7 +183,7 @@ impl Scope<'_> {
                 Err(why) => failures.push(why),
             }
         }
-        if failures.is_empty() { Ok(true) } else { Err(crate::status::aggregate(&failures)) }
+        if failures.is_empty() { Ok(true) } else { Err(steersman_api::status::aggregate(&failures)) }
     }
 }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::Operation;
-use crate::{
-    call::Call,
+use steersman_api::{
     object,
     schema::quantity,
     status::{ApiError, ApiResult, aggregate},
 };
+
+use crate::call::Call;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 

@@ -18,7 +18,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::{auth::User, catalog::Resource, status::ApiResult};
+use steersman_api::status::ApiResult;
+
+use crate::{auth::User, catalog::Resource};
 
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
 pub(crate) use quota::reserve;

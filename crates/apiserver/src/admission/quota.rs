@@ -7,14 +7,14 @@ use std::sync::{MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::{
-    catalog::Resource,
+use steersman_api::{
     object,
     quota::{Amounts, Quota, add},
     schema::Quantity,
-    server::Core,
     status::{ApiError, ApiResult},
 };
+
+use crate::{catalog::Resource, server::Core};
 
 const QUOTAS: &str = "resourcequotas";
 

@@ -12,11 +12,12 @@ use super::{
     ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, rbac::MASTERS,
     refuse, split_account,
 };
-use crate::{
+use steersman_api::{
     names,
-    server::Core,
     status::{ApiError, ApiResult, quote},
 };
+
+use crate::server::Core;
 
 const PREFIX: &str = "impersonate-";
 const EXTRA_PREFIX: &str = "impersonate-extra-";

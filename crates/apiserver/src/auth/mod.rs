@@ -11,10 +11,9 @@ use std::fmt;
 
 use http::{HeaderMap, header, request::Parts};
 
-use crate::{
-    server::Core,
-    status::{ApiError, ApiResult},
-};
+use steersman_api::status::{ApiError, ApiResult};
+
+use crate::server::Core;
 
 pub(crate) use impersonate::impersonate;
 pub use record::{Access, AccessLog, Recorder};
@@ -145,7 +144,7 @@ fn refuse(user: &User, a: &Attributes<'_>, reason: &str) -> ApiError {
 
 /// The denied action, as the API words it. Markup is escaped, since browsers may show the text.
 fn describe(user: &User, a: &Attributes<'_>) -> String {
-    use crate::status::quote;
+    use steersman_api::status::quote;
     let name = quote(&user.name);
     let text = if a.is_resource() {
         let resource = if a.subresource.is_empty() {

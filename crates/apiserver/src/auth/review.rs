@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{Attributes, Decision, User, rbac, token};
-use crate::{
-    apply,
-    call::Call,
+use steersman_api::{
     fields::FieldError,
     object,
     status::{ApiError, ApiResult, aggregate},
 };
+
+use crate::{apply, call::Call};
 
 /// Whether a resource holds questions.
 pub(crate) fn is_review(group: &str, plural: &str) -> bool {

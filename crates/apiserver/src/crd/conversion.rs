@@ -6,13 +6,16 @@ use serde::Serialize;
 use serde_json::Value;
 use steersman_api::BoxFuture;
 
-use crate::{
-    admission::webhook::{Caller, Client},
+use steersman_api::{
     environment::{Environment, EnvironmentExt as _},
     metadata, object, schema,
-    server::Core,
     status::{aggregate, quote},
     strategy,
+};
+
+use crate::{
+    admission::webhook::{Caller, Client},
+    server::Core,
 };
 
 const GROUP: &str = "apiextensions.k8s.io";

@@ -14,14 +14,17 @@ use steersman_api::resource::EmptyObject;
 
 use conversion::Converter;
 
+use steersman_api::{
+    environment::EnvironmentExt as _,
+    object,
+    status::{ApiError, ApiResult},
+    store::{Draft, Entry},
+};
+
 use crate::{
     call::Call,
     catalog::{Catalog, Group, Resource, Subresource, Version, api_version},
-    environment::EnvironmentExt as _,
-    object,
     server::Core,
-    status::{ApiError, ApiResult},
-    store::{Draft, Entry},
 };
 
 /// The store's table of definitions.
@@ -164,7 +167,7 @@ fn accepted_names(core: &Core, definition: &Value) -> (Value, Option<(&'static s
         let mut taken: Vec<String> = given
             .iter()
             .filter(|name| !name.is_empty() && used.contains(name))
-            .map(|name| format!("{} is already in use", crate::status::quote(name)))
+            .map(|name| format!("{} is already in use", steersman_api::status::quote(name)))
             .collect();
         if taken.is_empty() {
             let names = object::ensure(&mut names);
@@ -377,7 +380,7 @@ fn resources(core: &Core, definition: &Value, since: u64) -> Vec<Arc<Resource>> 
                 storage_api_version: api_version(&group, &storage),
                 storage: format!("{}.{group}", text(&names["plural"])).into(),
                 custom: true,
-                strategy: Arc::clone(&strategy) as Arc<dyn crate::strategy::Strategy>,
+                strategy: Arc::clone(&strategy) as Arc<dyn steersman_api::strategy::Strategy>,
                 empty: EmptyObject::default(),
                 version: name,
             })

@@ -14,9 +14,8 @@ use steersman_patch::{
 use steersman_structural::CustomSchema;
 
 use super::Converter;
-use crate::{
+use steersman_api::{
     allocator::Allocators,
-    catalog::split_api_version,
     fields::FieldError,
     names::NameRule,
     object,
@@ -25,6 +24,8 @@ use crate::{
     strategy::{self, Hook, Judged, ScalePaths, Strategy},
     table::{self, Cell, Column, Path},
 };
+
+use crate::catalog::split_api_version;
 
 /// One version of a definition, prepared.
 struct Version {
@@ -176,7 +177,7 @@ impl Custom {
 /// The component schemas that metadata is made of.
 fn metadata_components() -> &'static Map<String, Value> {
     static COMPONENTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-        let all = crate::schema::definitions();
+        let all = steersman_api::schema::definitions();
         ["ObjectMeta", "OwnerReference", "ManagedFieldsEntry", "FieldsV1", "Time"]
             .iter()
             .map(|name| format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"))
@@ -251,7 +252,7 @@ impl Strategy for Custom {
     fn decode(&self, version: &str, object: &mut Value, _: Decoder) -> Result<Decoded, String> {
         let Some(version) = self.version(version) else { return Ok(Decoded::default()) };
         let unknown = version.schema.decode(object)?;
-        let complaint = |path: &String| format!("unknown field {}", crate::status::quote(path));
+        let complaint = |path: &String| format!("unknown field {}", steersman_api::status::quote(path));
         Ok(Decoded { unknown: unknown.iter().map(complaint).collect(), emptied: Vec::new() })
     }
 
@@ -396,8 +397,8 @@ impl Strategy for Custom {
         added.dedup();
         let mut warnings = Vec::new();
         for name in added {
-            let quoted = crate::status::quote(name);
-            for complaint in crate::names::qualified(name) {
+            let quoted = steersman_api::status::quote(name);
+            for complaint in steersman_api::names::qualified(name) {
                 warnings.push(format!("metadata.finalizers: {quoted}: {complaint}"));
             }
             if !name.contains('/') && !STANDARD.contains(&name) {

@@ -8,18 +8,21 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{answer, check_dry_run, list};
-use crate::{
-    admission::Operation,
-    call::Call,
-    decode,
+use steersman_api::{
     environment::seconds,
     fields::FieldError,
     http::{Body, Output, Propagation, json_response},
     object,
-    pipeline::{self, Written, may_vanish},
-    render,
     status::{ApiError, ApiResult, quote},
     store::{Draft, Entry},
+};
+
+use crate::{
+    admission::Operation,
+    call::Call,
+    decode,
+    pipeline::{self, Written, may_vanish},
+    render,
 };
 
 const ATTEMPTS: usize = 32;

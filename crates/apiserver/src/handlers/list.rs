@@ -6,16 +6,19 @@ use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD}
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use steersman_api::{
+    fields::FieldError,
+    http::{Body, Output, json_response},
+    selector::{FieldSelector, LabelSelector},
+    status::{ApiError, ApiResult, Reason},
+    store::{Entry, RevisionError, Snapshot},
+};
+
 use crate::{
     call::Call,
     convert,
-    fields::FieldError,
-    http::{Body, Output, json_response},
     render::{self, ListMeta},
-    selector::{FieldSelector, LabelSelector},
     service::error_response,
-    status::{ApiError, ApiResult},
-    store::{Entry, RevisionError, Snapshot},
 };
 
 /// What a list or a watch is restricted to.
@@ -40,7 +43,7 @@ impl Filter {
                     return Err(ApiError::bad_request(if known.is_empty() && !call.resource.custom {
                         format!(
                             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                            crate::status::quote(field)
+                            steersman_api::status::quote(field)
                         )
                     } else {
                         format!("field label not supported: {field}")
@@ -102,8 +105,8 @@ impl Token {
             };
             invalid(&format!("illegal base64 data at input byte {at}"))
         })?;
-        let value: Value =
-            serde_json::from_slice(&bytes).map_err(|e| invalid(&crate::schema::syntax(&bytes, &e)))?;
+        let value: Value = serde_json::from_slice(&bytes)
+            .map_err(|e| invalid(&steersman_api::schema::syntax(&bytes, &e)))?;
         if value["v"] != "meta.k8s.io/v1" {
             let version = value["v"].as_str().unwrap_or_default();
             return Err(invalid(&format!("server does not recognize this encoded version {version}")));
@@ -122,7 +125,7 @@ pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option
         text => Some(text.parse::<u64>().map_err(|_| {
             let digits = text.bytes().all(|c| c.is_ascii_digit());
             let problem = if digits { "value out of range" } else { "invalid syntax" };
-            let text = crate::status::quote(text);
+            let text = steersman_api::status::quote(text);
             let why = format!(
                 "resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {problem}"
             );
@@ -304,7 +307,7 @@ fn not_one(call: &Call) -> ApiError {
     let what = call.resource.internal_type(&call.resource.list_kind);
     ApiError::new(
         StatusCode::NOT_ACCEPTABLE,
-        "NotAcceptable",
+        Reason::NotAcceptable,
         format!("you requested PartialObjectMetadata, but the requested object is a list ({what})"),
     )
 }

@@ -14,14 +14,13 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 use steersman_patch::apply::unpack;
 
-use crate::{
-    call::Call,
+use steersman_api::{
     fields::FieldError,
     http::{Body, FieldValidation, Output, Propagation, json_response},
-    pipeline::Written,
-    render,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, Reason},
 };
+
+use crate::{call::Call, pipeline::Written, render};
 
 /// Leads a request to its verb.
 pub(crate) async fn dispatch(
@@ -80,7 +79,7 @@ pub(crate) fn answer_value(call: &Call, mut served: Value, code: StatusCode) -> 
             let what = call.resource.internal_type(&call.resource.kind);
             return Err(ApiError::new(
                 StatusCode::NOT_ACCEPTABLE,
-                "NotAcceptable",
+                Reason::NotAcceptable,
                 format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({what})"
                 ),

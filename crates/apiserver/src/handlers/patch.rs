@@ -9,20 +9,23 @@ use serde_json::Value;
 use steersman_patch::{JsonPatchError, MergePatchError, StrategicError, json_patch, merge_patch};
 
 use super::answer;
+use steersman_api::{
+    fields::FieldError,
+    http::{Body, FieldValidation},
+    object,
+    schema::{
+        self, Decoder,
+        duplicates::{self, Shape},
+    },
+    status::{ApiError, ApiResult, Reason},
+};
+
 use crate::{
     apply,
     call::Call,
     catalog::split_api_version,
     decode,
-    fields::FieldError,
-    http::{Body, FieldValidation},
-    object,
     pipeline::{self, Edit, Mode},
-    schema::{
-        self, Decoder,
-        duplicates::{self, Shape},
-    },
-    status::{ApiError, ApiResult},
 };
 
 const JSON: &str = "application/json-patch+json";
@@ -129,7 +132,7 @@ impl Patch {
         let unprocessable = || {
             ApiError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "Invalid",
+                Reason::Invalid,
                 "the server rejected our request due to an error in our request",
             )
         };
@@ -143,7 +146,7 @@ impl Patch {
                     ApiError::bad_request(text)
                 }
                 JsonPatchError::TooManyOperations(_) => {
-                    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", e.to_string())
+                    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge, e.to_string())
                 }
                 JsonPatchError::DoesNotApply(_) | JsonPatchError::TestFailed(_) => unprocessable(),
             })?,
@@ -287,7 +290,7 @@ fn strategic_error(error: &StrategicError) -> ApiError {
         | "invalid patch format of setElementOrder list"
         | "strategic merge patch format is not supported" => ApiError::bad_request(message),
         "lists of lists are not supported" | "patch content doesn't match retainKeys list" => {
-            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "", message)
+            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Unknown, message)
         }
         _ => ApiError::unforeseen(message),
     }

@@ -14,18 +14,20 @@ use super::{
     answer_value,
     patch::{self, Intent, Patch},
 };
+use steersman_api::{
+    fields::FieldError,
+    http::Body,
+    object, schema,
+    status::{ApiError, ApiResult},
+    strategy::ScalePaths,
+};
+
 use crate::{
     apply::Detached,
     call::Call,
     catalog::Resource,
     decode,
-    fields::FieldError,
-    http::Body,
-    object,
     pipeline::{self, Mode, Written},
-    schema,
-    status::{ApiError, ApiResult},
-    strategy::ScalePaths,
 };
 
 const API_VERSION: &str = "autoscaling/v1";

@@ -9,18 +9,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::list::{self, Filter};
-use crate::{
-    call::Call,
-    catalog::Resource,
-    convert,
+use steersman_api::{
     environment::Environment,
     fields::FieldError,
     http::{Body, Include, Output, json_response},
-    render,
-    server::Core,
     status::{ApiError, ApiResult},
     store::{Batch, Cursor, Entry, Event, EventKind, RevisionError, frame},
 };
+
+use crate::{call::Call, catalog::Resource, convert, render, server::Core};
 
 /// Idle watchers that asked for bookmarks hear one this often.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn nearly_every_type_is_described() {
-        let all = crate::schema::definitions();
+        let all = steersman_api::schema::definitions();
         let silent: Vec<&String> = all
             .keys()
             .filter(|name| !name.ends_with("List") && !DESCRIBED.contains_key(name.as_str()))

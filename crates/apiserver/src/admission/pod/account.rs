@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    call::Call,
+use steersman_api::{
     environment::EnvironmentExt as _,
     object,
     status::{ApiError, ApiResult, quote},
 };
+
+use crate::call::Call;
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";

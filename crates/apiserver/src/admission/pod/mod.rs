@@ -6,7 +6,9 @@ mod class;
 use serde_json::{Map, Value, json};
 
 use super::Operation;
-use crate::{call::Call, object, status::ApiResult};
+use steersman_api::{object, status::ApiResult};
+
+use crate::call::Call;
 
 pub(super) use class::default_priority;
 

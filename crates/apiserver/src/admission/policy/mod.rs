@@ -22,13 +22,12 @@ use super::{
     values::cel,
     webhook::EXEMPT,
 };
+use steersman_api::{object, selector::LabelSelector, status::ApiResult, store::Store};
+
 use crate::{
     call::Call,
     catalog::{Resource, split_api_version},
-    convert, object,
-    selector::LabelSelector,
-    status::ApiResult,
-    store::Store,
+    convert,
 };
 use mutating::Mutating;
 use validating::Validating;

@@ -7,6 +7,12 @@ use steersman_cel::{Object, Value as Cel};
 use steersman_patch::{JsonPatchError, json_patch};
 
 use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
+use steersman_api::{
+    object,
+    schema::Decoder,
+    status::{ApiError, ApiResult, Cause, Reason},
+};
+
 use crate::{
     admission::{
         Operation,
@@ -16,9 +22,6 @@ use crate::{
         values::{cel, json as to_json},
     },
     call::Call,
-    object,
-    schema::Decoder,
-    status::{ApiError, ApiResult, Cause},
 };
 
 /// What a policy does to writes.
@@ -141,12 +144,12 @@ fn refuse(attempt: &Attempt<'_>, object: &Value, denials: Vec<Denial<'_>>) -> Ap
             Some(binding) => {
                 format!("policy '{policy}' with binding '{}' denied request: {why}", binding.name)
             }
-            None => format!("policy {} denied request: {why}", crate::status::quote(policy)),
+            None => format!("policy {} denied request: {why}", steersman_api::status::quote(policy)),
         };
         if error.message.is_empty() {
             error.message.clone_from(&message);
             if denial.reason == "Invalid" {
-                error.reason = "Invalid";
+                error.reason = Reason::Invalid;
             }
         }
         error.causes.push(Cause { reason: String::new(), message, field: String::new() });
@@ -290,8 +293,8 @@ fn find_misnamed(value: &Cel, expected: &str, errors: &mut Vec<String>) {
             if *object.name != *expected {
                 errors.push(format!(
                     "unexpected type name {}, expected {}, which matches field name path from root Object type",
-                    crate::status::quote(&object.name),
-                    crate::status::quote(expected)
+                    steersman_api::status::quote(&object.name),
+                    steersman_api::status::quote(expected)
                 ));
             }
             for (name, value) in &object.fields {

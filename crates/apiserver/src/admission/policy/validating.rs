@@ -5,6 +5,8 @@ use serde_json::Value;
 use steersman_cel::Value as Cel;
 
 use super::{Action, Denial, Invocation, invocations, items, namespace, text};
+use steersman_api::status::{ApiError, ApiResult, Cause, Reason};
+
 use crate::{
     admission::{
         Operation,
@@ -12,7 +14,6 @@ use crate::{
         expression::{Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
     },
     call::Call,
-    status::{ApiError, ApiResult, Cause},
 };
 
 /// What a policy has against writes.
@@ -88,10 +89,10 @@ pub(crate) async fn validate(
 
 fn refuse(attempt: &Attempt<'_>, object: &Value, denial: &Denial<'_>) -> ApiError {
     let (code, reason) = match denial.reason.as_str() {
-        "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-        "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
-        "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
-        _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
+        "Unauthorized" => (StatusCode::UNAUTHORIZED, Reason::Unauthorized),
+        "Forbidden" => (StatusCode::FORBIDDEN, Reason::Forbidden),
+        "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge),
+        _ => (StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid),
     };
     let with = denial.binding.map(|binding| format!(" with binding '{}'", binding.name)).unwrap_or_default();
     let message =

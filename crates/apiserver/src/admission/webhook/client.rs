@@ -6,7 +6,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::Client;
-use crate::{admission::BoxFuture, object, store::Store};
+use steersman_api::{object, store::Store};
+
+use crate::admission::BoxFuture;
 
 /// Where a webhook is.
 #[derive(Debug, Clone, Copy)]

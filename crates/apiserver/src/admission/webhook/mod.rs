@@ -23,13 +23,13 @@ use super::{
     reinvocation::Reinvocation,
     values::cel,
 };
-use crate::{
-    call::Call,
-    catalog::Resource,
+use steersman_api::{
     schema::Decoder,
     status::{ApiError, ApiResult},
     store::Store,
 };
+
+use crate::{call::Call, catalog::Resource};
 use hook::Hook;
 use review::Answer;
 
@@ -222,7 +222,7 @@ impl Attempt<'_> {
     ) -> Result<Answer, Failure> {
         let call = self.call;
         if call.dry_run && hook.side_effects {
-            let name = crate::status::quote(&hook.name);
+            let name = steersman_api::status::quote(&hook.name);
             let why = format!("admission webhook {name} does not support dry run");
             return Err(ApiError::bad_request(why).into());
         }
@@ -231,7 +231,7 @@ impl Attempt<'_> {
             return Err(Failure::Call(why.into()));
         };
         let old = self.converted(resource, self.old).await?;
-        let uid = crate::environment::EnvironmentExt::uid(&*call.core.environment);
+        let uid = steersman_api::environment::EnvironmentExt::uid(&*call.core.environment);
         let body = review::question(self, resource, version, &uid, object, &old);
         let answer = call
             .core
@@ -249,7 +249,7 @@ impl Attempt<'_> {
             Failure::Refusal(error) => Err(error),
             Failure::Call(_) if hook.ignores_failure => Ok(()),
             Failure::Call(why) => {
-                let name = crate::status::quote(&hook.name);
+                let name = steersman_api::status::quote(&hook.name);
                 Err(ApiError::internal(format!("failed calling webhook {name}: {why}")))
             }
         }
@@ -275,7 +275,7 @@ impl Attempt<'_> {
         if answer.patch.is_empty() {
             return Ok(Some(false));
         }
-        let name = crate::status::quote(&hook.name);
+        let name = steersman_api::status::quote(&hook.name);
         if view.object.is_null() {
             return Err(ApiError::internal(format!(
                 "admission webhook {name} attempted to modify the object, which is not supported for this operation"

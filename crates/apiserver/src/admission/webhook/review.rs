@@ -4,11 +4,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use steersman_api::status::{ApiError, quote};
+
 use crate::{
     admission::{Operation, attempt::Attempt},
     auth::review::user_info,
     catalog::Resource,
-    status::{ApiError, quote},
 };
 
 /// The question, encoded.
@@ -81,7 +82,7 @@ fn options(attempt: &Attempt<'_>) -> Value {
         Operation::Delete => "DeleteOptions",
         Operation::Connect => return Value::Null,
     };
-    let options_map = crate::object::ensure(&mut options);
+    let options_map = steersman_api::object::ensure(&mut options);
     options_map.insert("kind".into(), kind.into());
     options_map.insert("apiVersion".into(), "meta.k8s.io/v1".into());
     options

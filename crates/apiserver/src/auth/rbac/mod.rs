@@ -15,11 +15,11 @@ pub(crate) use index::Unresolved;
 pub(crate) use rule::{Rule, quote_list};
 
 use super::{Attributes, Authorizer, Decision, User};
-use crate::{
+use index::{Index, RoleRef};
+use steersman_api::{
     status::aggregate,
     store::{Entry, Store},
 };
-use index::{Index, RoleRef};
 
 /// The group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{auth::Attributes, status::quote};
+use steersman_api::status::quote;
+
+use crate::auth::Attributes;
 
 /// Stands for everything.
 const ALL: &str = "*";

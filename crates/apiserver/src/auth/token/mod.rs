@@ -17,7 +17,9 @@ pub(crate) use key::Key;
 pub(crate) use request::answer as answer_request;
 
 use super::{AUTHENTICATED, User, rbac::quote_list};
-use crate::{object, server::Core, status::quote};
+use steersman_api::{object, status::quote};
+
+use crate::server::Core;
 
 /// Who signs, and whom tokens are for unless they say otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
