@@ -8,12 +8,11 @@ use std::{
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types};
-
 use steersman_api::{
     schema,
     status::{ApiError, ApiResult, Cause, Reason},
 };
+use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types};
 
 use crate::{
     call::Call,

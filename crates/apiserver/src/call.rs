@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-
 use steersman_api::{
     environment::EnvironmentExt as _,
     fields::FieldError,

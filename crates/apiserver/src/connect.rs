@@ -5,7 +5,6 @@ use std::fmt;
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
 use serde_json::Value;
-
 use steersman_api::{
     http::{Body, json_response},
     object,

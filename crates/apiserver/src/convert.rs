@@ -1,12 +1,11 @@
 //! Conversion between the versions of a kind, by the kind itself or by a webhook.
 
 use serde_json::Value;
-use steersman_patch::apply;
-
 use steersman_api::{
     object,
     status::{ApiError, ApiResult},
 };
+use steersman_patch::apply;
 
 use crate::catalog::Resource;
 

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-
 use steersman_api::{
     http::FieldValidation,
     object, protobuf,

@@ -41,7 +41,6 @@ pub use steersman_api::{
     environment::{Environment, SeededEnvironment, SystemEnvironment},
     fields::{FieldError, FieldErrorKind},
     http::Body,
-    quota::Quota,
     status::{ApiError, ApiResult, Cause, Reason, Refusal},
     store::{
         Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::Value;
-use steersman_patch::apply::{pack, unpack};
-
 use steersman_api::{
     environment::EnvironmentExt as _,
     fields::{FieldError, FieldErrorKind},
     metadata, object,
     status::{ApiError, ApiResult, Reason},
-    store::{Draft, Entry, WriteError},
+    store::{Draft, Entry},
 };
+use steersman_patch::apply::{pack, unpack};
 
 use crate::{
     admission::{self, Operation, policy, webhook},
@@ -495,7 +494,7 @@ pub(crate) async fn update_by(
         validate(call, Operation::Update, &object, Some(served)).await?;
         let object = call.to_stored(object).await?;
         // Otherwise look again: a client that named a version is refused by then.
-        if let Ok(written) = commit_within_quota(call, &object, &old, &entry)? {
+        if let Some(written) = commit_within_quota(call, &object, &old, &entry)? {
             settle(call, &written).await?;
             return Ok((written, false));
         }
@@ -624,7 +623,7 @@ fn commit_within_quota(
     object: &Value,
     old: &Value,
     entry: &Arc<Entry>,
-) -> ApiResult<Result<Written, WriteError>> {
+) -> ApiResult<Option<Written>> {
     let counts = matches!(call.subresource_name(), "" | "resize");
     let _room = if counts {
         admission::reserve(&call.core, &call.resource, call.scope(), object, Some(old))?
@@ -634,7 +633,8 @@ fn commit_within_quota(
     commit_update(call, object, entry)
 }
 
-fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResult<Result<Written, WriteError>> {
+/// Stores the object; nothing if the one that it was made from changed meanwhile.
+fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResult<Option<Written>> {
     let gone = object::is_deleting(object)
         && object::finalizers(object).is_empty()
         && object::get(object, &["metadata", "deletionGracePeriodSeconds"])
@@ -643,24 +643,24 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResult<R
             == 0
         && may_vanish(call, object);
     if call.dry_run {
-        return Ok(Ok(Written::Value(object.clone())));
+        return Ok(Some(Written::Value(object.clone())));
     }
     let draft = draft(call, object)?;
     let (resource, key) = (&call.resource.storage, entry.key());
     if gone {
         // Watchers see the last stored version, as the real server shows it.
-        if let Err(error) = call.core.store.delete(resource, key, entry.revision()) {
-            return Ok(Err(error));
+        if call.core.store.delete(resource, key, entry.revision()).is_err() {
+            return Ok(None);
         }
         call.resource.strategy.release(&call.core.allocators, object);
-        return Ok(Ok(Written::Value(object.clone())));
+        return Ok(Some(Written::Value(object.clone())));
     }
     // A write that changes nothing is none: no event, no new version.
     let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);
     if settled && draft.same_but_times(entry) {
-        return Ok(Ok(Written::Stored(Arc::clone(entry))));
+        return Ok(Some(Written::Stored(Arc::clone(entry))));
     }
-    Ok(call.core.store.update(resource, key, entry.revision(), draft).map(Written::Stored))
+    Ok(call.core.store.update(resource, key, entry.revision(), draft).ok().map(Written::Stored))
 }
 
 /// A namespace has a second list of finalizers in its spec.

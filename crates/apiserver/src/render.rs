@@ -1,7 +1,6 @@
 //! The forms in which objects leave the server besides their own: lists, metadata alone, Tables.
 
 use serde_json::{Map, Value, json};
-
 use steersman_api::{
     http::{Include, Meta},
     status::ApiResult,

@@ -12,7 +12,6 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use serde_json::Value;
-
 use steersman_api::{
     http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
     names,

@@ -2,7 +2,6 @@
 
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::json;
-
 use steersman_api::{
     http::{
         Body, Discovery, OPENAPI_PROTOBUF, Route, json_response, no_such_form, text_response,

@@ -1,5 +1,7 @@
 //! Why a chart could not be loaded, valued or rendered: Helm's words, and where that is.
 
+use steersman_gotemplate::Exceeded;
+
 use crate::manifest::RenderedFiles;
 
 /// Why a chart could not be loaded, valued or rendered. The text is Helm's, without its `Error: ` before it.
@@ -45,6 +47,14 @@ impl Error {
         }
     }
 
+    /// The limit that ended the render, if one did.
+    pub fn exceeded(&self) -> Option<&Exceeded> {
+        match self {
+            Self::Template(error) => error.exceeded.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether the values were accepted and the failure came from rendering: `helm template` then adds a hint to use
     /// `--debug`.
     pub fn is_render(&self) -> bool {
@@ -66,6 +76,8 @@ pub struct TemplateError {
     pub message: String,
     /// Where it happened and what would help, if that is known.
     pub diagnostic: Option<Diagnostic>,
+    /// The limit of [`RenderOptions::limits`](crate::RenderOptions::limits) that was met, or the interrupt.
+    pub exceeded: Option<Exceeded>,
 }
 
 /// A place in a template.

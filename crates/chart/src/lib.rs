@@ -60,5 +60,5 @@ pub use manifest::{
 pub use metadata::{Dependency, ImportValue, Lock, Maintainer, Metadata};
 pub use output::{OutputFile, OutputOptions, PostRenderer, debug_output};
 pub use render::{Release, RenderOptions, Rendered};
-pub use steersman_gotemplate::Str;
+pub use steersman_gotemplate::{Exceeded, Interrupt, Limits, Str};
 pub use values::{Data, FetchSchema, ReadFile, Table, ValueOptions, Values};

@@ -234,14 +234,16 @@ pub(crate) fn take_notes(mut files: RenderedFiles, chart: &str, sub_notes: bool)
     (files, String::from_utf8_lossy(&notes).into_owned())
 }
 
-/// Splits files into manifests and hooks and sorts both.
+/// Splits files into manifests and hooks and sorts both. Documents that would take more than `memory` to read are refused.
 pub(crate) fn sort(
     files: &RenderedFiles,
     order: &[&str],
     heads: &Heads,
+    memory: usize,
     rendered: &mut Rendered,
 ) -> Result<(), String> {
     let known = heads.known();
+    let keep = files.values().map(|text| text.len()).sum::<usize>() <= MAX_KNOWN;
     let texts: Vec<(&String, Cow<'_, str>)> = files
         .iter()
         .filter(|(path, _)| !base_name(path).starts_with('_'))
@@ -260,7 +262,8 @@ pub(crate) fn sort(
         .filter(|(_, known, _)| known.is_none())
         .flat_map(|(_, _, documents)| documents.iter().copied())
         .collect();
-    let mut read = parallel::map(&unread, |text| text.len(), |text| Head::read(text.as_bytes())).into_iter();
+    let mut read =
+        parallel::map(&unread, |text| text.len(), |text| Head::read(text.as_bytes(), memory)).into_iter();
     let mut fresh = Vec::new();
     for (path, known, documents) in split {
         if let Some(known) = known {
@@ -273,9 +276,13 @@ pub(crate) fn sort(
         for (document, head) in documents.into_iter().zip(read.by_ref()) {
             let head = head.map_err(|error| format!("YAML parse error on {path}: {error}"))?;
             classify(path, document, head.clone(), rendered);
-            learned.push((document.to_owned(), head));
+            if keep {
+                learned.push((document.to_owned(), head));
+            }
         }
-        fresh.push((path.clone(), Arc::from(learned)));
+        if keep {
+            fresh.push((path.clone(), Arc::from(learned)));
+        }
     }
     heads.learn(fresh);
     sort_by_kind(&mut rendered.manifests, order, |manifest| &manifest.kind);
@@ -352,7 +359,10 @@ struct Head {
 }
 
 impl Head {
-    fn read(document: &[u8]) -> Result<Self, String> {
+    fn read(document: &[u8], memory: usize) -> Result<Self, String> {
+        if steersman_yaml::reading_memory(document) > memory {
+            return Err(format!("reading it would exceed the memory limit of {memory} bytes"));
+        }
         const METADATA: Struct = Struct {
             name: "",
             go_type: "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }",

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::manifest::Heads;
 use crate::metadata::{Metadata, base_name};
 use crate::parallel;
+use crate::render::RenderOptions;
 use crate::values::schema::Schema;
 use crate::values::{FetchSchema, Table, Values};
 
@@ -104,8 +105,11 @@ impl Cache {
         }
         let prepared = Arc::new(Prepared::new(content, &values.0)?);
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        // Other values mostly choose the same subcharts: then all that was parsed for those serves.
-        let same = recent.iter().find(|(_, other)| other.tree.same_charts(&prepared.tree));
+        // Other values mostly choose the same subcharts: then all that was parsed for those serves. What they warn of may
+        // be another thing.
+        let same = recent
+            .iter()
+            .find(|(_, other)| other.tree.same_charts(&prepared.tree) && other.warnings == prepared.warnings);
         let prepared = same.map_or(prepared, |(_, other)| Arc::clone(other));
         if recent.len() >= REMEMBERED {
             recent.remove(0);
@@ -142,19 +146,28 @@ impl Prepared {
         })
     }
 
-    /// The parsed templates.
-    pub(crate) fn set(&self, strict: bool) -> Result<&Set<Host>, Arc<ParseFailure>> {
-        let (cell, missing_key) =
-            if strict { (&self.strict, MissingKey::Error) } else { (&self.lenient, MissingKey::Zero) };
-        cell.get_or_init(|| self.parse(missing_key)).as_ref().map_err(Arc::clone)
+    /// The parsed templates. Parsing is charged to a budget of its own: what was parsed serves many renders.
+    pub(crate) fn set(&self, options: &RenderOptions) -> Result<&Set<Host>, Arc<ParseFailure>> {
+        let cell = if options.strict { &self.strict } else { &self.lenient };
+        let parsed = match cell.get() {
+            Some(parsed) => parsed,
+            None => match self.parse(options) {
+                // Another render may have other limits.
+                Err(failure) if failure.error.exceeded.is_some() => return Err(failure),
+                parsed => cell.get_or_init(|| parsed),
+            },
+        };
+        parsed.as_ref().map_err(Arc::clone)
     }
 
-    fn parse(&self, missing_key: MissingKey) -> Result<Set<Host>, Arc<ParseFailure>> {
+    fn parse(&self, options: &RenderOptions) -> Result<Set<Host>, Arc<ParseFailure>> {
+        let missing_key = if options.strict { MissingKey::Error } else { MissingKey::Zero };
         let mut set = Set::new(engine::functions()).named(engine::SET_NAME).missing_key(missing_key);
+        let charged = set.clone().within(Arc::new(engine::budget(options)));
         let compiled = parallel::map(
             &self.templates,
             |template| template.text.len(),
-            |template| set.compile(&template.path, &template.text),
+            |template| charged.compile(&template.path, &template.text),
         );
         for (template, compiled) in self.templates.iter().zip(compiled) {
             match compiled {

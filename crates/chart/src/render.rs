@@ -1,5 +1,7 @@
 //! A render from start to end: dependencies, values, schema, templates, manifests.
 
+use steersman_gotemplate::{Interrupt, Limits};
+
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, Crd};
 use crate::dependencies::ROOT;
@@ -50,6 +52,14 @@ pub struct RenderOptions {
     pub fetch_schema: Option<FetchSchema>,
     /// Whether the notes of subcharts come with those of the chart. False by default.
     pub sub_notes: bool,
+    /// What the templates of one render may use together. By default a cost of 200 million and 256 MiB of memory.
+    ///
+    /// Keys and hashes of passwords are priced by the time that they take: the default is enough for 20 RSA keys of 4096
+    /// bits, or 100 certificates or `htpasswd` entries.
+    pub limits: Limits,
+    /// Ends the render from another thread, such as one that watches the time: a render knows no clock. Never raised by
+    /// default.
+    pub interrupt: Interrupt,
 }
 
 /// What a chart gives for some values.
@@ -83,7 +93,8 @@ impl Chart {
         let files = self.render_prepared(&prepared, values, options, Box::new(environment), &mut rendered)?;
         let (files, notes) = manifest::take_notes(files, self.name(), options.sub_notes);
         rendered.notes = notes;
-        manifest::sort(&files, manifest::INSTALL_ORDER, &prepared.heads, &mut rendered)
+        let memory = options.limits.memory;
+        manifest::sort(&files, manifest::INSTALL_ORDER, &prepared.heads, memory, &mut rendered)
             .map_err(|message| Error::Manifest { message, files })?;
         rendered.crds = crds(&prepared, ROOT);
         Ok(rendered)

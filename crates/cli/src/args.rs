@@ -1,10 +1,12 @@
 //! Flags that several commands share, named as Helm names them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use steersman_chart::ValueOptions;
+use steersman_chart::{Limits, ValueOptions};
 use steersman_registry::{Access, Paths, Request};
+use steersman_release::RenderLimits;
 
 use crate::failure::{Failure, Result};
 use crate::flags;
@@ -23,7 +25,7 @@ pub(crate) struct GlobalArgs {
 
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) kube_context: Option<String>,
+    kube_context: Option<String>,
 
     /// Say more on standard error, and print manifests even if they are broken
     #[arg(long, global = true)]
@@ -46,6 +48,12 @@ impl GlobalArgs {
     /// Whether to say more.
     pub(crate) fn debug(&self) -> bool {
         self.debug || std::env::var("HELM_DEBUG").is_ok_and(|value| flags::go_bool(&value) == Some(true))
+    }
+
+    /// The kubeconfig's context that the flag or HELM_KUBECONTEXT names.
+    pub(crate) fn context(&self) -> Option<String> {
+        let context = self.kube_context.clone().or_else(|| std::env::var("HELM_KUBECONTEXT").ok());
+        context.filter(|name| !name.is_empty())
     }
 
     /// Where Helm's files are.
@@ -209,5 +217,29 @@ impl ChartArgs {
             Some(url) => request.repository(url),
             None => request,
         }
+    }
+}
+
+/// Flags that bound rendering.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Limits of rendering")]
+pub(crate) struct RenderArgs {
+    /// Memory that all templates of a render may fill together, such as 512Mi or 2Gi
+    #[arg(long, value_name = "SIZE", default_value = "256Mi", value_parser = flags::size)]
+    render_memory: usize,
+
+    /// Cost of all templates of a render: a step costs 1, an RSA key 10 million, a password's hash 2 million
+    #[arg(long, value_name = "NUMBER", default_value = "200000000")]
+    render_cost: usize,
+
+    /// Time that rendering a chart may take
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = flags::duration)]
+    render_timeout: Duration,
+}
+
+impl RenderArgs {
+    pub(crate) fn limits(&self) -> RenderLimits {
+        let limits = Limits { memory: self.render_memory, cost: self.render_cost, ..Limits::default() };
+        RenderLimits { limits, timeout: self.render_timeout }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use steersman_chart::{Chart, FetchSchema, Values};
+use steersman_chart::{Chart, FetchSchema, Interrupt, Values};
 use steersman_registry::{Error as FetchError, Fetcher, Limits, Manager};
 
 use crate::args::{ChartArgs, GlobalArgs, ValuesArgs};
@@ -20,6 +21,21 @@ pub(crate) fn block_on<T>(future: impl Future<Output = std::result::Result<T, Fe
         .build()
         .map_err(|error| Failure::new(format!("cannot use the network: {error}")))?;
     Ok(runtime.block_on(future)?)
+}
+
+/// Renders within a time: then `interrupt` ends the render.
+pub(crate) fn within<T>(timeout: Duration, interrupt: &Interrupt, render: impl FnOnce() -> T) -> T {
+    let (done, finished) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Err(mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(timeout) {
+                interrupt.raise(format!("exceeded the time limit of {timeout:?}"));
+            }
+        });
+        let rendered = render();
+        drop(done);
+        rendered
+    })
 }
 
 /// A chart to work with.

@@ -1,4 +1,4 @@
-//! Getting at a cluster, as kubectl and Helm do.
+//! Getting at a cluster, as kubectl and Helm do: the one place where a client is made, for every command.
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -24,9 +24,8 @@ pub(crate) async fn client(globals: &GlobalArgs) -> Result<Client> {
             .help("--kubeconfig names the file, `steer cluster` can start a cluster on this machine")
     };
     let given = globals.kubeconfig.clone().filter(|path| !path.as_os_str().is_empty());
-    let context = globals.kube_context.clone().or_else(|| std::env::var("HELM_KUBECONTEXT").ok());
-    let context = context.filter(|name| !name.is_empty());
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let context = globals.context();
+    let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
     let config = match given {
         Some(path) => {
             let file = Kubeconfig::read_from(path).map_err(|error| failed(&error))?;
@@ -34,6 +33,8 @@ pub(crate) async fn client(globals: &GlobalArgs) -> Result<Client> {
         }
         None => match Config::from_kubeconfig(&options).await {
             Ok(config) => config,
+            // A context that was asked for and is not there must not become another cluster.
+            Err(error) if context.is_some() => return Err(failed(&error)),
             Err(error) => Config::incluster().map_err(|_| failed(&error))?,
         },
     };

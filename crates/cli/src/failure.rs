@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use steersman_chart::{Diagnostic, Location};
+use steersman_chart::{Diagnostic, Exceeded, Location};
 use unicode_width::UnicodeWidthStr;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -88,10 +88,17 @@ impl Failure {
 impl From<steersman_chart::Error> for Failure {
     fn from(error: steersman_chart::Error) -> Self {
         let broken = matches!(error, steersman_chart::Error::Manifest { .. });
+        let raise = match error.exceeded() {
+            Some(Exceeded::Memory(_)) => Some("--render-memory raises the limit"),
+            Some(Exceeded::Cost(_)) => Some("--render-cost raises the limit"),
+            Some(Exceeded::Interrupted(_)) => Some("--render-timeout raises the limit"),
+            _ => None,
+        };
+        let help = raise.or_else(|| broken.then_some("--debug prints what was rendered"));
         Self(Box::new(Report {
             message: error.to_string(),
             diagnostic: error.diagnostic().cloned(),
-            help: broken.then(|| "--debug prints what was rendered".into()),
+            help: help.map(str::to_owned),
             quiet: false,
         }))
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-
 use std::path::Path;
+use std::time::Duration;
 
 use clap::{ArgAction, Command};
 
@@ -45,6 +45,20 @@ fn collect_booleans(command: &Command, booleans: &mut BTreeSet<String>) {
     let switches = command.get_arguments().filter(|arg| matches!(arg.get_action(), ArgAction::SetTrue));
     booleans.extend(switches.filter_map(|arg| arg.get_long()).map(str::to_owned));
     command.get_subcommands().for_each(|subcommand| collect_booleans(subcommand, booleans));
+}
+
+/// Reads a duration as Go writes it: `90s`, `5m0s`, `1h`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    steersman_helm_operator::duration(text).map_err(|error| format!("{error}: such as 90s or 5m"))
+}
+
+/// Reads a number of bytes, in binary units as Kubernetes writes them: `256Mi`, `2Gi`, `1048576`.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    let units = [("Ki", 1usize << 10), ("Mi", 1 << 20), ("Gi", 1 << 30)];
+    let unit = units.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)));
+    let (number, unit) = unit.unwrap_or((text, 1));
+    let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(unit));
+    bytes.ok_or_else(|| format!("{text:?} is no size such as 256Mi or 2Gi"))
 }
 
 /// What Go takes for a boolean.
@@ -97,6 +111,16 @@ mod tests {
         assert_eq!(typed("/usr/bin/helm-operator run --leader-elect"), "steer run helm --leader-elect");
         assert_eq!(typed("helm-operator version"), "helm-operator version");
         assert_eq!(typed("steer run helm"), "steer run helm");
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!(size("256Mi"), Ok(256 << 20));
+        assert_eq!(size("2Gi"), Ok(2 << 30));
+        assert_eq!(size("1048576"), Ok(1 << 20));
+        for wrong in ["", "Mi", "1.5Gi", "-1", "1MB", "99999999999Gi"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

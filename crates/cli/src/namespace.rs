@@ -15,7 +15,7 @@ pub(crate) fn resolve(globals: &GlobalArgs) -> String {
     if let Some(given) = given.filter(|name| !name.is_empty()) {
         return given;
     }
-    let context = globals.kube_context.clone().or_else(|| std::env::var("HELM_KUBECONTEXT").ok());
+    let context = globals.context();
     let files = kubeconfig_files(globals.kubeconfig.as_deref());
     let configs: Vec<_> = files.iter().filter_map(|path| KubeConfig::load(path)).collect();
     of_context(&configs, context.as_deref()).or_else(of_pod).unwrap_or_else(|| DEFAULT.into())
@@ -34,7 +34,7 @@ fn kubeconfig_files(given: Option<&Path>) -> Vec<PathBuf> {
 /// Of several files, the first one that says something counts.
 fn of_context(configs: &[KubeConfig], context: Option<&str>) -> Option<String> {
     let current = configs.iter().map(|config| config.current_context.as_str()).find(|name| !name.is_empty());
-    let name = context.filter(|name| !name.is_empty()).or(current)?;
+    let name = context.or(current)?;
     let found = configs.iter().flat_map(|config| &config.contexts).find(|entry| entry.name == name)?;
     Some(found.context.namespace.clone()).filter(|namespace| !namespace.is_empty())
 }

@@ -13,9 +13,11 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kube::Client;
 use sha2::{Digest as _, Sha256};
-use steersman_apiserver::{
-    Access, AccessLog, Environment, SeededEnvironment, Server, SystemEnvironment, User,
+use steersman_api::{
+    environment::{Environment, SeededEnvironment, SystemEnvironment},
+    user::User,
 };
+use steersman_apiserver::{Access, AccessLog, Server};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,

@@ -2,7 +2,12 @@
 
 use http::{Response, StatusCode, header};
 use serde_json::Value;
-use steersman_apiserver::{ApiError, ApiResult, Body, BoxFuture, Connection, Connector, Reason};
+use steersman_api::{
+    BoxFuture,
+    http::Body,
+    status::{ApiError, ApiResult, Reason},
+};
+use steersman_apiserver::{Connection, Connector};
 
 /// The annotation with what a pod's containers say.
 const LOGS: &str = "cluster.steersman.dev/logs";

@@ -218,6 +218,7 @@ async fn pods(client: &Client, namespace: &str) -> Vec<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "hundreds of pods take a while"]
 async fn billions_of_pods_end_where_nodes_are_full() {
     let cluster = Cluster::builder().seed(1).start().await.unwrap();
     let client = cluster.client();
@@ -266,6 +267,7 @@ async fn billions_of_pods_end_where_nodes_are_full() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "hundreds of pods take a while"]
 async fn objects_take_turns() {
     let cluster = Cluster::builder().seed(1).nodes(7).start().await.unwrap();
     cluster.settled().await;

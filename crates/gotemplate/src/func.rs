@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::budget::{Budget, Exceeded};
 use crate::set::{ExecError, Set};
 use crate::str::Str;
 use crate::value::{FloatType, IntType, List, ListType, Map, MapType, UintType, Value};
@@ -184,6 +185,9 @@ pub struct Call<'a, H> {
     pub host: &'a mut H,
     /// The templates that are being executed, so that functions can execute others.
     pub set: &'a Set<H>,
+    /// What the execution may use. A function charges it for what it makes, and for work out of proportion to its
+    /// arguments.
+    pub budget: &'a Budget,
 }
 
 /// Why a function failed. Its text appears after `error calling NAME: `.
@@ -193,12 +197,39 @@ pub struct CallError {
     message: String,
     #[source]
     source: Option<Box<ExecError>>,
+    exceeded: Option<Exceeded>,
+    oversized: bool,
+}
+
+/// What a failed call makes known to the one that called.
+pub(crate) struct CallFailure {
+    pub(crate) message: String,
+    pub(crate) inner: Option<Box<ExecError>>,
+    pub(crate) exceeded: Option<Exceeded>,
 }
 
 impl CallError {
     /// An error with this text.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), source: None }
+        Self { message: message.into(), source: None, exceeded: None, oversized: false }
+    }
+
+    pub(crate) fn exceeding(limit: Exceeded) -> Self {
+        Self { exceeded: Some(limit.clone()), ..Self::new(limit.to_string()) }
+    }
+
+    /// An error because printed text outgrew its limit.
+    pub(crate) fn oversized(message: impl Into<String>) -> Self {
+        Self { oversized: true, ..Self::new(message) }
+    }
+
+    pub(crate) fn is_oversized(&self) -> bool {
+        self.oversized
+    }
+
+    /// The limit that was met, if that is why the function failed.
+    pub fn exceeded(&self) -> Option<&Exceeded> {
+        self.exceeded.as_ref().or_else(|| self.source.as_ref()?.exceeded.as_ref())
     }
 
     /// The failed execution of another template that this came from, if it did.
@@ -206,14 +237,15 @@ impl CallError {
         self.source.as_deref()
     }
 
-    pub(crate) fn into_parts(self) -> (String, Option<Box<ExecError>>) {
-        (self.message, self.source)
+    pub(crate) fn into_parts(self) -> CallFailure {
+        CallFailure { message: self.message, inner: self.source, exceeded: self.exceeded }
     }
 }
 
 impl From<ExecError> for CallError {
     /// The function executed another template, and that failed: the text is that of the inner error.
     fn from(error: ExecError) -> Self {
-        Self { message: error.to_string(), source: Some(Box::new(error)) }
+        let message = error.to_string();
+        Self { source: Some(Box::new(error)), ..Self::new(message) }
     }
 }

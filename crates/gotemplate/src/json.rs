@@ -7,6 +7,7 @@ use std::fmt::{self, Write};
 use serde::ser::{Error, SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 
+use crate::budget::Budget;
 use crate::value::{FloatType, Value};
 use steersman_gostd::strconv;
 use steersman_gostd::unicode::RUNE_ERROR;
@@ -22,23 +23,46 @@ impl Serialize for Value {
     /// Maps sorted by key, `[]byte` in base64, objects by [`crate::Object::json`], text with U+FFFD for what is not UTF-8.
     /// Fails with Go's text on NaN, infinities, complex numbers and values that contain themselves.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let trail = Trail { parts: Cell::new(0), above: RefCell::default() };
+        let trail = Trail { parts: Cell::new(0), above: RefCell::default(), budget: None };
         Part { value: self, depth: 0, trail: &trail }.serialize(serializer)
     }
 }
 
+impl Value {
+    /// The value to be serialized as it is by itself, with a cost of 1 charged for each part.
+    ///
+    /// A value that shares parts has more of them than the memory it takes: nesting a list in itself by two elements, again
+    /// and again, doubles them with each level.
+    pub fn within<'a>(&'a self, budget: &'a Budget) -> impl Serialize + 'a {
+        Within { value: self, budget }
+    }
+}
+
+struct Within<'a> {
+    value: &'a Value,
+    budget: &'a Budget,
+}
+
+impl Serialize for Within<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let trail = Trail { parts: Cell::new(0), above: RefCell::default(), budget: Some(self.budget) };
+        Part { value: self.value, depth: 0, trail: &trail }.serialize(serializer)
+    }
+}
+
 /// What was written so far.
-struct Trail {
+struct Trail<'a> {
     parts: Cell<u64>,
     /// The addresses of the maps and lists around the present part, once these are many.
     above: RefCell<HashSet<usize>>,
+    budget: Option<&'a Budget>,
 }
 
 /// A value inside another.
 struct Part<'a> {
     value: &'a Value,
     depth: usize,
-    trail: &'a Trail,
+    trail: &'a Trail<'a>,
 }
 
 impl Part<'_> {
@@ -63,10 +87,17 @@ impl Part<'_> {
 
 impl Serialize for Part<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let parts = self.trail.parts.get() + 1;
-        self.trail.parts.set(parts);
-        if parts > MAX_PARTS {
-            return Err(S::Error::custom(format_args!("json: value has more than {MAX_PARTS} parts")));
+        match self.trail.budget {
+            Some(budget) => budget.charge_cost(1).map_err(S::Error::custom)?,
+            None => {
+                let parts = self.trail.parts.get() + 1;
+                self.trail.parts.set(parts);
+                if parts > MAX_PARTS {
+                    return Err(S::Error::custom(format_args!(
+                        "json: value has more than {MAX_PARTS} parts"
+                    )));
+                }
+            }
         }
         match self.value {
             Value::Nil => serializer.serialize_unit(),

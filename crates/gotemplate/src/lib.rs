@@ -26,13 +26,14 @@
 //! # What is the same as in Go 1.26, and what is not
 //!
 //! Output, errors and the positions in them are those of Go's own packages. These differ on purpose:
-//! - [`Limits`] end what would run, recurse or print without bound, and control structures nest 10,000 levels deep at
-//!   most. Where Go overflows its stack, as on printing a map that contains itself, there is an error.
+//! - [`Limits`] end what would run, recurse or grow without bound, and an [`Interrupt`] ends it from another thread.
+//!   Control structures nest 10,000 levels deep at most. Where Go overflows its stack, as on printing a map that contains itself, there is an error.
 //! - Channels, iterator functions, arrays and custom delimiters do not exist; `call` finds no function to call.
 //! - A slice has no spare capacity, so `slice` never reaches beyond its length.
 //! - `%p` prints our addresses.
 
 mod ast;
+mod budget;
 mod builtins;
 mod exec;
 pub mod fmt;
@@ -44,8 +45,8 @@ mod stack;
 mod str;
 mod value;
 
-pub use builtins::{deep_equal, equal, less};
-pub use exec::Limits;
+pub use budget::{Budget, Exceeded, Interrupt, Limits};
+pub use builtins::{deep_equal, deep_equal_within, equal, less};
 pub use func::{Call, CallError, Func, Funcs, Signature, Type};
 pub use set::{ExecError, Frame, MissingKey, ParseError, Parsed, Set};
 pub use str::Str;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ast::Template;
-use crate::exec::{self, Limits, Run};
+use crate::budget::{Budget, Exceeded, Limits};
+use crate::exec;
 use crate::func::Funcs;
 use crate::parse;
 use crate::str::Str;
@@ -32,8 +33,8 @@ pub struct Set<H> {
     missing_key: MissingKey,
     limits: Limits,
     top: Arc<Layer<H>>,
-    /// What the execution that this set was handed to a function by has used of its limits.
-    run: Option<Arc<Run>>,
+    /// What executions charge; without one each has a budget of its own.
+    budget: Option<Arc<Budget>>,
 }
 
 /// A text that was parsed, and all that it defines: to be added to as many sets as wanted without parsing again.
@@ -94,6 +95,8 @@ pub struct ParseError {
     pub template: String,
     /// The line, from 1.
     pub line: usize,
+    /// The limit that was met, if one was: of the budget that the set was [within](Set::within).
+    pub exceeded: Option<Exceeded>,
 }
 
 /// An execution that failed: Go's text, and the way it took.
@@ -105,6 +108,8 @@ pub struct ExecError {
     /// Where it happened, innermost first; each further frame is the template that included the one before.
     /// No more than [`ExecError::MAX_FRAMES`] of them.
     pub frames: Vec<Frame>,
+    /// The limit that was met, if one was.
+    pub exceeded: Option<Exceeded>,
 }
 
 impl ExecError {
@@ -135,7 +140,7 @@ impl<H> Clone for Set<H> {
             missing_key: self.missing_key,
             limits: self.limits,
             top: Arc::clone(&self.top),
-            run: self.run.clone(),
+            budget: self.budget.clone(),
         }
     }
 }
@@ -149,7 +154,7 @@ impl<H> Set<H> {
             missing_key: MissingKey::default(),
             limits: Limits::default(),
             top: Arc::new(Layer { templates: HashMap::new(), below: None }),
-            run: None,
+            budget: None,
         }
     }
 
@@ -166,18 +171,25 @@ impl<H> Set<H> {
         self
     }
 
-    /// Bounds executions. [`Limits::default`] unless called.
+    /// Bounds each execution. [`Limits::default`] unless called; [`Set::within`] bounds several together.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Parses `text` without adding it: its functions are looked up in this set, which must know them all.
+    /// Charges one budget for all executions. Without it each has its own, of the set's [`Limits`].
+    pub fn within(mut self, budget: Arc<Budget>) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Parses `text` without adding it: its functions are looked up in this set, which must know them all, and its budget is
+    /// charged.
     ///
     /// # Errors
     /// If it does not parse, with Go's text.
     pub fn compile(&self, name: &str, text: &[u8]) -> Result<Parsed<H>, ParseError> {
-        Ok(Parsed { templates: parse::parse(&self.funcs, name, text)?.into() })
+        Ok(Parsed { templates: parse::parse(&self.funcs, self.budget.as_deref(), name, text)?.into() })
     }
 
     /// Adds what [`Set::compile`] parsed. A template that is there already is replaced, unless the new one is empty.
@@ -220,14 +232,14 @@ impl<H> Set<H> {
         let Some(template) = self.find(name.as_bytes()) else {
             let (name, set) = (strconv::quote(name.as_bytes()), strconv::quote(self.name.as_bytes()));
             let message = format!("template: no template {name} associated with template {set}");
-            return Err(ExecError { message, frames: Vec::new() });
+            return Err(ExecError { message, frames: Vec::new(), exceeded: None });
         };
-        let done = match &self.run {
-            Some(run) => exec::execute(self, run, host, template, data, out),
+        let done = match &self.budget {
+            Some(budget) => exec::execute(self, budget, host, template, data, out),
             None => {
-                let run = Arc::new(Run::new(self.limits));
-                let set = Self { run: Some(Arc::clone(&run)), ..self.clone() };
-                exec::execute(&set, &run, host, template, data, out)
+                let budget = Arc::new(Budget::new(self.limits));
+                let set = self.clone().within(Arc::clone(&budget));
+                exec::execute(&set, &budget, host, template, data, out)
             }
         };
         done.map_err(|error| *error)

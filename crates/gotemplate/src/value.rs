@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use crate::budget::Budget;
 use crate::func::{CallError, Signature, Type};
 use crate::str::Str;
 
@@ -92,8 +93,8 @@ pub struct Method<T> {
     pub name: &'static str,
     /// What it takes.
     pub signature: Signature,
-    /// What it does; the arguments have been checked against the signature.
-    pub call: fn(&T, &[Value]) -> Result<Value, CallError>,
+    /// What it does; the arguments have been checked against the signature. It charges the budget for what it makes.
+    pub call: fn(&T, &[Value], &Budget) -> Result<Value, CallError>,
 }
 
 /// A Go slice type.

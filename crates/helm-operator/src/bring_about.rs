@@ -1,5 +1,6 @@
 //! Installing and upgrading the release of an object.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -8,11 +9,12 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use steersman::Context;
 use steersman_release::{
-    Error as ReleaseError, HistoryMax, Kinds, Object, Options, Recover, Release, Releases, Revision,
-    RollbackOptions, Status as ReleaseStatus, UninstallOptions, WriteMode, set_metadata,
+    Error as ReleaseError, HistoryMax, Kinds, Object, Options, Recover, Redactor, Release, Releases,
+    Revision, RollbackOptions, Status as ReleaseStatus, UninstallOptions, WriteMode, set_metadata,
 };
 
 use crate::controller::{Phase, Place};
+use crate::places::OWNER_UID;
 use crate::reconcile::{Reconciler, Trouble, Wanted};
 use crate::settings::Settings;
 use crate::status::{DEPLOYED, Status};
@@ -25,24 +27,66 @@ pub(crate) const OWNER_KIND: &str = "operator-sdk/primary-resource-type";
 
 impl Reconciler {
     /// The releases at an object's place, written on the object's behalf.
-    pub(crate) fn releases(
+    pub(crate) async fn releases(
         &self,
         object: &DynamicObject,
         context: &Context,
         place: &Place,
         settings: &Settings,
-    ) -> Releases {
+    ) -> Result<Releases, Trouble> {
+        let key =
+            self.keys.key(&context.client()).await.map_err(|error| Trouble::Other(error.to_string()))?;
         let reference = context.owner_reference();
         let owners = if Self::is_elsewhere(object, place) { Vec::new() } else { vec![reference.clone()] };
         let mark = self.mark(object, reference);
         let mode = if settings.upgrade_force { WriteMode::Replace } else { WriteMode::ServerSide };
         let kinds = self.kinds.get_or_init(|| Kinds::new(context.client()));
-        Releases::with_kinds(context.client(), &place.namespace, kinds.clone())
+        let releases = Releases::with_kinds(context.client(), &place.namespace, kinds.clone())
             // Whoever runs this is the leader: nobody else works on the release.
             .recover(Recover::Always)
+            .believing(key, self.subject(object))
+            .disowning(self.disowned(object))
             .write_mode(mode)
             .owned_by(owners)
-            .decorated(mark)
+            .decorated(mark);
+        Ok(match &self.confinement {
+            Some(confinement) => releases.confined(confinement.clone()),
+            None => releases,
+        })
+    }
+
+    /// Whom records are signed for: one object, which another of the same name is not.
+    fn subject(&self, object: &DynamicObject) -> String {
+        let resource = self.kind.resource();
+        let namespace = object.namespace().unwrap_or_default();
+        let uid = object.uid().unwrap_or_default();
+        format!("{}/{}/{namespace}/{}/{uid}", resource.group, resource.kind, object.name_any())
+    }
+
+    /// The object as released objects name it where an owner reference cannot: its place, and its kind.
+    fn owner_annotations(&self, object: &DynamicObject) -> (String, String) {
+        let resource = self.kind.resource();
+        let owner = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
+        (owner, format!("{}.{}", resource.kind, resource.group))
+    }
+
+    /// Says of an object with the marks of a release that it is controlled by another than this object.
+    fn disowned(&self, object: &DynamicObject) -> impl Fn(&Value) -> bool + Send + Sync + 'static {
+        let (kind, name) = (self.kind.clone(), object.name_any());
+        let (owner, owner_kind) = self.owner_annotations(object);
+        move |live: &Value| {
+            let references = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let controller =
+                references.into_iter().flatten().find(|one| one.get("controller") == Some(&json!(true)));
+            if let Some(controller) = controller {
+                let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default();
+                return !kind.matches(text("apiVersion"), text("kind")) || text("name") != name;
+            }
+            let annotations = live.pointer("/metadata/annotations");
+            let annotation = |key: &str| annotations.and_then(|all| all.get(key)).and_then(Value::as_str);
+            annotation(OWNER)
+                .is_some_and(|other| other != owner || annotation(OWNER_KIND) != Some(owner_kind.as_str()))
+        }
     }
 
     /// Says of each released object whose it is.
@@ -53,12 +97,7 @@ impl Reconciler {
     ) -> impl Fn(&mut Object) + Send + Sync + 'static {
         let chart = self.chart.name();
         let namespace = object.namespace();
-        let owner = match &namespace {
-            Some(namespace) => format!("{namespace}/{}", object.name_any()),
-            None => format!("/{}", object.name_any()),
-        };
-        let resource = self.kind.resource();
-        let owner_kind = format!("{}.{}", resource.kind, resource.group);
+        let (owner, owner_kind) = self.owner_annotations(object);
         let reference = json!(reference);
         move |released: &mut Object| {
             set_metadata(&mut released.content, "labels", &[(CHART_LABEL, &chart)]);
@@ -77,11 +116,17 @@ impl Reconciler {
         }
     }
 
-    fn options(&self, settings: &Settings) -> Options {
+    pub(crate) fn options(&self, object: &DynamicObject, settings: &Settings) -> Options {
+        let mut labels = BTreeMap::new();
+        if let (true, Some(uid)) = (self.locate.is_some(), object.uid()) {
+            labels.insert(OWNER_UID.to_owned(), uid);
+        }
         Options {
+            labels,
             crds: self.crds,
             keep_random: true,
             history_max: HistoryMax(self.history_max),
+            render: self.render,
             disable_hooks: settings.install_disable_hooks,
             description: settings.install_description.clone(),
             ..Options::default()
@@ -96,12 +141,12 @@ impl Reconciler {
         wanted: &Wanted,
         status: &mut Status,
     ) -> Result<(Release, bool), Trouble> {
-        self.leave_old_place(object, context, wanted, status).await?;
-        let releases = self.releases(object, context, &wanted.place, &wanted.settings);
+        let releases = self.releases(object, context, &wanted.place, &wanted.settings).await?;
         let name = &wanted.place.name;
         let mut revisions = releases.revisions(name).await?;
         if revisions.last().is_some_and(|last| last.status == ReleaseStatus::Uninstalling) {
-            releases.uninstall(name, &UninstallOptions::default()).await?;
+            let rendered = self.rendered(object, &releases, wanted).await;
+            releases.uninstall(name, &UninstallOptions { rendered, ..UninstallOptions::default() }).await?;
             revisions.clear();
         }
         let deployed = revisions.iter().rfind(|revision| revision.status == ReleaseStatus::Deployed);
@@ -109,49 +154,86 @@ impl Reconciler {
             return Ok((self.install(object, context, wanted, status, &releases).await?, true));
         };
         let current = releases.get(name, Some(deployed.version)).await?;
-        if !current.is_of(&self.chart.name()) {
+        if !self.is_ours(object, context, &wanted.settings, &wanted.place, &current).await? {
             return Err(Trouble::Other(format!(
                 "duplicate release name: found existing release with name {name:?} for chart {:?}",
                 current.chart.name()
             )));
         }
         let is_last = revisions.last() == Some(deployed);
-        let options = self.options(&wanted.settings);
+        let options = self.options(object, &wanted.settings);
         let candidate = releases
             .candidate(&current, &wanted.chart, &wanted.values, &options)
             .await
             .map_err(|error| Trouble::Release { reason: "UpgradeError", message: error.to_string() })?;
-        if is_last && !candidate.differs(&current)? {
-            if !status.is_true(DEPLOYED) || status.deployed().is_none() {
-                let reason = if current.version == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
-                let elsewhere = Self::is_elsewhere(object, &wanted.place);
-                self.deployed(status, context, &current, reason, elsewhere);
-            }
+        let is_same = if current.unverified {
+            // A list that makes no sense is not what is wanted.
+            !candidate.objects_differ(&current).unwrap_or(true)
+        } else {
+            !candidate.differs(&current)?
+        };
+        if is_last && is_same {
+            let current = if current.unverified {
+                let adopted = releases.adopt(&current, candidate, &options).await;
+                adopted.map_err(|error| Trouble::Release {
+                    reason: "UpgradeError",
+                    message: error.to_string(),
+                })?
+            } else {
+                current
+            };
+            let reason = if current.version == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
+            let elsewhere = Self::is_elsewhere(object, &wanted.place);
+            self.deployed(status, context, &current, reason, elsewhere);
             return Ok((current, false));
         }
         Ok((self.upgrade(object, context, wanted, status, &releases, &revisions).await?, true))
     }
 
-    /// A release whose place changed is taken down where it was.
-    async fn leave_old_place(
+    /// The release as it would be rendered now, for what a record does not tell. Nothing if it cannot be rendered.
+    pub(crate) async fn rendered(
+        &self,
+        object: &DynamicObject,
+        releases: &Releases,
+        wanted: &Wanted,
+    ) -> Option<Box<Release>> {
+        let nothing = Release {
+            name: wanted.place.name.clone(),
+            namespace: wanted.place.namespace.clone(),
+            unverified: true,
+            ..Release::default()
+        };
+        let options = self.options(object, &wanted.settings);
+        match releases.candidate(&nothing, &wanted.chart, &wanted.values, &options).await {
+            Ok(release) => Some(Box::new(release)),
+            Err(error) => {
+                tracing::warn!(%error, release = nothing.name, "the release cannot be rendered: its hooks do not run");
+                None
+            }
+        }
+    }
+
+    /// Takes releases down that are elsewhere than the object's should be. Says whether they are gone.
+    pub(crate) async fn leave_old_places(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
         wanted: &Wanted,
         status: &mut Status,
-    ) -> Result<(), Trouble> {
-        let Some((name, namespace)) = status.deployed() else { return Ok(()) };
-        let own = || object.namespace().unwrap_or_else(|| "default".into());
-        let old = Place { name, namespace: namespace.unwrap_or_else(own) };
-        if old == wanted.place {
-            return Ok(());
+    ) -> Result<bool, Trouble> {
+        let places = self.other_places(object, context, &wanted.settings, Some(&wanted.place)).await?;
+        if places.is_empty() {
+            return Ok(true);
         }
-        self.take_down(object, context, &old, &wanted.settings).await?;
+        let mut gone = true;
+        for place in &places {
+            gone &= self.take_down(object, context, place, &wanted.settings, None).await?;
+        }
         status.unset_deployed();
         status.unset(DEPLOYED);
         status.forget_history();
         status.write(context).await?;
-        Ok(())
+        Ok(gone)
     }
 
     async fn install(
@@ -165,24 +247,28 @@ impl Reconciler {
         if let Some(before) = &self.before {
             before(Phase::Install, Arc::clone(object), context.clone()).await?;
         }
-        self.tell_overrides(context);
         let name = &wanted.place.name;
-        let options = Options { replace: true, ..self.options(&wanted.settings) };
+        let options = Options { replace: true, take_up: true, ..self.options(object, &wanted.settings) };
         let release = match releases.install(name, &wanted.chart, &wanted.values, &options).await {
             Ok(release) => release,
-            Err(ReleaseError::Failed { message, .. }) => {
+            Err(ReleaseError::Failed { message, release, .. }) => {
+                let redactor = Redactor::new(&release);
+                self.tell_overrides(context, &redactor);
                 status.unset_deployed();
-                let removed = releases.uninstall(name, &UninstallOptions::default()).await;
+                let options = UninstallOptions { rendered: Some(release), ..UninstallOptions::default() };
+                let removed = releases.uninstall(name, &options).await;
                 let message = match removed {
                     Ok(_) => message,
                     Err(error) => format!("{message}; what was installed could not be removed: {error}"),
                 };
+                let message = redactor.redact(&message).into_owned();
                 return Err(Trouble::Release { reason: "InstallError", message });
             }
             Err(error) => {
                 return Err(Trouble::Release { reason: "InstallError", message: error.to_string() });
             }
         };
+        self.tell_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "installed");
         context.event("InstallSuccessful", format!("installed release {name}, revision {}", release.version));
         self.deployed(
@@ -208,26 +294,29 @@ impl Reconciler {
         if let Some(before) = &self.before {
             before(Phase::Upgrade, Arc::clone(object), context.clone()).await?;
         }
-        self.tell_overrides(context);
         let name = &wanted.place.name;
         let options = Options {
             disable_hooks: wanted.settings.upgrade_disable_hooks,
             description: wanted.settings.upgrade_description.clone(),
             values: steersman_release::ValuesPolicy::Reset,
-            ..self.options(&wanted.settings)
+            ..self.options(object, &wanted.settings)
         };
         let release = match releases.upgrade(name, &wanted.chart, &wanted.values, &options).await {
             Ok(release) => release,
             Err(ReleaseError::Failed { message, release, .. }) => {
-                status.tell(&release);
+                let redactor = Redactor::new(&release);
+                self.tell_overrides(context, &redactor);
+                status.tell(&release, &redactor);
                 let message =
                     self.roll_back(&release, message, releases, revisions, status, &wanted.settings).await;
+                let message = redactor.redact(&message).into_owned();
                 return Err(Trouble::Release { reason: "UpgradeError", message });
             }
             Err(error) => {
                 return Err(Trouble::Release { reason: "UpgradeError", message: error.to_string() });
             }
         };
+        self.tell_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "upgraded");
         context
             .event("UpgradeSuccessful", format!("upgraded release {name} to revision {}", release.version));
@@ -266,7 +355,7 @@ impl Reconciler {
         };
         match releases.rollback(&failed.name, &options).await {
             Ok(release) => {
-                status.tell(&release);
+                status.tell(&release, &Redactor::new(&release));
                 format!(
                     "{message}; revision {} was rolled back to revision {}, which is running",
                     failed.version, good.version
@@ -276,9 +365,10 @@ impl Reconciler {
         }
     }
 
-    fn tell_overrides(&self, context: &Context) {
+    /// Tells which values the operator's author chose, but for those that end up in Secrets.
+    fn tell_overrides(&self, context: &Context, redactor: &Redactor) {
         for (key, value) in &self.overrides {
-            let value = if self.suppress_overrides { "****" } else { value };
+            let value = if self.suppress_overrides { "****".into() } else { redactor.redact(value) };
             let note = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
             context.warn("OverrideValuesInUse", note);
         }

@@ -11,15 +11,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::DynamicObject;
 use steersman::{Context, Controller, Kind};
 use steersman_chart::{Chart, Values};
-use steersman_release::{CrdPolicy, Kinds, Release};
+use steersman_release::{Confinement, CrdPolicy, Kinds, Release, RenderLimits};
 
 use crate::chart::ChartSource;
 use crate::error::Result;
-use crate::reconcile::Reconciler;
+use crate::key::KeyStore;
+use crate::reconcile::{Reconciler, effective_period};
 use crate::watches::Ignore;
 
 /// The promise to uninstall a release before its object goes, as operator-sdk names it.
 pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
+
+/// How many objects are worked on at a time, however few processors there are: hooks mostly wait.
+pub(crate) const WORKERS: usize = 8;
 
 /// A failed release is tried again after a second, and then less and less often.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -122,6 +126,8 @@ impl ReleaseController {
             kind,
             chart,
             kinds,
+            keys: Arc::default(),
+            confinement: None,
             overrides: BTreeMap::new(),
             suppress_overrides: false,
             watch_dependents: true,
@@ -129,6 +135,7 @@ impl ReleaseController {
             ignore: Vec::new(),
             crds: None,
             history_max: 10,
+            render: RenderLimits::default(),
             map_values: None,
             before: None,
             after: None,
@@ -136,7 +143,7 @@ impl ReleaseController {
             observe: None,
             known: Mutex::new(HashMap::new()),
         };
-        Self { reconciler, name: None, selector: None, concurrency: 4 }
+        Self { reconciler, name: None, selector: None, concurrency: WORKERS }
     }
 
     /// Names the controller in logs and metrics. Default: the kind in lower case with `-controller`, as operator-sdk does.
@@ -151,7 +158,7 @@ impl ReleaseController {
         self
     }
 
-    /// How many objects are worked on at a time. Default: 4.
+    /// How many objects are worked on at a time. Default: 8, so that a hook that hangs holds up no other release.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.concurrency = workers;
         self
@@ -175,9 +182,22 @@ impl ReleaseController {
         self
     }
 
-    /// Looks at each object this often, whatever happens. Default: only when something happens.
+    /// Looks at each object this often, whatever happens; at most once a second, and never for zero. Default: only when
+    /// something happens.
     pub fn period(mut self, period: Duration) -> Self {
-        self.reconciler.period = Some(period).filter(|period| !period.is_zero());
+        self.reconciler.period = effective_period(period);
+        self
+    }
+
+    /// Keeps objects, hooks and lookups of a release in its namespace. Default: they may be anywhere, as in operator-sdk.
+    pub fn confined(mut self, confinement: Confinement) -> Self {
+        self.reconciler.confinement = Some(confinement);
+        self
+    }
+
+    /// Signs records with the key of other controllers of the same operator, which is read but once so.
+    pub(crate) fn keys(mut self, keys: Arc<KeyStore>) -> Self {
+        self.reconciler.keys = keys;
         self
     }
 
@@ -196,6 +216,12 @@ impl ReleaseController {
     /// How many revisions are kept; 0 keeps all. Default: 10.
     pub fn history_max(mut self, max: usize) -> Self {
         self.reconciler.history_max = max;
+        self
+    }
+
+    /// Limits what rendering the chart for one object may use. Default: a cost of 200 million, 256 MiB and one minute.
+    pub fn render_limits(mut self, limits: RenderLimits) -> Self {
+        self.reconciler.render = limits;
         self
     }
 

@@ -99,9 +99,12 @@ impl Reconciler {
                     match live.filter(|_| fits) {
                         Some(live) => live,
                         None => {
-                            let releases = releases.get_or_insert_with(|| {
-                                self.releases(object, context, &wanted.place, &wanted.settings)
-                            });
+                            let releases = match &releases {
+                                Some(releases) => releases,
+                                None => releases.insert(
+                                    self.releases(object, context, &wanted.place, &wanted.settings).await?,
+                                ),
+                            };
                             self.bring_back(context, releases, target, &ignored).await?
                         }
                     }
@@ -163,10 +166,7 @@ impl Reconciler {
             Outcome::Unchanged => return Ok(live),
         };
         tracing::info!(object = %target.id, "brought back an object that was {what}");
-        context.event(
-            "DriftCorrected",
-            format!("{} was {what} by somebody else and is brought back", target.id),
-        );
+        context.event("DriftCorrected", format!("{} was {what} by others and is brought back", target.id));
         Ok(live)
     }
 

@@ -1,29 +1,37 @@
 //! From watches.yaml to controllers.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::Client;
 use steersman::{Kind, Operator};
-use steersman_release::{CrdPolicy, Kinds};
+use steersman_release::{Confinement, CrdPolicy, Kinds, RenderLimits};
 
 use crate::chart::ChartSource;
-use crate::controller::ReleaseController;
+use crate::controller::{ReleaseController, WORKERS};
 use crate::error::{Error, Result};
+use crate::key::KeyStore;
 use crate::overrides;
 use crate::watches::{Crds, WatchConfig};
 
 /// What the program's flags say, for watches that do not.
 #[derive(Clone, Debug)]
 pub struct Defaults {
-    /// How often each object is looked at even if nothing happens; zero for never. One minute by default.
+    /// How often each object is looked at even if nothing happens; zero for never, and at most once a second. One minute by
+    /// default.
     pub reconcile_period: Duration,
-    /// How many objects of a kind are worked on at a time. As many as there are processors by default.
+    /// How many objects of a kind are worked on at a time. As many as there are processors by default, and at least eight.
     pub max_concurrent_reconciles: usize,
+    /// Keeps objects, hooks and lookups of a release in its namespace. False by default, as in operator-sdk.
+    pub confined: bool,
+    /// Cluster-scoped kinds that confined releases may have, as in `ClusterRole.rbac.authorization.k8s.io`. None by default.
+    pub allowed_cluster_kinds: Vec<String>,
     /// Does not tell what override values are. False by default.
     pub suppress_override_values: bool,
     /// How long a watched kind may take to appear in the cluster. Not at all by default.
     pub patience: Duration,
+    /// What rendering a chart for one object may use. By default a cost of 200 million, 256 MiB and one minute.
+    pub render: RenderLimits,
 }
 
 impl Default for Defaults {
@@ -31,9 +39,12 @@ impl Default for Defaults {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             reconcile_period: Duration::from_secs(60),
-            max_concurrent_reconciles: processors,
+            max_concurrent_reconciles: processors.max(WORKERS),
+            confined: false,
+            allowed_cluster_kinds: Vec::new(),
             suppress_override_values: false,
             patience: Duration::ZERO,
+            render: RenderLimits::default(),
         }
     }
 }
@@ -52,8 +63,10 @@ pub async fn add_watches(
     client: &Client,
 ) -> Result<Operator> {
     let kinds = Kinds::new(client.clone());
+    let keys = Arc::new(KeyStore::default());
     for watch in watches {
-        operator = operator.controller(controller(watch, defaults, &kinds).await?.controller());
+        let controller = controller(watch, defaults, &kinds).await?.keys(Arc::clone(&keys));
+        operator = operator.controller(controller.controller());
     }
     Ok(operator)
 }
@@ -69,13 +82,19 @@ async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> 
         .period(watch.reconcile_period.unwrap_or(defaults.reconcile_period))
         .concurrency(watch.max_concurrent_reconciles.unwrap_or(defaults.max_concurrent_reconciles))
         .ignore(watch.ignore.clone())
-        .history_max(watch.max_release_history.unwrap_or(10));
+        .history_max(watch.max_release_history.unwrap_or(10))
+        .render_limits(defaults.render);
     if let Some(crds) = watch.crds {
         controller = controller.crds(match crds {
             Crds::Skip => CrdPolicy::Skip,
             Crds::Create => CrdPolicy::Create,
             Crds::CreateReplace => CrdPolicy::CreateReplace,
         });
+    }
+    if watch.confined.unwrap_or(defaults.confined) {
+        let allowed = watch.allowed_cluster_kinds.as_ref().unwrap_or(&defaults.allowed_cluster_kinds);
+        let confinement = allowed.iter().fold(Confinement::new(), |all, kind| all.allow(kind));
+        controller = controller.confined(confinement);
     }
     if let Some(selector) = watch.selector()? {
         controller = controller.labels(selector);

@@ -5,25 +5,35 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::Value;
 use steersman::{Action, Context, Error as RuntimeError, Kind};
 use steersman_chart::{Chart, Values};
-use steersman_release::{CrdPolicy, Error as ReleaseError, Kinds, Release, UninstallOptions};
+use steersman_release::{
+    Confinement, CrdPolicy, Error as ReleaseError, Kinds, Redactor, Release, RenderLimits,
+    Status as ReleaseStatus, UninstallOptions,
+};
+use tokio::time::Instant;
 
 use crate::chart::ChartSource;
 use crate::controller::{After, Before, Locate, MapValues, Observe, Phase, Place, Refusal};
 use crate::dependents::Dependents;
+use crate::key::KeyStore;
 use crate::overrides;
 use crate::settings::Settings;
-use crate::status::{DEPLOYED, INITIALIZED, IRRECONCILABLE, PAUSED, READY, RELEASE_FAILED, Status};
+use crate::status::{DEPLOYED, INITIALIZED, IRRECONCILABLE, PAUSED, PRUNED, READY, RELEASE_FAILED, Status};
 use crate::watches::Ignore;
 
 /// How often an object is looked at while its workloads are not ready: what their pods lack is seen by nobody else.
 const UNREADY_LOOK: Duration = Duration::from_secs(10);
 /// How often an object is looked at whose release is being taken down.
 const REMOVAL_LOOK: Duration = Duration::from_secs(2);
+/// How often it is tried to delete what an upgrade could not.
+const PRUNE_RETRY: Duration = Duration::from_secs(30);
+/// How often it is made sure, at most, that the record of a release is still there.
+const RECORD_LOOK: Duration = Duration::from_secs(30);
 
 /// Keeps a release of one chart for each object of a kind.
 pub(crate) struct Reconciler {
@@ -31,6 +41,10 @@ pub(crate) struct Reconciler {
     pub(crate) chart: ChartSource,
     /// What the cluster serves, asked through the first context that comes along.
     pub(crate) kinds: OnceLock<Kinds>,
+    /// What signs the records of releases.
+    pub(crate) keys: Arc<KeyStore>,
+    /// Where the objects of releases may be; anywhere without it.
+    pub(crate) confinement: Option<Confinement>,
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) suppress_overrides: bool,
     pub(crate) watch_dependents: bool,
@@ -38,6 +52,7 @@ pub(crate) struct Reconciler {
     pub(crate) ignore: Vec<Ignore>,
     pub(crate) crds: Option<CrdPolicy>,
     pub(crate) history_max: usize,
+    pub(crate) render: RenderLimits,
     pub(crate) map_values: Option<MapValues>,
     pub(crate) before: Option<Before>,
     pub(crate) after: Option<After>,
@@ -52,6 +67,14 @@ pub(crate) struct Known {
     /// Of everything that the release was made from.
     pub(crate) fingerprint: u64,
     pub(crate) dependents: Dependents,
+    /// Keeps the release's Secrets out of what is told.
+    redactor: Redactor,
+    /// The name of the object that holds the record.
+    record: String,
+    /// When it was last seen to be there.
+    seen: Mutex<Instant>,
+    /// The release, while it has objects that could not be deleted.
+    leftovers: tokio::sync::Mutex<Option<Release>>,
 }
 
 /// Everything that a release is made from.
@@ -71,6 +94,20 @@ pub(crate) enum Trouble {
     Release { reason: &'static str, message: String },
     /// Something else failed.
     Other(String),
+}
+
+impl Trouble {
+    /// The same without the values of a release's Secrets.
+    fn redacted(self, redactor: &Redactor) -> Self {
+        let redact = |message: String| redactor.redact(&message).into_owned();
+        match self {
+            Self::Refused(Refusal { reason, message }) => {
+                Self::Refused(Refusal { reason, message: redact(message) })
+            }
+            Self::Release { reason, message } => Self::Release { reason, message: redact(message) },
+            Self::Other(message) => Self::Other(redact(message)),
+        }
+    }
 }
 
 impl From<Refusal> for Trouble {
@@ -118,7 +155,7 @@ impl Reconciler {
             return Ok(Action::await_change());
         }
         status.unset(PAUSED);
-        let period = settings.period.or(self.period);
+        let period = settings.period.map_or(self.period, effective_period);
         match self.keep(&object, &context, settings, &mut status).await {
             Ok(action) => {
                 status.unset(IRRECONCILABLE);
@@ -169,7 +206,14 @@ impl Reconciler {
     ) -> Result<Action, Trouble> {
         let wanted = self.wanted(object, context, settings).await?;
         let uid = object.uid().unwrap_or_default();
-        let known = self.remembered(&uid).filter(|known| known.fingerprint == wanted.fingerprint);
+        let mut known = self.remembered(&uid).filter(|known| known.fingerprint == wanted.fingerprint);
+        if let Some(remembered) = &known
+            && !self.is_recorded(context, &wanted.place, remembered).await?
+        {
+            let record = &remembered.record;
+            context.warn("RecordGone", format!("{record} was deleted: the release is taken up again"));
+            known = None;
+        }
         let (known, fresh) = match known {
             Some(known) => (known, false),
             None => {
@@ -178,31 +222,109 @@ impl Reconciler {
                     status.set(context, INITIALIZED, true, "", "");
                     status.write(context).await?;
                 }
+                if !self.leave_old_places(object, context, &wanted, status).await? {
+                    let message = "the release is being taken down where it was";
+                    status.set(context, READY, false, "Moving", message);
+                    return Ok(Action::requeue(REMOVAL_LOOK));
+                }
                 let (release, made) = self.bring_about(object, context, &wanted, status).await?;
-                let releases = self.releases(object, context, &wanted.place, &wanted.settings);
-                let objects = releases.objects(&release).await?;
-                let dependents = Dependents::new(&objects, self.chart.name());
-                let known = Arc::new(Known { fingerprint: wanted.fingerprint, dependents });
+                let known = Arc::new(self.learn(object, context, &wanted, release).await?);
                 self.remember(&uid, Arc::clone(&known));
                 (known, made)
             }
         };
-        let ready = self.attend(object, context, &wanted, &known, fresh).await?;
+        let kept = self.keep_known(object, context, &wanted, &known, fresh, status).await;
+        kept.map_err(|trouble| trouble.redacted(&known.redactor))
+    }
+
+    /// What there is to know of a release that is as it should be.
+    async fn learn(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        wanted: &Wanted,
+        release: Release,
+    ) -> Result<Known, Trouble> {
+        let releases = self.releases(object, context, &wanted.place, &wanted.settings).await?;
+        let objects = releases.objects(&release).await?;
+        Ok(Known {
+            fingerprint: wanted.fingerprint,
+            dependents: Dependents::new(&objects, self.chart.name()),
+            redactor: Redactor::new(&release),
+            record: release.key(),
+            seen: Mutex::new(Instant::now()),
+            leftovers: tokio::sync::Mutex::new(Some(release).filter(|release| !release.undeleted.is_empty())),
+        })
+    }
+
+    /// Looks after what a release consists of, and what it left.
+    async fn keep_known(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        wanted: &Wanted,
+        known: &Known,
+        fresh: bool,
+        status: &mut Status,
+    ) -> Result<Action, Trouble> {
+        let pruned = self.delete_leftovers(object, context, wanted, known, status).await?;
+        let ready = self.attend(object, context, wanted, known, fresh).await?;
         if let Some(observe) = &self.observe {
             for condition in observe(Arc::clone(object), context.clone()).await? {
                 status.put(condition);
             }
         }
-        Ok(match ready {
+        let action = match ready {
             Ok(message) => {
                 status.set(context, READY, true, "WorkloadsReady", message);
                 Action::await_change()
             }
             Err(message) => {
+                let message = known.redactor.redact(&message).into_owned();
                 status.set(context, READY, false, "WorkloadsNotReady", message);
                 Action::requeue(UNREADY_LOOK)
             }
-        })
+        };
+        Ok(if pruned { action } else { action.or_sooner(Action::requeue(PRUNE_RETRY)) })
+    }
+
+    /// Deletes what an upgrade could not. Says whether nothing is left of it.
+    async fn delete_leftovers(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        wanted: &Wanted,
+        known: &Known,
+        status: &mut Status,
+    ) -> Result<bool, Trouble> {
+        let mut leftovers = known.leftovers.lock().await;
+        let Some(release) = leftovers.as_mut() else {
+            status.unset(PRUNED);
+            return Ok(true);
+        };
+        let releases = self.releases(object, context, &wanted.place, &wanted.settings).await?;
+        releases.delete_leftovers(release).await?;
+        if release.undeleted.is_empty() {
+            *leftovers = None;
+            status.unset(PRUNED);
+            return Ok(true);
+        }
+        let left: Vec<String> = release.undeleted.iter().map(ToString::to_string).collect();
+        let message = format!("no longer part of the release and still there: {}", left.join("; "));
+        status.set(context, PRUNED, false, "DeleteFailed", known.redactor.redact(&message));
+        Ok(false)
+    }
+
+    /// Whether the record of a release is there. It is asked for now and then: nothing else tells that it was deleted.
+    async fn is_recorded(&self, context: &Context, place: &Place, known: &Known) -> Result<bool, Trouble> {
+        if known.seen.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < RECORD_LOOK {
+            return Ok(true);
+        }
+        let records: kube::Api<Secret> = kube::Api::namespaced(context.client(), &place.namespace);
+        let found = records.get_metadata_opt(&known.record).await;
+        let found = found.map_err(|error| Trouble::Other(error.to_string()))?;
+        *known.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Ok(found.is_some())
     }
 
     async fn wanted(
@@ -226,21 +348,6 @@ impl Reconciler {
         Ok(Wanted { place, chart, values, settings, fingerprint: hasher.finish() })
     }
 
-    pub(crate) fn place(&self, object: &DynamicObject) -> Result<Place, Refusal> {
-        match &self.locate {
-            Some(locate) => locate(object),
-            None => Ok(Place {
-                name: object.name_any(),
-                namespace: object.namespace().unwrap_or_else(|| "default".into()),
-            }),
-        }
-    }
-
-    /// Whether a release is elsewhere than its object.
-    pub(crate) fn is_elsewhere(object: &DynamicObject, place: &Place) -> bool {
-        object.namespace().as_deref() != Some(&place.namespace)
-    }
-
     pub(crate) async fn clean_up(
         &self,
         object: Arc<DynamicObject>,
@@ -250,10 +357,7 @@ impl Reconciler {
         // An annotation that makes no sense must not keep an object from going.
         let settings = Settings::of(&object).unwrap_or_default();
         self.forget(&object.uid().unwrap_or_default());
-        let done = match self.last_place(&object, &status) {
-            Some(place) => self.take_down(&object, &context, &place, &settings).await,
-            None => Ok(true),
-        };
+        let done = self.take_down_all(&object, &context, &settings).await;
         match done {
             Ok(true) => {
                 self.drop_legacy_finalizer(&object, &context).await?;
@@ -270,36 +374,57 @@ impl Reconciler {
         }
     }
 
-    /// Where the release is that has to go: where it was deployed last, or else where it would be.
-    fn last_place(&self, object: &DynamicObject, status: &Status) -> Option<Place> {
-        match status.deployed() {
-            Some((name, namespace)) => {
-                let own = || object.namespace().unwrap_or_else(|| "default".into());
-                Some(Place { name, namespace: namespace.unwrap_or_else(own) })
-            }
-            // What has no place has no release either.
-            None => self.place(object).ok(),
+    /// Takes down every release of an object. Says whether they are gone as far as they have to be.
+    async fn take_down_all(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        settings: &Settings,
+    ) -> Result<bool, Trouble> {
+        // What has no place now may have had one.
+        let place = self.place(object).ok();
+        let mut gone = true;
+        for other in self.other_places(object, context, settings, place.as_ref()).await? {
+            gone &= self.take_down(object, context, &other, settings, None).await?;
         }
+        let Some(place) = place else { return Ok(gone) };
+        // Values that make no sense must not keep an object from going.
+        let wanted = self.wanted(object, context, settings.clone()).await.ok();
+        Ok(self.take_down(object, context, &place, settings, wanted.as_ref()).await? && gone)
     }
 
-    /// Uninstalls a release; says whether all of it is gone as far as it has to be.
+    /// Uninstalls a release; says whether all of it is gone as far as it has to be. `wanted` is what it is rendered from
+    /// if its record does not verify or is gone.
     pub(crate) async fn take_down(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
         place: &Place,
         settings: &Settings,
+        wanted: Option<&Wanted>,
     ) -> Result<bool, Trouble> {
-        let releases = self.releases(object, context, place, settings);
+        let releases = self.releases(object, context, place, settings).await?;
         let last = match releases.get(&place.name, None).await {
-            Ok(last) => last,
-            Err(ReleaseError::NotFound { .. }) => return Ok(true),
+            Ok(last) => Some(last),
+            Err(ReleaseError::NotFound { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        if !last.is_of(&self.chart.name()) {
+        if let Some(last) = &last
+            && !self.is_ours(object, context, settings, place, last).await?
+        {
             // Somebody else's release of the same name is not ours to take down.
             return Ok(true);
         }
+        let mut rendered = None;
+        if let (None | Some(Release { unverified: true, .. }), Some(wanted)) = (&last, wanted) {
+            rendered = self.rendered(object, &releases, wanted).await;
+        }
+        let release = match (last, rendered.as_deref()) {
+            (Some(last), _) => last,
+            // Its record was deleted, unless it never was installed.
+            (None, Some(rendered)) if !releases.remaining(rendered).await?.is_empty() => rendered.clone(),
+            (None, _) => return Ok(true),
+        };
         if let Some(before) = &self.before {
             before(Phase::Uninstall, Arc::clone(object), context.clone()).await?;
         }
@@ -307,14 +432,16 @@ impl Reconciler {
             keep_history: settings.uninstall_wait,
             disable_hooks: settings.uninstall_disable_hooks,
             description: settings.uninstall_description.clone(),
+            rendered,
             ..UninstallOptions::default()
         };
-        if last.info.status != steersman_release::Status::Uninstalled {
+        let is_down = release.info.status == ReleaseStatus::Uninstalled;
+        if !is_down || (release.unverified && !settings.uninstall_wait) {
             releases.uninstall(&place.name, &options).await?;
         }
         if settings.uninstall_wait {
             // The record stays until nothing of what it names is left.
-            if self.is_left(&releases, &last, context).await? {
+            if !releases.remaining(&release).await?.is_empty() {
                 return Ok(false);
             }
             options.keep_history = false;
@@ -322,26 +449,9 @@ impl Reconciler {
         }
         context.event("UninstallSuccessful", format!("uninstalled release {}", place.name));
         if let Some(after) = &self.after {
-            after(Phase::Uninstall, Arc::clone(object), Arc::new(last), context.clone()).await?;
+            after(Phase::Uninstall, Arc::clone(object), Arc::new(release), context.clone()).await?;
         }
         Ok(true)
-    }
-
-    async fn is_left(
-        &self,
-        releases: &steersman_release::Releases,
-        release: &Release,
-        context: &Context,
-    ) -> Result<bool, Trouble> {
-        let objects =
-            steersman_release::parse_known(&release.manifest, &release.namespace, releases.kinds()).await?;
-        for object in objects.iter().filter(|object| !object.is_kept()) {
-            let found = object.api(&context.client()).get_opt(&object.id.name).await;
-            if found.map_err(|error| Trouble::Other(error.to_string()))?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Older operators promised the same under another name.
@@ -390,8 +500,15 @@ impl Reconciler {
         reason: &str,
         elsewhere: bool,
     ) {
-        status.set(context, DEPLOYED, true, reason, release.info.notes.clone());
-        status.set_deployed(release, elsewhere);
-        status.tell(release);
+        let redactor = Redactor::new(release);
+        status.set(context, DEPLOYED, true, reason, redactor.redact(&release.info.notes));
+        status.set_deployed(release, &redactor, elsewhere);
+        status.tell(release, &redactor);
     }
+}
+
+/// How often an object is looked at: never for zero, as in operator-sdk, and else once a second at most.
+pub(crate) fn effective_period(period: Duration) -> Option<Duration> {
+    const SHORTEST: Duration = Duration::from_secs(1);
+    (!period.is_zero()).then(|| period.max(SHORTEST))
 }

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 use steersman::{Conditions as _, Context};
-use steersman_release::Release;
+use steersman_release::{Redactor, Release};
 
 /// How many revisions the status tells of.
 const HISTORY: usize = 10;
@@ -15,8 +15,10 @@ pub(crate) const RELEASE_FAILED: &str = "ReleaseFailed";
 pub(crate) const IRRECONCILABLE: &str = "Irreconcilable";
 pub(crate) const PAUSED: &str = "Paused";
 pub(crate) const READY: &str = "Ready";
+/// Only there while something could not be deleted.
+pub(crate) const PRUNED: &str = "Pruned";
 
-/// A status that is read, changed and written back.
+/// A status that is read, changed and written back. Nothing is decided by what it says: others may have written it.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) conditions: Vec<Condition>,
@@ -56,16 +58,10 @@ impl Status {
         self.conditions.is_true(kind)
     }
 
-    /// Name and namespace of the release that was deployed last. Without a namespace it is in the object's own.
-    pub(crate) fn deployed(&self) -> Option<(String, Option<String>)> {
-        let deployed = self.fields.get("deployedRelease")?;
-        let text = |key: &str| deployed.get(key).and_then(Value::as_str).map(str::to_owned);
-        Some((text("name")?, text("namespace")))
-    }
-
     /// Tells of the revision that is deployed.
-    pub(crate) fn set_deployed(&mut self, release: &Release, elsewhere: bool) {
-        let mut deployed = json!({ "name": release.name, "manifest": release.manifest });
+    pub(crate) fn set_deployed(&mut self, release: &Release, redactor: &Redactor, elsewhere: bool) {
+        let manifest = redactor.redact_manifest(&release.manifest);
+        let mut deployed = json!({ "name": release.name, "manifest": manifest });
         if elsewhere {
             deployed["namespace"] = json!(release.namespace);
         }
@@ -77,7 +73,7 @@ impl Status {
     }
 
     /// Tells of a revision in the history.
-    pub(crate) fn tell(&mut self, release: &Release) {
+    pub(crate) fn tell(&mut self, release: &Release, redactor: &Redactor) {
         let history = self.fields.entry("history").or_insert_with(|| json!([]));
         let Some(history) = history.as_array_mut() else { return };
         history.retain(|entry| entry.get("revision").and_then(Value::as_i64) != Some(release.version));
@@ -90,7 +86,7 @@ impl Status {
             "revision": release.version,
             "status": release.info.status,
             "chart": release.chart.title(),
-            "description": release.info.description,
+            "description": redactor.redact(&release.info.description),
             "updated": release.info.last_deployed.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         }));
         let surplus = history.len().saturating_sub(HISTORY);

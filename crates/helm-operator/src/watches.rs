@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
+use steersman_formats::parse_duration;
 
 use crate::error::{Error, Result};
 
@@ -32,7 +33,8 @@ pub struct WatchConfig {
     pub override_values: BTreeMap<String, String>,
     /// Which objects are watched. All by default.
     pub selector: Option<LabelSelector>,
-    /// How often each object is looked at even if nothing happens. What the program's flag says by default.
+    /// How often each object is looked at even if nothing happens: never for zero, and at most once a second. What the
+    /// program's flag says by default.
     #[serde(deserialize_with = "period")]
     pub reconcile_period: Option<Duration>,
     /// How many objects are worked on at a time. What the program's flag says by default.
@@ -46,6 +48,12 @@ pub struct WatchConfig {
     pub crds: Option<Crds>,
     /// How many revisions are kept. Ten by default; 0 keeps all.
     pub max_release_history: Option<usize>,
+    /// Keeps objects, hooks and lookups of a release in its namespace: recommended wherever those who write the objects
+    /// have fewer rights than the operator. What the program's flag says by default.
+    pub confined: Option<bool>,
+    /// Cluster-scoped kinds that a confined release may have, as in `ClusterRole.rbac.authorization.k8s.io`. What the
+    /// program's flag says by default.
+    pub allowed_cluster_kinds: Option<Vec<String>>,
 }
 
 /// A policy for definitions.
@@ -203,10 +211,13 @@ fn yes() -> bool {
     true
 }
 
-/// A duration as Go writes it.
-pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let span: jiff::SignedDuration = text.trim().parse().map_err(|_| format!("invalid duration {text:?}"))?;
-    Duration::try_from(span).map_err(|_| format!("negative duration {text:?}"))
+/// A duration as Go's ParseDuration reads it.
+///
+/// # Errors
+/// Fails with a text that names it if it is none, or negative.
+pub fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let nanoseconds = parse_duration(text.trim()).ok_or_else(|| format!("invalid duration {text:?}"))?;
+    u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| format!("negative duration {text:?}"))
 }
 
 fn period<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Duration>, D::Error> {
@@ -242,6 +253,17 @@ mod tests {
         assert!(!nginx.watch_dependent_resources);
         assert!(watches[1].watch_dependent_resources);
         assert_eq!(watches[1].api_version(), "v1");
+    }
+
+    #[test]
+    fn durations_are_read_as_in_go() {
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        assert_eq!(duration("1ns"), Ok(Duration::from_nanos(1)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "1", "5 minutes", "1d", "-1s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,7 +1,4 @@
-//! The pull half of the OCI distribution API: manifests, blobs, tags, and the tokens that registries ask for.
-//!
-//! Written by hand: the existing crate bounds neither manifests nor lists of tags, knows neither client certificates nor
-//! identity tokens, and brings thirty crates for four GET requests.
+//! The pull half of the OCI distribution API: every answer bounded, and credentials sent to no one else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,42 +6,37 @@ use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use tokio::sync::OnceCell;
-use url::{Url, form_urlencoded};
+use url::{Host, Url, form_urlencoded};
 
 use crate::cache::{is_sha256, sha256};
-use crate::oci::{OciReference, SCHEME};
-use crate::{Access, Credential, Error, Limits, http, urls};
+use crate::http::Redirects;
+use crate::{Access, Credential, Error, Limits, http};
 
-/// Most bytes of a token service's or registry's answer that is not content.
-const MAX_ANSWER: u64 = 1 << 20;
-/// Most bytes of a manifest: what registries themselves must accept at least.
+/// The most bytes of a manifest, as the specification advises registries.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// Most bytes of a list of tags. Registries that know no paging give all at once.
-const MAX_TAGS: u64 = 16 << 20;
+/// The most bytes of a token, and of the answer that tells how to log in.
+const MAX_ANSWER: u64 = 1 << 20;
+/// The most bytes of an error that are read.
+const MAX_ERROR: u64 = 64 << 10;
 
-/// Media types of manifests and of indexes of manifests.
-const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
-                         application/vnd.docker.distribution.manifest.v2+json, \
-                         application/vnd.docker.distribution.manifest.list.v2+json";
+/// The kinds of manifests that may lead to a chart.
+const MANIFEST_KINDS: &str = "application/vnd.oci.image.manifest.v1+json, \
+    application/vnd.oci.image.index.v1+json, \
+    application/vnd.docker.distribution.manifest.v2+json, \
+    application/vnd.docker.distribution.manifest.list.v2+json";
 
-const CONTENT_DIGEST: &str = "docker-content-digest";
-
-/// A connection to one repository of a registry.
-pub(crate) struct Client {
-    http: reqwest::Client,
-    /// Scheme and host, without a slash at the end.
-    base: String,
-    /// Host as the user spells it.
-    registry: String,
+/// A repository in a registry, and how to log in to it.
+pub(crate) struct Distribution {
+    client: reqwest::Client,
+    access: Access,
+    limits: Limits,
     credential: Option<Credential>,
+    /// Scheme, host and port.
+    origin: Url,
+    host: String,
+    repository: String,
+    /// The `Authorization` header, asked for before the first request.
     authorization: OnceCell<Option<HeaderValue>>,
-}
-
-#[derive(Deserialize)]
-struct Tags {
-    /// Null in some registries if there are none.
-    #[serde(default)]
-    tags: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -53,9 +45,16 @@ struct Token {
     token: Option<String>,
 }
 
-/// The errors in a registry's answer.
 #[derive(Deserialize)]
-struct Envelope {
+struct Tags {
+    // Some registries say `null` for none.
+    tags: Option<Vec<String>>,
+}
+
+/// What a registry says of an error.
+#[derive(Default, Deserialize)]
+struct Errors {
+    #[serde(default)]
     errors: Vec<RegistryError>,
 }
 
@@ -67,146 +66,160 @@ struct RegistryError {
     message: String,
 }
 
-impl Client {
-    /// A client for the registry at `host`. Nothing is sent yet.
+impl Distribution {
+    /// Prepares to pull from `repository` at `host`.
     pub(crate) fn new(
         host: &str,
+        repository: &str,
         credential: Option<Credential>,
         access: &Access,
-        limits: &Limits,
+        limits: Limits,
     ) -> Result<Self, Error> {
         let scheme = if access.plain_http { "http" } else { "https" };
-        // Docker Hub answers for its API under another name.
-        let address = if host == "docker.io" { "registry-1.docker.io" } else { host };
+        let invalid = |_| Error::InvalidReference(format!("{host}: invalid registry"));
         Ok(Self {
-            http: http::client(access, limits)?,
-            base: format!("{scheme}://{address}"),
-            registry: host.to_owned(),
+            client: http::client(access, &limits, Redirects::Follow)?,
+            access: access.clone(),
+            limits,
             credential,
+            origin: Url::parse(&format!("{scheme}://{host}/")).map_err(invalid)?,
+            host: host.to_owned(),
+            repository: repository.to_owned(),
             authorization: OnceCell::new(),
         })
     }
 
-    /// A page of tags, those after `last`.
-    pub(crate) async fn tags(
-        &self,
-        reference: &OciReference,
-        count: usize,
-        last: Option<&str>,
-    ) -> Result<Vec<String>, Error> {
-        let mut url = self.url(reference, "tags/list")?;
-        url.query_pairs_mut().append_pair("n", &count.to_string());
-        if let Some(last) = last {
-            url.query_pairs_mut().append_pair("last", last);
-        }
-        let place = place(reference);
-        let response = self.send(reference, Method::GET, url, "application/json").await?;
-        let body = http::read_body(response, &place, MAX_TAGS).await?;
-        let page: Tags = serde_json::from_slice(&body).map_err(|error| Error::Registry {
-            reference: place,
-            message: format!("the list of tags cannot be read: {error}"),
-        })?;
-        Ok(page.tags.unwrap_or_default())
-    }
-
-    /// The bytes of the manifest that the reference names, and their digest.
-    pub(crate) async fn manifest(&self, reference: &OciReference) -> Result<(Vec<u8>, String), Error> {
-        let response = self.send(reference, Method::GET, self.manifest_url(reference)?, MANIFESTS).await?;
-        let promised = content_digest(response.headers());
-        let data = http::read_body(response, &place(reference), MAX_MANIFEST).await?;
+    /// A manifest by tag or digest, and its digest. `place` names it in errors.
+    pub(crate) async fn manifest(&self, place: &str, name: &str) -> Result<(Vec<u8>, String), Error> {
+        let response = self.send(place, Method::GET, &format!("manifests/{name}"), &[]).await?;
+        let announced = digest_header(response.headers());
+        let data = http::read_body(response, place, MAX_MANIFEST).await?;
         let actual = sha256(&data);
-        if let Some(expected) = promised.filter(|promised| *promised != actual) {
-            return Err(Error::Digest { url: place(reference), expected, actual });
+        if let Some(expected) = announced.filter(|expected| *expected != actual) {
+            return Err(Error::Digest { url: place.to_owned(), expected, actual });
         }
         Ok((data, format!("sha256:{actual}")))
     }
 
-    /// The digest of the manifest that the reference names.
-    pub(crate) async fn manifest_digest(&self, reference: &OciReference) -> Result<String, Error> {
-        let response = self.send(reference, Method::HEAD, self.manifest_url(reference)?, MANIFESTS).await?;
-        match content_digest(response.headers()) {
+    /// The digest of the manifest that a tag names.
+    pub(crate) async fn manifest_digest(&self, place: &str, tag: &str) -> Result<String, Error> {
+        let response = self.send(place, Method::HEAD, &format!("manifests/{tag}"), &[]).await?;
+        match digest_header(response.headers()) {
             Some(digest) => Ok(format!("sha256:{digest}")),
-            None => Ok(self.manifest(reference).await?.1),
+            None => Ok(self.manifest(place, tag).await?.1),
         }
     }
 
-    /// The bytes of a blob, which are refused beyond `size`.
-    pub(crate) async fn blob(
+    /// A page of tags after `last`, and how many bytes it took; no more than `max_bytes` are read.
+    pub(crate) async fn tags(
         &self,
-        reference: &OciReference,
-        digest: &str,
-        size: u64,
-    ) -> Result<Vec<u8>, Error> {
-        let url = self.url(reference, &format!("blobs/{digest}"))?;
-        let response = self.send(reference, Method::GET, url, "*/*").await?;
-        http::read_body(response, &place(reference), size).await
+        place: &str,
+        count: usize,
+        last: Option<&str>,
+        max_bytes: u64,
+    ) -> Result<(Vec<String>, u64), Error> {
+        let count = count.to_string();
+        let mut query = vec![("n", count.as_str())];
+        query.extend(last.map(|last| ("last", last)));
+        let response = self.send(place, Method::GET, "tags/list", &query).await?;
+        let data = http::read_body(response, place, max_bytes).await?;
+        let page: Tags = serde_json::from_slice(&data).map_err(|error| Error::Registry {
+            reference: place.to_owned(),
+            message: format!("the list of tags cannot be read: {error}"),
+        })?;
+        Ok((page.tags.unwrap_or_default(), data.len() as u64))
     }
 
-    fn url(&self, reference: &OciReference, path: &str) -> Result<Url, Error> {
-        urls::parse(&format!("{}/v2/{}/{path}", self.base, reference.repository))
+    /// A blob, no more of it than `size` bytes. Its digest is not checked here.
+    pub(crate) async fn blob(&self, place: &str, digest: &str, size: u64) -> Result<Vec<u8>, Error> {
+        let response = self.send(place, Method::GET, &format!("blobs/{digest}"), &[]).await?;
+        http::read_body(response, place, size).await
     }
 
-    fn manifest_url(&self, reference: &OciReference) -> Result<Url, Error> {
-        let name = reference.digest.as_deref().or(reference.tag.as_deref()).unwrap_or_default();
-        self.url(reference, &format!("manifests/{name}"))
-    }
-
-    /// Sends a request with the authorization that the registry asks for; an answer other than 200 is an error.
     async fn send(
         &self,
-        reference: &OciReference,
+        place: &str,
         method: Method,
-        url: Url,
-        accept: &'static str,
+        path: &str,
+        query: &[(&str, &str)],
     ) -> Result<Response, Error> {
-        let authorization = self.authorization.get_or_try_init(|| self.authorize(reference)).await?;
-        let mut request = self.http.request(method, url).header(header::ACCEPT, accept);
-        if let Some(authorization) = authorization {
-            // Not followed to another host by redirects.
-            request = request.header(header::AUTHORIZATION, authorization.clone());
+        let authorization = self.authorization.get_or_try_init(|| self.log_in(place)).await?;
+        let mut url = self.url(&format!("v2/{}/{path}", self.repository));
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
         }
-        let response = transfer(request, reference).await?;
+        let mut request = self.client.request(method, url).header(header::ACCEPT, MANIFEST_KINDS);
+        if let Some(authorization) = authorization {
+            // The client takes it off on the way to another host.
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        let response = self.answer(place, request).await?;
         if response.status() == StatusCode::OK {
             return Ok(response);
         }
-        Err(self.refusal(reference, response).await)
+        Err(self.refusal(place, response).await)
     }
 
-    /// The header to send with every request, if the registry asks for one.
-    async fn authorize(&self, reference: &OciReference) -> Result<Option<HeaderValue>, Error> {
+    fn url(&self, path: &str) -> Url {
+        let mut url = self.origin.clone();
+        url.set_path(path);
+        url
+    }
+
+    async fn answer(&self, place: &str, request: RequestBuilder) -> Result<Response, Error> {
+        request.send().await.map_err(|error| http::transport(place, &error))
+    }
+
+    // Logging in.
+
+    /// The `Authorization` header that the registry asks for.
+    async fn log_in(&self, place: &str) -> Result<Option<HeaderValue>, Error> {
         if let Some(Credential::Access(token)) = &self.credential {
-            return self.header(reference, &format!("Bearer {token}")).map(Some);
+            return self.secret(place, format!("Bearer {token}")).map(Some);
         }
-        let front = self.http.get(format!("{}/v2/", self.base));
-        let challenges = challenges(transfer(front, reference).await?.headers());
-        if let Some(challenge) = challenges.iter().find(|challenge| challenge.scheme == "bearer") {
-            let token = self.buy_token(reference, challenge).await?;
-            return self.header(reference, &format!("Bearer {token}")).map(Some);
+        let response = self.answer(place, self.client.get(self.url("v2/"))).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(None);
+        }
+        let challenges = response.headers().get_all(header::WWW_AUTHENTICATE).iter();
+        let challenges: Vec<_> = challenges
+            .filter_map(|header| http_auth::parse_challenges(header.to_str().ok()?).ok())
+            .flatten()
+            .map(|challenge| Challenge {
+                scheme: challenge.scheme.to_ascii_lowercase(),
+                parameters: challenge
+                    .params
+                    .iter()
+                    .map(|(key, value)| (key.to_ascii_lowercase(), value.to_unescaped()))
+                    .collect(),
+            })
+            .collect();
+        if let Some(bearer) = challenges.iter().find(|challenge| challenge.scheme == "bearer") {
+            let token = self.buy_token(place, bearer).await?;
+            return self.secret(place, format!("Bearer {token}")).map(Some);
         }
         match &self.credential {
-            Some(Credential::Identity(_)) => {
-                Err(self.unauthorized(reference, "the registry does not take identity tokens"))
+            Some(Credential::Basic(name, password)) => {
+                let pair = STANDARD.encode(format!("{name}:{password}"));
+                self.secret(place, format!("Basic {pair}")).map(Some)
             }
-            Some(Credential::Basic(name, password)) if !challenges.is_empty() => {
-                let value = format!("Basic {}", STANDARD.encode(format!("{name}:{password}")));
-                self.header(reference, &value).map(Some)
+            Some(Credential::Identity(_)) => {
+                Err(self.unauthorized(place, "the registry does not take identity tokens".into()))
             }
             _ => Ok(None),
         }
     }
 
-    /// A token for pulling, from the service that the registry points to.
-    async fn buy_token(&self, reference: &OciReference, challenge: &Challenge) -> Result<String, Error> {
-        let refused = |reason: &str| self.unauthorized(reference, reason);
-        let realm =
-            challenge.parameter("realm").ok_or_else(|| refused("the registry names no token service"))?;
+    /// Gets an access token from the service that the registry names, which may be on another host.
+    async fn buy_token(&self, place: &str, challenge: &Challenge) -> Result<String, Error> {
+        let realm = challenge
+            .parameter("realm")
+            .ok_or_else(|| self.unauthorized(place, "the registry names no token service".into()))?;
+        let mut url = self.token_service(realm).map_err(|reason| self.unauthorized(place, reason))?;
         let service = challenge.parameter("service").unwrap_or_default();
-        let scope = format!("repository:{}:pull", reference.repository);
-        let mut url = Url::parse(realm).map_err(|_| refused("the registry's token service is not a URL"))?;
-        // A secret that was meant for a registry behind TLS is not sent in the clear.
-        if self.credential.is_some() && self.base.starts_with("https:") && url.scheme() != "https" {
-            return Err(refused("the registry's token service does not use TLS"));
-        }
+        let scope = format!("repository:{}:pull", self.repository);
+        // A redirect would carry the form, and the token in it, to another host.
+        let client = http::client(&self.access, &self.limits, Redirects::Refuse)?;
         let request = match &self.credential {
             Some(Credential::Identity(identity)) => {
                 let form = form_urlencoded::Serializer::new(String::new())
@@ -216,127 +229,169 @@ impl Client {
                     .append_pair("scope", &scope)
                     .append_pair("refresh_token", identity)
                     .finish();
-                let kind = "application/x-www-form-urlencoded";
-                self.http.post(url).header(header::CONTENT_TYPE, kind).body(form)
+                client.post(url).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body(form)
             }
             credential => {
-                url.query_pairs_mut().append_pair("scope", &scope);
                 if !service.is_empty() {
                     url.query_pairs_mut().append_pair("service", service);
                 }
+                url.query_pairs_mut().append_pair("scope", &scope);
+                let request = client.get(url);
                 match credential {
-                    Some(Credential::Basic(name, password)) => {
-                        self.http.get(url).basic_auth(name, Some(password))
-                    }
-                    _ => self.http.get(url),
+                    Some(Credential::Basic(name, password)) => request.basic_auth(name, Some(password)),
+                    _ => request,
                 }
             }
         };
-        let response = transfer(request, reference).await?;
+        let response = self.answer(realm, request).await?;
         let status = response.status();
-        let body = http::read_body(response, realm, MAX_ANSWER).await?;
         if !status.is_success() {
-            let said = first_line(&String::from_utf8_lossy(&body));
-            let reason = if said.is_empty() { format!("{realm} answered {status}") } else { said };
-            return Err(refused(&reason));
+            let said = http::read_body(response, realm, MAX_ERROR).await.unwrap_or_default();
+            let reason = match first_line(&String::from_utf8_lossy(&said)) {
+                line if line.is_empty() => format!("{realm} answered {status}"),
+                line => line,
+            };
+            return Err(self.unauthorized(place, reason));
         }
-        let answer: Option<Token> = serde_json::from_slice(&body).ok();
-        answer
-            .and_then(|answer| answer.token.or(answer.access_token))
-            .ok_or_else(|| refused(&format!("{realm} gave no token")))
+        let body = http::read_body(response, realm, MAX_ANSWER).await?;
+        let token: Token = serde_json::from_slice(&body)
+            .map_err(|error| self.unauthorized(place, format!("{realm} gave no token: {error}")))?;
+        token
+            .token
+            .or(token.access_token)
+            .filter(|token| !token.is_empty())
+            .ok_or_else(|| self.unauthorized(place, format!("{realm} gave no token")))
     }
 
-    fn header(&self, reference: &OciReference, value: &str) -> Result<HeaderValue, Error> {
-        let mut value = HeaderValue::try_from(value)
-            .map_err(|_| self.unauthorized(reference, "the credential cannot be sent in a header"))?;
+    /// The address of a token service, if credentials may be sent there: over TLS, to this machine, or with
+    /// `plain_http` to the registry itself.
+    fn token_service(&self, realm: &str) -> Result<Url, String> {
+        let url = Url::parse(realm).map_err(|_| format!("the token service {realm:?} is not a URL"))?;
+        let is_registry = self.access.plain_http && url.origin() == self.origin.origin();
+        match url.scheme() {
+            "https" => Ok(url),
+            "http" if is_registry || url.host().is_some_and(is_loopback_host) => Ok(url),
+            _ => Err(format!(
+                "the token service {realm:?} is not spoken to by https, so no credentials go there"
+            )),
+        }
+    }
+
+    fn secret(&self, place: &str, text: String) -> Result<HeaderValue, Error> {
+        let mut value = HeaderValue::try_from(text)
+            .map_err(|_| self.unauthorized(place, "the credentials do not fit into a header".into()))?;
         value.set_sensitive(true);
         Ok(value)
     }
 
-    fn unauthorized(&self, reference: &OciReference, reason: &str) -> Error {
-        Error::Unauthorized {
-            reference: place(reference),
-            registry: self.registry.clone(),
-            reason: reason.to_owned(),
-        }
+    // Errors.
+
+    fn unauthorized(&self, place: &str, reason: String) -> Error {
+        Error::Unauthorized { reference: place.to_owned(), registry: self.host.clone(), reason }
     }
 
-    /// What an answer other than 200 means.
-    async fn refusal(&self, reference: &OciReference, response: Response) -> Error {
+    /// Why the registry did not give what was asked for.
+    async fn refusal(&self, place: &str, response: Response) -> Error {
         let status = response.status();
-        let body = match http::read_body(response, &place(reference), MAX_ANSWER).await {
-            Ok(body) => body,
-            Err(error) => return error,
-        };
-        let errors = serde_json::from_slice::<Envelope>(&body).map(|envelope| envelope.errors);
-        let errors = errors.unwrap_or_default();
-        let has = |codes: &[&str]| errors.iter().any(|error| codes.contains(&error.code.as_str()));
+        let said = http::read_body(response, place, MAX_ERROR).await.unwrap_or_default();
+        let Errors { errors } = serde_json::from_slice(&said).unwrap_or_default();
         let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
-        let said =
-            if errors.is_empty() { first_line(&String::from_utf8_lossy(&body)) } else { messages.join("; ") };
-        match status {
-            StatusCode::UNAUTHORIZED => self.unauthorized(reference, ""),
-            StatusCode::FORBIDDEN => self.unauthorized(reference, &said),
-            _ if has(&["UNAUTHORIZED", "DENIED"]) => self.unauthorized(reference, &said),
-            StatusCode::NOT_FOUND => Error::NotFound { reference: place(reference) },
-            _ if has(&["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "BLOB_UNKNOWN", "NOT_FOUND"]) => {
-                Error::NotFound { reference: place(reference) }
-            }
-            _ => {
-                let said = if said.is_empty() { said } else { format!(": {said}") };
-                Error::Registry {
-                    reference: place(reference),
-                    message: format!("the registry answered {status}{said}"),
-                }
-            }
+        let message = first_line(&messages.join("; "));
+        let says = |codes: &[&str]| errors.iter().any(|error| codes.contains(&error.code.as_str()));
+        let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if is_refused || says(&["UNAUTHORIZED", "DENIED"]) {
+            return self.unauthorized(place, message);
         }
+        let missing = ["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "BLOB_UNKNOWN", "NOT_FOUND"];
+        if status == StatusCode::NOT_FOUND || says(&missing) {
+            return Error::NotFound { reference: place.to_owned() };
+        }
+        let message = if message.is_empty() { format!("the registry answered {status}") } else { message };
+        Error::Registry { reference: place.to_owned(), message }
     }
 }
 
-/// One way of authorization that a registry offers.
+/// How a registry wants to be logged in to.
 struct Challenge {
-    /// In lower case.
     scheme: String,
     parameters: Vec<(String, String)>,
 }
 
 impl Challenge {
     fn parameter(&self, name: &str) -> Option<&str> {
-        let found = self.parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+        self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
-    let values = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
-    let parsed = values.filter_map(|value| http_auth::parse_challenges(value).ok());
-    parsed
-        .flatten()
-        .map(|challenge| Challenge {
-            scheme: challenge.scheme.to_ascii_lowercase(),
-            parameters: challenge
-                .params
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), value.to_unescaped()))
-                .collect(),
-        })
-        .collect()
+/// The SHA-256 digest that an answer announces.
+fn digest_header(headers: &HeaderMap) -> Option<String> {
+    let digest = headers.get("docker-content-digest")?.to_str().ok()?;
+    digest.strip_prefix("sha256:").filter(|digest| is_sha256(digest)).map(str::to_owned)
 }
 
-/// The SHA-256 digest that the registry promises, in hexadecimal digits.
-fn content_digest(headers: &HeaderMap) -> Option<String> {
-    let digest = headers.get(CONTENT_DIGEST)?.to_str().ok()?.strip_prefix("sha256:")?;
-    is_sha256(digest).then(|| digest.to_owned())
+/// Whether a registry is on this machine, where no one can come between and make it seem to lack TLS.
+pub(crate) fn is_loopback(registry: &str) -> bool {
+    Url::parse(&format!("https://{registry}/")).is_ok_and(|url| url.host().is_some_and(is_loopback_host))
 }
 
-async fn transfer(request: RequestBuilder, reference: &OciReference) -> Result<Response, Error> {
-    request.send().await.map_err(|error| http::transport(&place(reference), &error))
+/// By the address itself: `127.example.com` is a name that may lead anywhere.
+fn is_loopback_host(host: Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => name.eq_ignore_ascii_case("localhost"),
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    }
 }
 
-fn place(reference: &OciReference) -> String {
-    format!("{SCHEME}{reference}")
+/// Whether the server at `host` answers, but not with TLS: registries on one's own machine mostly do not have it.
+pub(crate) async fn lacks_tls(host: &str, access: &Access, limits: &Limits) -> bool {
+    let url = format!("https://{host}/v2/");
+    let anonymous = Access { username: None, password: None, ..access.clone() };
+    let answer = http::get(&url, &url, &anonymous, limits, MAX_ANSWER).await;
+    matches!(answer, Err(Error::Transport { message, .. }) if message.contains(http::NOT_TLS))
 }
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_judged_by_the_address() {
+        for host in ["localhost", "localhost:5000", "127.0.0.1", "127.8.9.1:5000", "[::1]:5000", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["127.evil.com", "127.0.0.1.evil.com", "localhost.evil.com", "10.0.0.1", "[::2]", "", "["]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_bought_over_tls_or_on_this_machine() {
+        let place = |host: &str, plain_http: bool| {
+            let access = Access { plain_http, ..Access::default() };
+            Distribution::new(host, "shop", None, &access, Limits::default()).unwrap()
+        };
+        let registry = place("r.example.com", false);
+        for realm in ["https://auth.example.com/token", "http://127.0.0.1:1/token", "http://localhost/token"]
+        {
+            assert!(registry.token_service(realm).is_ok(), "{realm}");
+        }
+        for realm in [
+            "http://auth.example.com/token",
+            "http://127.evil.com/token",
+            "http://r.example.com/token",
+            "ftp://localhost/token",
+            "/token",
+        ] {
+            assert!(registry.token_service(realm).is_err(), "{realm}");
+        }
+        let plain = place("r.example.com:5000", true);
+        assert!(plain.token_service("http://r.example.com:5000/token").is_ok());
+        assert!(plain.token_service("http://r.example.com/token").is_err());
+    }
 }

@@ -118,7 +118,7 @@ pub(crate) async fn get(
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(Error::UnsupportedScheme(parsed.scheme().to_owned()));
     }
-    let mut request = client(access, limits)?.get(parsed).header(header::ACCEPT, "*/*");
+    let mut request = client(access, limits, Redirects::Follow)?.get(parsed).header(header::ACCEPT, "*/*");
     if let Some((name, password)) = access.basic()
         && (access.pass_credentials || urls::same_service(url, origin))
     {
@@ -158,12 +158,43 @@ pub(crate) fn transport(url: &str, error: &reqwest::Error) -> Error {
     Error::Transport { url: url.to_owned(), message: root_cause(error) }
 }
 
+/// What a client does about redirects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redirects {
+    /// Follows them, without the credentials where they lead to another host, but not from TLS to plain HTTP.
+    Follow,
+    /// Takes them for the answer.
+    Refuse,
+}
+
+impl Redirects {
+    fn policy(self) -> redirect::Policy {
+        match self {
+            Self::Refuse => redirect::Policy::none(),
+            Self::Follow => redirect::Policy::custom(|attempt| {
+                let came_by_tls = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
+                if came_by_tls && attempt.url().scheme() != "https" {
+                    return attempt.error("refused to follow a redirect from https to http");
+                }
+                if attempt.previous().len() > MAX_REDIRECTS {
+                    return attempt.error(format!("stopped after {MAX_REDIRECTS} redirects"));
+                }
+                attempt.follow()
+            }),
+        }
+    }
+}
+
 /// A client that trusts, and presents itself, as `access` says.
-pub(crate) fn client(access: &Access, limits: &Limits) -> Result<reqwest::Client, Error> {
+pub(crate) fn client(
+    access: &Access,
+    limits: &Limits,
+    redirects: Redirects,
+) -> Result<reqwest::Client, Error> {
     use_ring();
     let mut builder = reqwest::Client::builder()
         .user_agent(USER_AGENT)
-        .redirect(redirect::Policy::limited(MAX_REDIRECTS))
+        .redirect(redirects.policy())
         .connect_timeout(limits.connect)
         .timeout(limits.request)
         .tls_danger_accept_invalid_certs(access.insecure_skip_tls_verify);
@@ -194,12 +225,12 @@ pub(crate) fn client(access: &Access, limits: &Limits) -> Result<reqwest::Client
 }
 
 /// Makes ring the cryptography of every TLS connection in the process, unless the program has chosen another.
-pub(crate) fn use_ring() {
+fn use_ring() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// The innermost cause: the outer layers only repeat that a request failed.
-pub(crate) fn root_cause(error: &reqwest::Error) -> String {
+fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "timed out".into();
     }

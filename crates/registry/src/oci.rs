@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::cache::{is_sha256, sha256};
-use crate::distribution::Client;
-use crate::{Access, Cache, Credential, Error, Limits, Paths, credentials, http, version};
+use crate::distribution::{self, Distribution};
+use crate::{Access, Cache, Credential, Error, Limits, Paths, credentials, version};
 
 /// The scheme of references to OCI registries, with its separator.
 pub(crate) const SCHEME: &str = "oci://";
@@ -20,6 +20,8 @@ const PROVENANCE_MEDIA_TYPE: &str = "application/vnd.cncf.helm.chart.provenance.
 const TAGS_PER_PAGE: usize = 1000;
 /// How many pages of tags are read before a registry is taken for endless.
 const MAX_TAG_PAGES: usize = 100;
+/// How many bytes of tags are read in all.
+const MAX_TAG_BYTES: u64 = 32 << 20;
 /// How many manifests of an index are tried for one that holds a chart.
 const MAX_MANIFESTS: usize = 16;
 
@@ -88,6 +90,16 @@ impl OciReference {
             (None, None) => format!("{}.tgz", self.name()),
         }
     }
+
+    /// How the registry names the manifest.
+    fn manifest_name(&self) -> &str {
+        self.digest.as_deref().or(self.tag.as_deref()).unwrap_or_default()
+    }
+
+    /// How errors name it.
+    fn place(&self) -> String {
+        format!("{SCHEME}{self}")
+    }
 }
 
 impl fmt::Display for OciReference {
@@ -132,9 +144,9 @@ pub(crate) struct Pulled {
     pub(crate) from_cache: bool,
 }
 
-/// One repository of a registry, with the cache of what came from it.
+/// A connection to one repository of a registry.
 pub(crate) struct Registry {
-    client: Client,
+    distribution: Distribution,
     cache: Cache,
     limits: Limits,
 }
@@ -143,18 +155,21 @@ impl Registry {
     /// Prepares to speak to `host` with the credentials in `access`, or else those in Helm's or Docker's files.
     pub(crate) async fn open(
         host: &str,
+        repository: &str,
         access: &Access,
         paths: &Paths,
         cache: Cache,
         limits: Limits,
     ) -> Result<Self, Error> {
-        let plain_http = access.plain_http || (is_loopback(host) && lacks_tls(host, access, &limits).await);
-        let access = &Access { plain_http, ..access.clone() };
+        let plain_http = access.plain_http
+            || (distribution::is_loopback(host) && distribution::lacks_tls(host, access, &limits).await);
+        let access = Access { plain_http, ..access.clone() };
         let credential = match access.basic() {
             Some((name, password)) => Some(Credential::Basic(name.to_owned(), password.to_owned())),
             None => credentials::find(paths, host).await?,
         };
-        Ok(Self { client: Client::new(host, credential, access, &limits)?, cache, limits })
+        let distribution = Distribution::new(host, repository, credential, &access, limits)?;
+        Ok(Self { distribution, cache, limits })
     }
 
     /// The tag for `version`: an exact version as it is, anything else as a constraint on the registry's tags.
@@ -203,7 +218,8 @@ impl Registry {
     ) -> Result<OciReference, Error> {
         if !tag.is_empty() {
             let tagged = OciReference { tag: Some(tag.to_owned()), digest: None, ..reference.clone() };
-            if let Ok(actual) = self.client.manifest_digest(&tagged).await
+            let found = self.distribution.manifest_digest(&tagged.place(), tag).await;
+            if let Ok(actual) = found
                 && actual != expected
             {
                 return Err(Error::ReferenceDigest { expected: expected.to_owned(), actual });
@@ -214,11 +230,13 @@ impl Registry {
 
     /// All tags that are versions, the newest first.
     pub(crate) async fn versions(&self, reference: &OciReference) -> Result<Vec<String>, Error> {
-        let target = OciReference { tag: None, digest: None, ..reference.clone() };
+        let place = OciReference { tag: None, digest: None, ..reference.clone() }.place();
         let mut tags = Vec::new();
         let mut last: Option<String> = None;
+        let mut left = MAX_TAG_BYTES;
         for _ in 0..MAX_TAG_PAGES {
-            let page = self.client.tags(&target, TAGS_PER_PAGE, last.as_deref()).await?;
+            let (page, size) = self.distribution.tags(&place, TAGS_PER_PAGE, last.as_deref(), left).await?;
+            left = left.saturating_sub(size);
             // Registries that know no paging give everything at once, and again and again.
             let more = page.len() >= TAGS_PER_PAGE && page.last() != last.as_ref();
             last = page.last().cloned();
@@ -298,7 +316,8 @@ impl Registry {
         if let Some((digest, data)) = pinned.and_then(|digest| Some((digest, self.cache.get(digest)?))) {
             return Ok((data, format!("sha256:{digest}")));
         }
-        let (data, digest) = self.client.manifest(reference).await?;
+        let (data, digest) =
+            self.distribution.manifest(&reference.place(), reference.manifest_name()).await?;
         if let Some(expected) = pinned {
             verify(reference, expected, &data)?;
         }
@@ -327,25 +346,11 @@ impl Registry {
         if layer.size > self.limits.chart {
             return Err(Error::TooLarge { url: place, limit: self.limits.chart });
         }
-        let data = self.client.blob(reference, &layer.digest, layer.size).await?;
+        let data = self.distribution.blob(&place, &layer.digest, layer.size).await?;
         verify(reference, expected, &data)?;
         self.cache.put(&data);
         Ok((data, false))
     }
-}
-
-/// Whether a host is this machine, where nobody can come between and make a registry seem to lack TLS.
-fn is_loopback(host: &str) -> bool {
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name == "localhost" || name == "[::1]" || name.starts_with("127.")
-}
-
-/// Whether the server at `host` answers, but not with TLS: registries on one's own machine mostly do not have it.
-async fn lacks_tls(host: &str, access: &Access, limits: &Limits) -> bool {
-    let url = format!("https://{host}/v2/");
-    let answer =
-        http::get(&url, &url, &Access { username: None, ..access.clone() }, limits, limits.index).await;
-    matches!(answer, Err(Error::Transport { message, .. }) if message.contains(http::NOT_TLS))
 }
 
 fn verify(reference: &OciReference, expected: &str, data: &[u8]) -> Result<(), Error> {

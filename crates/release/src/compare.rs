@@ -27,7 +27,7 @@ impl Releases {
         values: &Values,
         options: &Options,
     ) -> Result<Release> {
-        Ok(self.next(current, current.version + 1, chart, values, options).await?.release)
+        Ok(self.next(current, current.version.saturating_add(1), chart, values, options).await?.release)
     }
 }
 
@@ -37,10 +37,15 @@ impl Release {
     /// # Errors
     /// Fails if one of the manifests does not parse.
     pub fn differs(&self, other: &Self) -> Result<bool> {
-        if self.manifest != other.manifest && bundle(&self.manifest)? != bundle(&other.manifest)? {
-            return Ok(true);
-        }
-        Ok(hooks(self)? != hooks(other)?)
+        Ok(self.objects_differ(other)? || hooks(self)? != hooks(other)?)
+    }
+
+    /// Whether an object of the other revision really is another; hooks are not looked at.
+    ///
+    /// # Errors
+    /// Fails if one of the manifests does not parse.
+    pub fn objects_differ(&self, other: &Self) -> Result<bool> {
+        Ok(self.manifest != other.manifest && bundle(&self.manifest)? != bundle(&other.manifest)?)
     }
 }
 

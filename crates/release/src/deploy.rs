@@ -1,7 +1,7 @@
 //! What install, upgrade and rollback have in common: writing objects, pruning, hooks, waiting, and what to do when it
 //! fails.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use steersman_chart::{Capabilities, HookEvent, Values};
 
 use crate::error::{Error, Result};
-use crate::object::{self, HELM, MANAGED_BY, Object, ObjectId, RELEASE_NAME, RELEASE_NAMESPACE, metadata};
+use crate::object::{self, Object, ObjectId};
+use crate::ownership::foreign;
 use crate::progress::Progress;
 use crate::record::{Release, Status};
 use crate::releases::{CrdPolicy, Options, Releases};
@@ -32,6 +33,17 @@ pub(crate) struct Plan {
     pub(crate) live: Vec<Option<DynamicObject>>,
     /// What earlier revisions wanted, the latest last.
     pub(crate) originals: Vec<Object>,
+    /// Those of them that records name which are believed.
+    pub(crate) recorded: HashSet<ObjectId>,
+}
+
+impl Plan {
+    /// Whether an object of the release is there and carries its ownership.
+    pub(crate) fn has_owned(&self, release: &Release) -> bool {
+        let owned =
+            |live: &DynamicObject| foreign(&json!(live), &release.name, &release.namespace).is_empty();
+        self.live.iter().flatten().any(owned)
+    }
 }
 
 /// What tells an install, an upgrade and a rollback apart once there is a plan.
@@ -91,41 +103,50 @@ impl Releases {
     ) -> Result<render::Drawn> {
         let lookup = !matches!(options.dry_run, Some(crate::DryRun::Client));
         let request = Request {
-            chart,
-            values,
+            chart: chart.clone(),
+            values: values.clone(),
             options: render::options(release, capabilities, options),
+            timeout: options.render.timeout,
             lookup,
             enable_dns: options.enable_dns,
         };
-        render::render(&request, &self.client, &self.kinds).await
+        let confined = self.confinement.as_ref().map(|confinement| (confinement, self.namespace.as_str()));
+        render::render(request, &self.client, &self.kinds, confined).await
     }
 
     /// The objects that a release wants, marked as its own.
     pub(crate) async fn targets(&self, release: &Release) -> Result<Vec<Object>> {
-        let mut targets = object::parse(&release.manifest, &release.namespace, &self.kinds).await?;
+        let mut targets = object::parse(&release.manifest, &self.namespace, &self.kinds).await?;
         for target in &mut targets {
-            target.claim(&release.name, &release.namespace);
+            self.check_confined(target)?;
+            target.claim(&release.name, &self.namespace);
             self.decorate(target);
         }
         Ok(targets)
+    }
+
+    /// Refuses an object that a confined release may not have.
+    pub(crate) fn check_confined(&self, object: &Object) -> Result<()> {
+        match &self.confinement {
+            Some(confinement) => confinement.check(object, &self.namespace),
+            None => Ok(()),
+        }
     }
 
     /// What there is to be done for a revision, seen from what the earlier ones left and what is there.
     pub(crate) async fn plan(&self, release: &Release, revisions: &[Revision]) -> Result<Plan> {
         let targets = self.targets(release).await?;
         let live = self.live(&targets).await?;
-        let originals = self.originals(&self.leavings(revisions).await?).await?;
-        Ok(Plan { targets, live, originals })
-    }
-
-    /// What earlier revisions may have left in the cluster: the deployed one's objects, and those of all that failed
-    /// after it.
-    pub(crate) async fn originals(&self, releases: &[Release]) -> Result<Vec<Object>> {
-        let mut originals = Vec::new();
-        for release in releases {
-            originals.extend(object::parse_known(&release.manifest, &release.namespace, &self.kinds).await?);
+        let (mut originals, mut recorded) = (Vec::new(), HashSet::new());
+        for earlier in self.leavings(revisions).await? {
+            let listed = self.listed(&earlier).await?;
+            if !earlier.unverified {
+                recorded.extend(listed.iter().map(|object| object.id.clone()));
+            }
+            originals.extend(listed);
+            originals.extend(self.undeleted(&earlier).await?);
         }
-        Ok(originals)
+        Ok(Plan { targets, live, originals, recorded })
     }
 
     /// The objects of a release as they are written: marked as its own and decorated.
@@ -154,11 +175,9 @@ impl Releases {
         release: &Release,
         plan: &Plan,
     ) -> Result<()> {
-        let known: std::collections::HashSet<&ObjectId> =
-            plan.originals.iter().map(|object| &object.id).collect();
         for (target, live) in plan.targets.iter().zip(&plan.live) {
             let Some(live) = live else { continue };
-            if known.contains(&target.id) {
+            if plan.recorded.contains(&target.id) {
                 continue;
             }
             let reasons = foreign(&json!(live), &release.name, &release.namespace);
@@ -233,9 +252,9 @@ impl Releases {
                 .await
                 .map_err(failed(operation.before))?;
         }
-        let Plan { targets, live, originals } = plan;
-        self.write_all(&targets, live, &originals, created).await?;
-        self.prune(&originals, &targets).await;
+        let Plan { targets, live, originals, recorded } = plan;
+        self.write_all(&targets, live, (&originals, &recorded), created).await?;
+        release.undeleted = self.prune(&release.name, &originals, &targets).await;
         if options.wait || options.atomic {
             let writer = self.writer();
             wait::until_ready(&writer, &targets, options.wait_for_jobs, timeout, &self.reporter).await?;
@@ -253,12 +272,12 @@ impl Releases {
         &self,
         targets: &[Object],
         live: Vec<Option<DynamicObject>>,
-        originals: &[Object],
+        (originals, recorded): (&[Object], &HashSet<ObjectId>),
         created: &mut Vec<Object>,
     ) -> Result<()> {
         let writer = &self.writer();
-        let before: HashMap<&ObjectId, &Value> =
-            originals.iter().map(|object| (&object.id, &object.content)).collect();
+        let before = originals.iter().filter(|object| recorded.contains(&object.id));
+        let before: HashMap<&ObjectId, &Value> = before.map(|object| (&object.id, &object.content)).collect();
         let mut live = live.into_iter();
         for batch in targets.chunk_by(|a, b| a.id.kind == b.id.kind) {
             let writes: Vec<_> = batch
@@ -286,33 +305,6 @@ impl Releases {
             }
         }
         Ok(())
-    }
-
-    /// Deletes what earlier revisions wanted and this one does not. What cannot be deleted stays: the release is right
-    /// without it, and the next one tries again.
-    async fn prune(&self, originals: &[Object], targets: &[Object]) {
-        let wanted: std::collections::HashSet<&ObjectId> = targets.iter().map(|object| &object.id).collect();
-        let mut seen = std::collections::HashSet::new();
-        let writer = self.writer();
-        for object in originals {
-            if wanted.contains(&object.id) || !seen.insert(&object.id) {
-                continue;
-            }
-            match self.prune_one(&writer, object).await {
-                Ok(true) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "cannot delete an object that is no longer part of the release");
-                }
-            }
-        }
-    }
-
-    async fn prune_one(&self, writer: &Writer, object: &Object) -> Result<bool> {
-        let Some(live) = writer.live(object).await? else { return Ok(false) };
-        let content = json!(live);
-        let keeps = Object { content, ..object.clone() }.is_kept();
-        if keeps { Ok(false) } else { writer.delete_seen(object, &live).await }
     }
 
     /// Deletes objects, as after a failed upgrade.
@@ -386,32 +378,12 @@ impl Releases {
             .iter()
             .filter(|revision| revision.status == Status::Deployed && revision.version != but);
         for revision in deployed {
-            let mut release = match self.storage.get(&revision.name, revision.version).await {
-                Ok(release) => release,
+            match self.storage.restate(&revision.name, revision.version, Status::Superseded, "").await {
                 // Forgotten meanwhile, as too old.
-                Err(Error::NotFound { .. }) => continue,
+                Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
-            };
-            release.info.status = Status::Superseded;
-            self.storage.update(&release).await?;
+            }
         }
         Ok(())
     }
-}
-
-/// What about an object says that it is not the release's.
-fn foreign(live: &Value, release: &str, namespace: &str) -> Vec<String> {
-    let wanted = [
-        ("label", "labels", MANAGED_BY, HELM),
-        ("annotation", "annotations", RELEASE_NAME, release),
-        ("annotation", "annotations", RELEASE_NAMESPACE, namespace),
-    ];
-    let check = |(what, map, key, value): (&str, &str, &str, &str)| match metadata(live, map, key) {
-        None => Some(format!("{what} validation error: missing key {key:?}: must be set to {value:?}")),
-        Some(actual) if actual != value => Some(format!(
-            "{what} validation error: key {key:?} must equal {value:?}: current value is {actual:?}"
-        )),
-        Some(_) => None,
-    };
-    wanted.into_iter().filter_map(check).collect()
 }

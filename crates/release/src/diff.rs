@@ -45,7 +45,7 @@ pub enum Change {
     Added,
     /// It would be deleted.
     Deleted,
-    /// It is no longer part of the release, and would stay because it says so.
+    /// It is no longer part of the release, and would stay because it says so, or that it is not the release's.
     Kept,
     /// These fields would change.
     Changed(Vec<FieldChange>),
@@ -94,14 +94,15 @@ impl Releases {
             }
             Err(error) => return Err(error),
         };
-        let objects = self.compare(&plan).await?;
+        let objects = self.compare(name, &plan).await?;
         Ok(Diff { release, objects })
     }
 
-    async fn compare(&self, plan: &Plan) -> Result<Vec<ObjectChange>> {
+    async fn compare(&self, release: &str, plan: &Plan) -> Result<Vec<ObjectChange>> {
         let writer = &Writer { dry_run: true, ..self.writer() };
         let compare = |(target, live): (&Object, &Option<DynamicObject>)| {
-            let original = plan.originals.iter().rfind(|object| object.id == target.id);
+            let recorded = plan.originals.iter().filter(|object| plan.recorded.contains(&object.id));
+            let original = recorded.rev().find(|object| object.id == target.id);
             let original = original.map(|object| object.content.clone());
             let (target, live) = (target.clone(), live.clone());
             let writer = writer.clone();
@@ -116,8 +117,10 @@ impl Releases {
                 continue;
             }
             if let Some(live) = writer.live(object).await? {
-                let keeps = Object { content: json!(live), ..object.clone() }.is_kept();
-                let change = if keeps { Change::Kept } else { Change::Deleted };
+                let content = json!(live);
+                let stays =
+                    !self.may_delete(&content, release) || (Object { content, ..object.clone() }).is_kept();
+                let change = if stays { Change::Kept } else { Change::Deleted };
                 compared.push(ObjectChange { id: object.id.clone(), change });
             }
         }

@@ -70,6 +70,19 @@ pub enum Error {
         /// What about it says so.
         reason: String,
     },
+    /// An object is outside of the namespace that the release is confined to.
+    #[error("{object} is refused: the release is confined to namespace {namespace}; {help}")]
+    Confined {
+        /// The object.
+        object: String,
+        /// The release's namespace.
+        namespace: String,
+        /// What to do about it.
+        help: String,
+    },
+    /// The revision to go back to was not written by this program, or was changed since.
+    #[error("revision {0} cannot be rolled back to: its record does not verify")]
+    Unverified(i64),
     /// The cluster refused something about an object.
     #[error("{object}: {source}")]
     Object {

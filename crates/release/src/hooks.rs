@@ -84,7 +84,7 @@ impl Releases {
     ) -> Result<()> {
         self.delete_hook(release, index, BEFORE_CREATION, timeout).await?;
         let Some(hook) = release.hooks.get(index) else { return Ok(()) };
-        let objects = self.hook_objects(release, hook).await?;
+        let objects = self.hook_objects(hook).await?;
         let path = hook.path.clone();
         self.reporter
             .say(&Progress::Hook { event: event.as_str(), hook: format!("{}/{}", hook.kind, hook.name) });
@@ -133,12 +133,13 @@ impl Releases {
         }
     }
 
-    async fn hook_objects(&self, release: &Release, hook: &Hook) -> Result<Vec<Object>> {
+    async fn hook_objects(&self, hook: &Hook) -> Result<Vec<Object>> {
         let mut objects =
-            object::parse(&hook.manifest, &release.namespace, &self.kinds).await.map_err(|error| {
+            object::parse(&hook.manifest, &self.namespace, &self.kinds).await.map_err(|error| {
                 Error::Hook(format!("unable to build kubernetes object for hook {}: {error}", hook.path))
             })?;
         for object in &mut objects {
+            self.check_confined(object)?;
             self.decorate(object);
         }
         Ok(objects)
@@ -157,7 +158,7 @@ impl Releases {
         if hook.kind == "CustomResourceDefinition" || !hook.delete_policies.iter().any(|own| own == policy) {
             return Ok(());
         }
-        let objects = self.hook_objects(release, hook).await?;
+        let objects = self.hook_objects(hook).await?;
         let writer = self.writer();
         for object in &objects {
             writer.delete(object, PropagationPolicy::Background).await?;
@@ -170,20 +171,20 @@ impl Releases {
         if !hook.output_log_policies.iter().any(|own| own == policy) {
             return;
         }
-        if let Err(error) = self.collect_logs(release, hook).await {
+        if let Err(error) = self.collect_logs(hook).await {
             tracing::warn!(%error, hook = hook.name, "cannot read the logs of a hook");
         }
     }
 
     /// Reports what the containers of a hook wrote.
-    pub(crate) async fn collect_logs(&self, release: &Release, hook: &Hook) -> Result<()> {
+    pub(crate) async fn collect_logs(&self, hook: &Hook) -> Result<()> {
         let selected = match hook.kind.as_str() {
             "Job" => ListParams::default().labels(&format!("job-name={}", hook.name)),
             "Pod" => ListParams::default().fields(&format!("metadata.name={}", hook.name)),
             _ => return Ok(()),
         };
-        let objects = self.hook_objects(release, hook).await?;
-        let namespace = objects.first().map_or(release.namespace.as_str(), |object| &object.id.namespace);
+        let objects = self.hook_objects(hook).await?;
+        let namespace = objects.first().map_or(self.namespace.as_str(), |object| &object.id.namespace);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let found = pods.list(&selected).await.map_err(Error::kube("cannot list the pods of a hook"))?;
         for pod in found {

@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use steersman_chart::{Chart, HookEvent, Values};
+use steersman_chart::{Chart, HookEvent, Rendered, Values};
 
 use crate::deploy::{Broken, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::object;
 use crate::record::{ChartRecord, Info, Release, Status};
-use crate::releases::{CrdPolicy, Options, Releases, check_name};
+use crate::releases::{CrdPolicy, Options, Releases, check_name, next_version};
 use crate::storage::{self, Revision};
 use crate::uninstall::UninstallOptions;
 
@@ -65,21 +65,67 @@ impl Releases {
             self.definitions(&all, crds).await?;
         }
         let capabilities = self.kinds.capabilities().await?;
-        let version = revisions.last().map_or(1, |last| last.version + 1);
+        let version = next_version(&revisions)?;
         let described = steersman_chart::Release {
             name: name.to_owned(),
             namespace: self.namespace.clone(),
             revision: 1,
             is_upgrade: false,
         };
-        let rendered = self.render(chart, values, described, capabilities, options).await?.rendered;
+        let drawn = self.render(chart, values, described.clone(), capabilities.clone(), options).await?;
+        let mut rendered = drawn.rendered;
         rendered.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let mut manifest = rendered.manifest(false);
-        if let Some(post_render) = &options.post_render {
-            manifest = post_render(&manifest).map_err(Error::PostRender)?;
+        let mut release = self.installation(name, version, chart, values, &rendered, options)?;
+        let mut plan = self.plan(&release, &revisions).await?;
+        let mut taken_up = None;
+        if options.take_up && revisions.is_empty() && plan.has_owned(&release) {
+            if drawn.random {
+                let again = self.render(chart, values, described, capabilities, options).await?.rendered;
+                self.keep_live_random(&mut rendered, &again, name).await?;
+                release = self.installation(name, version, chart, values, &rendered, options)?;
+                plan = self.plan(&release, &revisions).await?;
+            }
+            taken_up = Some(Options { disable_hooks: true, ..options.clone() });
         }
+        let options = taken_up.as_ref().unwrap_or(options);
+        if !options.take_ownership {
+            self.check_ownership("install", &release, &plan)?;
+        }
+        if options.dry_run.is_some() {
+            release.info.description = "Dry run complete".into();
+            return Ok(release);
+        }
+        if options.create_namespace {
+            self.create_namespace().await?;
+        }
+        if let Some(last) = revisions.last().filter(|last| last.status != Status::Failed) {
+            let description = "superseded by new release";
+            self.storage.restate(name, last.version, Status::Superseded, description).await?;
+        }
+        let done = if taken_up.is_some() { "Taken up: the records were gone" } else { "Install complete" };
+        let description = options.description.clone().unwrap_or_else(|| done.into());
+        match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
+            Ok(release) => Ok(release),
+            Err(broken) if options.atomic => {
+                let message = self.undo_install(&broken, options).await;
+                Err(broken.into_error(Some(message)))
+            }
+            Err(broken) => Err(broken.into_error(None)),
+        }
+    }
+
+    /// The first revision of a release, rendered and not yet recorded.
+    fn installation(
+        &self,
+        name: &str,
+        version: i64,
+        chart: &Chart,
+        values: &Values,
+        rendered: &Rendered,
+        options: &Options,
+    ) -> Result<Release> {
         let now = Timestamp::now();
-        let mut release = Release {
+        Ok(Release {
             name: name.to_owned(),
             namespace: self.namespace.clone(),
             info: Info {
@@ -92,38 +138,12 @@ impl Releases {
             },
             chart: ChartRecord::new(chart, values)?,
             config: table(values),
-            manifest,
+            manifest: post_rendered(rendered, options)?,
             hooks: rendered.hooks.iter().map(hooks::record).collect(),
             version,
             labels: options.labels.clone(),
-        };
-
-        let plan = self.plan(&release, &revisions).await?;
-        if !options.take_ownership {
-            self.check_ownership("install", &release, &plan)?;
-        }
-        if options.dry_run.is_some() {
-            release.info.description = "Dry run complete".into();
-            return Ok(release);
-        }
-        if options.create_namespace {
-            self.create_namespace().await?;
-        }
-        if let Some(last) = revisions.last().filter(|last| last.status != Status::Failed) {
-            let mut last = self.storage.get(name, last.version).await?;
-            last.info.status = Status::Superseded;
-            last.info.description = "superseded by new release".into();
-            self.storage.update(&last).await?;
-        }
-        let description = options.description.clone().unwrap_or_else(|| "Install complete".into());
-        match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
-            Ok(release) => Ok(release),
-            Err(broken) if options.atomic => {
-                let message = self.undo_install(&broken, options).await;
-                Err(broken.into_error(Some(message)))
-            }
-            Err(broken) => Err(broken.into_error(None)),
-        }
+            ..Release::default()
+        })
     }
 
     /// Uninstalls what failed, and says what came of it.
@@ -156,6 +176,15 @@ impl Releases {
             Err(error) if error.status_code() != Some(409) => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+/// The manifest as it is used.
+pub(crate) fn post_rendered(rendered: &Rendered, options: &Options) -> Result<String> {
+    let manifest = rendered.manifest(false);
+    match &options.post_render {
+        Some(post_render) => post_render(&manifest).map_err(Error::PostRender),
+        None => Ok(manifest),
     }
 }
 

@@ -73,6 +73,15 @@ impl Kinds {
         Ok(known.kinds.get(&wanted).cloned())
     }
 
+    /// As [`Kinds::find_opt`], without asking the cluster again for what is not known.
+    ///
+    /// # Errors
+    /// Fails if the cluster cannot be asked what it serves.
+    pub(crate) async fn find_known(&self, api_version: &str, kind: &str) -> Result<Option<Kind>> {
+        let wanted = (api_version.to_owned(), kind.to_owned());
+        Ok(self.known().await?.kinds.get(&wanted).cloned())
+    }
+
     /// Forgets what is known, so that the next question goes to the cluster.
     pub async fn forget(&self) {
         *self.known.write().await = None;

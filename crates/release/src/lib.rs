@@ -28,6 +28,7 @@
 //! up by the next one: no release stays pending.
 
 mod compare;
+mod confinement;
 mod deploy;
 mod diff;
 mod error;
@@ -36,14 +37,20 @@ mod install;
 mod kinds;
 mod merge;
 mod object;
+mod ownership;
+mod packed;
 mod progress;
+mod prune;
 mod random;
 mod ready;
 mod record;
+mod redact;
 mod releases;
 mod render;
 mod rollback;
+mod signature;
 mod storage;
+mod take_up;
 mod test;
 mod uninstall;
 mod upgrade;
@@ -51,18 +58,23 @@ mod wait;
 mod write;
 
 pub use compare::covers;
+pub use confinement::Confinement;
 pub use diff::{Change, Diff, FieldChange, ObjectChange, changes};
 pub use error::{Error, Result};
 pub use kinds::{Kind, Kinds};
 pub use object::{Object, ObjectId, documents, parse, parse_known, resolve, set_metadata};
+pub use ownership::is_owned;
 pub use progress::Progress;
 pub use ready::{Readiness, pod_trouble, readiness};
-pub use record::{ChartRecord, Hook, HookExecution, Info, Release, Status};
+pub use record::{ChartRecord, Hook, HookExecution, Info, Release, Status, Undeleted};
+pub use redact::Redactor;
 pub use releases::{
     CrdPolicy, DryRun, HistoryMax, Options, PostRender, Recover, Releases, Timeout, ValuesPolicy,
 };
+pub use render::RenderLimits;
 pub use rollback::RollbackOptions;
-pub use storage::{Revision, StorageKind};
+pub use signature::RecordKey;
+pub use storage::{Revision, StorageKind, read_record};
 pub use test::TestOptions;
 pub use uninstall::{Cascade, UninstallOptions, Uninstalled};
 pub use write::{Outcome, WriteMode};

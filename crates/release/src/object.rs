@@ -165,34 +165,46 @@ pub async fn parse(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec
 /// As [`parse`], leaving out objects of kinds that the cluster no longer has: there can be none of them.
 pub async fn parse_known(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec<Object>> {
     let mut objects = Vec::new();
+    let mut asked = false;
     for document in documents(manifest)? {
-        match resolve(document, namespace, kinds).await {
-            Ok(object) => objects.push(object),
-            Err(Error::UnknownKind { kind, api_version }) => {
-                tracing::debug!(kind, api_version, "the cluster no longer has this kind");
-            }
-            Err(error) => return Err(error),
+        let (api_version, kind) = type_of(&document)?;
+        let mut found = kinds.find_known(&api_version, &kind).await?;
+        // Once is enough: a manifest may name any number of kinds that never were.
+        if found.is_none() && !asked {
+            asked = true;
+            found = kinds.find_opt(&api_version, &kind).await?;
+        }
+        match found {
+            Some(found) => objects.push(placed(document, namespace, found)),
+            None => tracing::debug!(kind, api_version, "the cluster no longer has this kind"),
         }
     }
     Ok(objects)
 }
 
 /// An object with where it goes.
-pub async fn resolve(mut content: Value, namespace: &str, kinds: &Kinds) -> Result<Object> {
+pub async fn resolve(content: Value, namespace: &str, kinds: &Kinds) -> Result<Object> {
+    let (api_version, kind) = type_of(&content)?;
+    let found = kinds.find(&api_version, &kind).await?;
+    Ok(placed(content, namespace, found))
+}
+
+/// The version and kind that an object says.
+fn type_of(content: &Value) -> Result<(String, String)> {
     let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind_name) = (text("apiVersion"), text("kind"));
     let unset = |what: &str| {
         Error::Manifest(format!(
             "unable to build kubernetes objects from release manifest: Object '{what}' is missing"
         ))
     };
-    if kind_name.is_empty() {
-        return Err(unset("Kind"));
+    match (text("apiVersion"), text("kind")) {
+        (_, kind) if kind.is_empty() => Err(unset("Kind")),
+        (api_version, _) if api_version.is_empty() => Err(unset("apiVersion")),
+        found => Ok(found),
     }
-    if api_version.is_empty() {
-        return Err(unset("apiVersion"));
-    }
-    let kind = kinds.find(&api_version, &kind_name).await?;
+}
+
+fn placed(mut content: Value, namespace: &str, kind: Kind) -> Object {
     let field = |key: &str| {
         let metadata = content.get("metadata");
         metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -211,7 +223,8 @@ pub async fn resolve(mut content: Value, namespace: &str, kinds: &Kinds) -> Resu
         }
     }
     let group = kind.resource.group.clone();
-    Ok(Object { kind, id: ObjectId { group, kind: kind_name, namespace: place, name }, content })
+    let id = ObjectId { group, kind: kind.resource.kind.clone(), namespace: place, name };
+    Object { kind, id, content }
 }
 
 #[cfg(test)]

@@ -36,9 +36,43 @@ pub struct Release {
     /// Where the release is kept and its objects go unless they say otherwise.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
+    /// Objects that this revision, or one before it, should have deleted and could not. Helm knows of no such field.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub undeleted: Vec<Undeleted>,
     /// Labels that the user gave the record. Kept as labels of the stored object, not in its text.
     #[serde(skip)]
     pub labels: BTreeMap<String, String>,
+    /// Whether the record does not verify, where only signed records are believed: see
+    /// [`Releases::believing`](crate::Releases::believing). Hooks, values and notes are left out of such a release.
+    #[serde(skip)]
+    pub unverified: bool,
+}
+
+/// An object that is no longer part of a release and could not be deleted yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Undeleted {
+    /// Its group and version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; empty for objects of the whole cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Why it could not be deleted.
+    pub reason: String,
+}
+
+impl fmt::Display for Undeleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)?;
+        if !self.namespace.is_empty() {
+            write!(f, " in namespace {}", self.namespace)?;
+        }
+        write!(f, ": {}", self.reason)
+    }
 }
 
 /// When a release was deployed and how it stands.
@@ -237,6 +271,11 @@ impl Release {
         values
     }
 
+    /// The name of the Secret or ConfigMap that holds this revision.
+    pub fn key(&self) -> String {
+        crate::storage::key(&self.name, self.version)
+    }
+
     /// Whether the release came from a chart of that name.
     pub fn is_of(&self, chart: &str) -> bool {
         self.chart.name() == chart
@@ -264,7 +303,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 /// Go writes nothing as null, and reads null as nothing.
-fn nullable<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn nullable<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
     D: serde::Deserializer<'de>,

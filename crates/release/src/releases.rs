@@ -12,11 +12,15 @@ use kube::Client;
 use kube::api::DynamicObject;
 use steersman_chart::{FetchSchema, HELM_VERSION};
 
+use crate::confinement::Confinement;
 use crate::error::{Error, Result};
 use crate::kinds::Kinds;
 use crate::object::Object;
+use crate::ownership::Disowned;
 use crate::progress::{Progress, Reporter};
 use crate::record::{Release, Status};
+use crate::render::RenderLimits;
+use crate::signature::{RecordKey, Verifier};
 use crate::storage::{Revision, Storage, StorageKind};
 use crate::write::{WriteMode, Writer};
 
@@ -42,6 +46,9 @@ pub struct Releases {
     pub(crate) recover: Recover,
     /// Whether an operation that broke off is being taken up.
     pub(crate) recovering: bool,
+    /// Where the objects of releases may be; anywhere without it.
+    pub(crate) confinement: Option<Confinement>,
+    pub(crate) disowned: Option<Disowned>,
     kind: StorageKind,
     manager: String,
     mode: WriteMode,
@@ -82,6 +89,9 @@ pub struct Options {
     pub replace: bool,
     /// Take objects that belong to nobody or to another release. False by default.
     pub take_ownership: bool,
+    /// Take up a release whose records are gone while its objects are there: no hooks run, and what templates draw at
+    /// random stays as it is. Only for installs. False by default.
+    pub take_up: bool,
     /// What the revision's description says. Helm's words by default.
     pub description: Option<String>,
     /// Labels of the record; on upgrades over those of the last one, where `null` removes one.
@@ -98,6 +108,8 @@ pub struct Options {
     pub fetch_schema: Option<FetchSchema>,
     /// Let `getHostByName` ask the network. False by default.
     pub enable_dns: bool,
+    /// What rendering may use. By default a cost of 200 million, 256 MiB and one minute.
+    pub render: RenderLimits,
     /// Take the notes of subcharts too. False by default.
     pub sub_notes: bool,
     /// Keep what templates draw at random as it was in the last revision. Only for upgrades. False by default, as in
@@ -194,6 +206,8 @@ impl Releases {
             reporter: Reporter::default(),
             recover: Recover::default(),
             recovering: false,
+            confinement: None,
+            disowned: None,
             kind,
             manager: MANAGER.into(),
             mode: WriteMode::default(),
@@ -205,7 +219,35 @@ impl Releases {
     #[must_use]
     pub fn storage(mut self, kind: StorageKind) -> Self {
         self.kind = kind;
-        self.storage = Storage::new(self.client.clone(), Some(&self.namespace), kind);
+        self.storage = self.storage.of_kind(kind);
+        self
+    }
+
+    /// Believes only records that this key signed for this subject, and signs new ones so. All are believed by default,
+    /// as Helm does; without a key none are.
+    ///
+    /// A record that is not believed serves to find objects that it lists, which are deleted only if they carry the
+    /// release's ownership. Its hooks do not run, and it is not rolled back to.
+    #[must_use]
+    pub fn believing(mut self, key: Option<RecordKey>, subject: impl Into<String>) -> Self {
+        self.storage = self.storage.believing(Verifier { key, subject: subject.into() });
+        self
+    }
+
+    /// Keeps objects, hooks and lookups of releases in their namespace. They may be anywhere by default.
+    #[must_use]
+    pub fn confined(mut self, confinement: Confinement) -> Self {
+        self.confinement = Some(confinement);
+        self
+    }
+
+    /// Says which live objects belong to others though they carry a release's marks: they are not deleted. None by default.
+    #[must_use]
+    pub fn disowning(
+        mut self,
+        disowned: impl Fn(&serde_json::Value) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.disowned = Some(Arc::new(disowned));
         self
     }
 
@@ -351,11 +393,8 @@ impl Releases {
             }
             let what = format!("revision {} was left {}", revision.version, revision.status);
             self.reporter.say(&Progress::Recovering { what });
-            let mut release = self.storage.get(&revision.name, revision.version).await?;
-            release.info.description =
-                format!("Interrupted while {}, taken up by the next run", revision.status);
-            release.info.status = Status::Failed;
-            self.storage.update(&release).await?;
+            let description = format!("Interrupted while {}, taken up by the next run", revision.status);
+            self.storage.restate(&revision.name, revision.version, Status::Failed, &description).await?;
             revision.status = Status::Failed;
             recovered.recovering = true;
         }
@@ -379,6 +418,15 @@ impl fmt::Debug for Releases {
             .field("helm", &HELM_VERSION)
             .finish_non_exhaustive()
     }
+}
+
+/// The number of the revision after these.
+pub(crate) fn next_version(revisions: &[Revision]) -> Result<i64> {
+    let Some(last) = revisions.last() else { return Ok(1) };
+    last.version.checked_add(1).ok_or_else(|| Error::Record {
+        key: last.key(),
+        reason: "no revision number comes after it: delete the record".into(),
+    })
 }
 
 /// Lower-case letters, digits and dashes in parts between dots, each beginning and ending with no dash.

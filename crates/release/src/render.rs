@@ -3,29 +3,49 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use steersman_chart::{
-    Capabilities, Chart, Environment, Error as ChartError, RenderOptions, Rendered, System, Values,
+    Capabilities, Chart, Environment, Error as ChartError, Interrupt, Limits, RenderOptions, Rendered,
+    System, Values,
 };
 
+use crate::confinement::Confinement;
 use crate::error::{Error, Result, code};
 use crate::kinds::Kinds;
 
 /// How often a render may ask for objects that it did not ask for before.
 const MAX_ROUNDS: usize = 16;
 
+/// What rendering a chart may use, so that no chart and no values hold up anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenderLimits {
+    /// Cost and memory of all templates together. Those of [`Limits::default`] by default.
+    pub limits: Limits,
+    /// Time for rendering all templates once. One minute by default.
+    pub timeout: Duration,
+}
+
+impl Default for RenderLimits {
+    fn default() -> Self {
+        Self { limits: Limits::default(), timeout: Duration::from_secs(60) }
+    }
+}
+
 /// What `lookup` asks for: version, kind, namespace and name.
 type Question = (String, String, String, String);
 type Answers = HashMap<Question, Result<Option<Value>, String>>;
 
 /// A chart to be rendered.
-pub(crate) struct Request<'a> {
-    pub(crate) chart: &'a Chart,
-    pub(crate) values: &'a Values,
+pub(crate) struct Request {
+    pub(crate) chart: Chart,
+    pub(crate) values: Values,
     pub(crate) options: RenderOptions,
+    /// The time that it may take.
+    pub(crate) timeout: Duration,
     /// Whether `lookup` asks the cluster.
     pub(crate) lookup: bool,
     /// Whether `getHostByName` asks the network.
@@ -39,16 +59,23 @@ pub(crate) struct Drawn {
 }
 
 /// Renders a chart. Templates cannot wait for a cluster: what a render asks for in vain is fetched, and it begins again.
-pub(crate) async fn render(request: &Request<'_>, client: &kube::Client, kinds: &Kinds) -> Result<Drawn> {
+/// `confined` is where a confined release may look things up.
+pub(crate) async fn render(
+    request: Request,
+    client: &kube::Client,
+    kinds: &Kinds,
+    confined: Option<(&Confinement, &str)>,
+) -> Result<Drawn> {
+    let request = Arc::new(request);
     let mut answers = Answers::new();
     for _ in 0..MAX_ROUNDS {
-        let Attempt { result, unknown, random, back } = attempt(request, answers);
+        let Attempt { result, unknown, random, back } = attempt(&request, answers).await?;
         answers = back;
         if unknown.is_empty() {
             return Ok(Drawn { rendered: result?, random });
         }
         for question in unknown {
-            let answer = fetch(&question, client, kinds).await?;
+            let answer = fetch(&question, client, kinds, confined).await?;
             answers.insert(question, answer);
         }
     }
@@ -62,14 +89,43 @@ struct Attempt {
     back: Answers,
 }
 
-fn attempt(request: &Request<'_>, answers: Answers) -> Attempt {
+/// Renders on a thread of its own: a template that computes for seconds must not keep a lease from being renewed.
+async fn attempt(request: &Arc<Request>, answers: Answers) -> Result<Attempt> {
+    let interrupt = Interrupt::new();
+    // Where nothing waits for the result any more, the render ends too.
+    let _abandoned = RaiseOnDrop(interrupt.clone());
+    let options = RenderOptions { interrupt: interrupt.clone(), ..request.options.clone() };
+    let shared = Arc::clone(request);
+    let mut work = tokio::task::spawn_blocking(move || render_once(&shared, &options, answers));
+    let done = match tokio::time::timeout(request.timeout, &mut work).await {
+        Ok(done) => done,
+        Err(_) => {
+            interrupt.raise(format!("exceeded the time limit of {:?}", request.timeout));
+            work.await
+        }
+    };
+    done.or_else(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(Error::Manifest("rendering was cancelled".into())),
+    })
+}
+
+struct RaiseOnDrop(Interrupt);
+
+impl Drop for RaiseOnDrop {
+    fn drop(&mut self) {
+        self.0.raise("rendering was cancelled");
+    }
+}
+
+fn render_once(request: &Request, options: &RenderOptions, answers: Answers) -> Attempt {
     let shared = Rc::new(Shared { answers, unknown: RefCell::default(), random: Cell::new(false) });
     let environment = Looking {
         system: System { enable_dns: request.enable_dns },
         lookup: request.lookup,
         shared: Rc::clone(&shared),
     };
-    let result = request.chart.render(request.values, &request.options, environment);
+    let result = request.chart.render(&request.values, options, environment);
     // The environment went with the render.
     let shared = Rc::try_unwrap(shared).unwrap_or_else(|shared| Shared {
         answers: shared.answers.clone(),
@@ -137,11 +193,17 @@ async fn fetch(
     question: &Question,
     client: &kube::Client,
     kinds: &Kinds,
+    confined: Option<(&Confinement, &str)>,
 ) -> Result<Result<Option<Value>, String>> {
     let (api_version, kind, namespace, name) = question;
     let Some(found) = kinds.find_opt(api_version, kind).await? else {
         return Ok(Err(format!("no matches for kind {kind:?} in version {api_version:?}")));
     };
+    if let Some((confinement, own)) = confined
+        && let Err(refused) = confinement.check_lookup(&found, namespace, own)
+    {
+        return Ok(Err(refused));
+    }
     let api: Api<DynamicObject> = if found.namespaced && !namespace.is_empty() {
         Api::namespaced_with(client.clone(), namespace, &found.resource)
     } else {
@@ -185,6 +247,7 @@ pub(crate) fn options(
         skip_schema_validation: settings.skip_schema_validation,
         fetch_schema: settings.fetch_schema.clone(),
         sub_notes: settings.sub_notes,
+        limits: settings.render.limits,
         ..RenderOptions::default()
     }
 }

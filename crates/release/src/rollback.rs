@@ -6,7 +6,7 @@ use steersman_chart::HookEvent;
 use crate::deploy::{Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::record::{HookExecution, Info, Release, Status};
-use crate::releases::{HistoryMax, Options, Releases, Timeout, check_name};
+use crate::releases::{HistoryMax, Options, Releases, Timeout, check_name, next_version};
 
 const OPERATION: Operation = Operation {
     before: HookEvent::PreRollback,
@@ -56,12 +56,15 @@ impl Releases {
             return Err(Error::NoSuchRevision(wanted));
         }
         let earlier = this.storage.get(name, wanted).await?;
+        if earlier.unverified {
+            return Err(Error::Unverified(wanted));
+        }
         let current = this.storage.get(name, last.version).await?;
         let mut hooks = earlier.hooks;
         hooks.iter_mut().for_each(|hook| hook.last_run = HookExecution::default());
         let release = Release {
             name: name.to_owned(),
-            namespace: current.namespace.clone(),
+            namespace: self.namespace.clone(),
             chart: earlier.chart,
             config: earlier.config,
             info: Info {
@@ -72,10 +75,11 @@ impl Releases {
                 description: format!("Rollback to {wanted}"),
                 ..Info::default()
             },
-            version: last.version + 1,
+            version: next_version(&revisions)?,
             labels: earlier.labels,
             manifest: earlier.manifest,
             hooks,
+            ..Release::default()
         };
         if options.dry_run {
             return Ok(release);

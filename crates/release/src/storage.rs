@@ -2,28 +2,27 @@
 //!
 //! A record that does not fit into one object is kept in parts. Its main object then is a valid record for Helm too,
 //! whose manifest names a kind that no cluster has: whatever Helm would do with it is refused with that word.
+//!
+//! A record must say of itself what its object's name and namespace say. With a [`Verifier`], records are signed, and one
+//! that does not verify is read as [`packed::unverified`] tells, and never signed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
+use serde_json::{Value, json};
 
 use crate::error::{Error, Result, code};
-use crate::record::{ChartRecord, Hook, Release, Status};
+use crate::packed::{self, Body, Identity, MAX_RECORD, MAX_UNVERIFIED, decode, digest_of, encode};
+use crate::record::{Release, Status};
+use crate::signature::{RecordKey, SIGNATURE, Signed, Verifier};
 
 const TYPE: &str = "helm.sh/release.v1";
 const PART_TYPE: &str = "steersman.dev/release-part.v1";
@@ -43,8 +42,8 @@ const UNVOWED: Duration = Duration::from_secs(600);
 
 /// The most bytes that one object carries. Kubernetes takes 1 MiB; names and labels need some of that.
 const MAX_OBJECT: usize = 1_000_000;
-/// The most bytes that a record may have when it is unpacked.
-const MAX_RECORD: u64 = 256 * 1024 * 1024;
+/// The most parts that a record may have: more than its bytes can fill.
+const MAX_PARTS: usize = 256;
 /// How many records are read at once.
 const READS: usize = 8;
 
@@ -82,20 +81,40 @@ pub(crate) struct Storage {
     resource: ApiResource,
     /// What owns new records.
     owners: Vec<OwnerReference>,
+    /// Tells own records from others; without it all are believed, as Helm does.
+    verifier: Option<Verifier>,
 }
 
 impl Storage {
     pub(crate) fn new(client: Client, namespace: Option<&str>, kind: StorageKind) -> Self {
-        let resource = match kind {
-            StorageKind::Secrets => ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&()),
-            StorageKind::ConfigMaps => ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&()),
-        };
-        Self { client, namespace: namespace.map(str::to_owned), kind, resource, owners: Vec::new() }
+        let resource = resource(kind);
+        Self {
+            client,
+            namespace: namespace.map(str::to_owned),
+            kind,
+            resource,
+            owners: Vec::new(),
+            verifier: None,
+        }
+    }
+
+    pub(crate) fn of_kind(self, kind: StorageKind) -> Self {
+        Self { kind, resource: resource(kind), ..self }
+    }
+
+    pub(crate) fn believing(mut self, verifier: Verifier) -> Self {
+        self.verifier = Some(verifier);
+        self
     }
 
     pub(crate) fn owned_by(mut self, owners: Vec<OwnerReference>) -> Self {
         self.owners = owners;
         self
+    }
+
+    /// Whether records are signed.
+    pub(crate) fn signs(&self) -> bool {
+        self.verifier.as_ref().is_none_or(|verifier| verifier.key.is_some())
     }
 
     fn api(&self) -> Api<DynamicObject> {
@@ -150,20 +169,39 @@ impl Storage {
     }
 
     async fn read(&self, object: &DynamicObject) -> Result<Release> {
-        let name = object.name_any();
-        let broken = |reason: String| Error::Record { key: name.clone(), reason };
-        let mut release: Release = decode(&self.data(object, "release").map_err(broken)?).map_err(broken)?;
-        if let Some(parts) = object.annotations().get(PARTS) {
-            let count: usize =
-                parts.parse().map_err(|_| broken(format!("{parts:?} is no number of parts")))?;
-            let digest = object.annotations().get(BODY).cloned().unwrap_or_default();
-            let text = self.read_parts(&name, &digest, count).await?;
-            let body: Body = decode(&text).map_err(broken)?;
+        let mut release = read_main(object, self.kind, self.verifier.as_ref())?;
+        if let (false, Some(parts)) = (release.unverified, object.annotations().get(PARTS)) {
+            let key = object.name_any();
+            let broken = |reason: String| Error::Record { key: key.clone(), reason };
+            let count = parts.parse().ok().filter(|count| *count <= MAX_PARTS);
+            let count = count.ok_or_else(|| broken(format!("{parts:?} is no number of parts")))?;
+            let text = match self.read_parts(&key, body_of(object), count).await {
+                Ok(text) => text,
+                // The main object verifies, and the parts were changed or deleted by others.
+                Err(error)
+                    if self.verifier.is_some()
+                        && (matches!(error, Error::Record { .. }) || error.status_code() == Some(404)) =>
+                {
+                    tracing::warn!(%error, "a release record in parts is not complete");
+                    return Ok(Release { hooks: Vec::new(), unverified: true, ..release });
+                }
+                Err(error) => return Err(error),
+            };
+            let body: Body = decode(&text, MAX_RECORD).map_err(broken)?;
             body.restore(&mut release);
         }
-        release.labels = object.labels().clone();
-        release.labels.retain(|label, _| !SYSTEM_LABELS.contains(&label.as_str()));
         Ok(release)
+    }
+
+    /// Whether a record is signed by us, for the owner that it is read for.
+    fn verifies(&self, object: &DynamicObject, data: &[u8]) -> bool {
+        self.verifier.as_ref().is_some_and(|verifier| verifies(verifier, object, data))
+    }
+
+    /// The signature for a record of ours; none if records are not signed.
+    fn sign(&self, key: &str, data: &[u8], body: &str) -> Option<String> {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        self.verifier.as_ref()?.sign(&Signed { namespace, key, data, body })
     }
 
     async fn read_parts(&self, name: &str, digest: &str, count: usize) -> Result<Vec<u8>> {
@@ -182,12 +220,7 @@ impl Storage {
     }
 
     fn data(&self, object: &DynamicObject, field: &str) -> Result<Vec<u8>, String> {
-        let text = object.data.get("data").and_then(|data| data.get(field)).and_then(Value::as_str);
-        let text = text.ok_or_else(|| format!("it has no data.{field}"))?;
-        match self.kind {
-            StorageKind::Secrets => BASE64.decode(text).map_err(|error| error.to_string()),
-            StorageKind::ConfigMaps => Ok(text.as_bytes().to_vec()),
-        }
+        data_of(object, field, self.kind)
     }
 
     /// Stores a new revision. Fails with [`Error::InProgress`] if it is there: somebody else was faster.
@@ -201,17 +234,62 @@ impl Storage {
         }
     }
 
-    /// Stores how a revision stands now.
+    /// Stores how a revision stands now. Of one that does not verify only the status and the description are stored.
     pub(crate) async fn update(&self, release: &Release) -> Result<()> {
+        if release.unverified {
+            let Release { name, version, info, .. } = release;
+            return self.restate(name, *version, info.status, &info.description).await;
+        }
         let object = self.object(release, "modifiedAt").await?;
         let mut patch = serde_json::to_value(&object).unwrap_or_default();
         if !release.info.status.is_pending() {
             patch["metadata"]["annotations"][ALIVE_UNTIL] = Value::Null;
         }
-        let patch = Patch::Merge(patch);
-        let key = key(&release.name, release.version);
-        let done = self.api().patch(&key, &PatchParams::default(), &patch).await;
+        self.patch(&key(&release.name, release.version), patch).await
+    }
+
+    async fn patch(&self, key: &str, patch: Value) -> Result<()> {
+        let done = self.api().patch(key, &PatchParams::default(), &Patch::Merge(patch)).await;
         done.map(|_| ()).map_err(Error::kube("cannot store the release"))
+    }
+
+    /// Stores another status of a revision, and another description unless it is empty, without reading the rest of
+    /// the record. A record that did not verify still does not.
+    pub(crate) async fn restate(
+        &self,
+        name: &str,
+        version: i64,
+        status: Status,
+        description: &str,
+    ) -> Result<()> {
+        let key = key(name, version);
+        let found = self.api().get_opt(&key).await.map_err(Error::kube("cannot read a release"))?;
+        let Some(object) = found else { return Err(Error::NotFound { name: name.to_owned() }) };
+        let data = self.data(&object, "release");
+        let verified = data.as_ref().is_ok_and(|data| self.verifies(&object, data));
+        let limit = if verified || self.verifier.is_none() { MAX_RECORD } else { MAX_UNVERIFIED };
+        let restated = data.and_then(|data| packed::restated(&data, limit, status, description));
+        let mut patch = match restated {
+            Ok(text) => {
+                let signature = verified.then(|| self.sign(&key, &text, body_of(&object))).flatten();
+                let mut changed = self.data_object(&key, "release", &text, TYPE);
+                changed.metadata.annotations =
+                    signature.map(|signature| BTreeMap::from([(SIGNATURE.to_owned(), signature)]));
+                serde_json::to_value(&changed).unwrap_or_default()
+            }
+            // Its label is what counts when revisions are listed.
+            Err(reason) if self.verifier.is_some() => {
+                tracing::warn!(key, reason, "cannot read a release record: only its label is changed");
+                json!({})
+            }
+            Err(reason) => return Err(Error::Record { key, reason }),
+        };
+        let now = Timestamp::now().as_second().to_string();
+        patch["metadata"]["labels"] = json!({ "status": status.as_str(), "modifiedAt": now });
+        if !status.is_pending() {
+            patch["metadata"]["annotations"][ALIVE_UNTIL] = Value::Null;
+        }
+        self.patch(&key, patch).await
     }
 
     async fn object(&self, release: &Release, stamp: &str) -> Result<DynamicObject> {
@@ -225,6 +303,10 @@ impl Storage {
             annotations.insert(PARTS.to_owned(), count.to_string());
             annotations.insert(BODY.to_owned(), digest);
             text = encode(&Body::stub(release))?;
+        }
+        let body = annotations.get(BODY).map_or("", String::as_str);
+        if let Some(signature) = self.sign(&key, &text, body) {
+            annotations.insert(SIGNATURE.to_owned(), signature);
         }
         if release.info.status.is_pending() {
             annotations.insert(ALIVE_UNTIL.to_owned(), vow());
@@ -308,7 +390,70 @@ impl Storage {
     }
 }
 
+/// Reads a record from the Secret that holds it; a record in parts is without them. `believing` is a key and whom it must
+/// have signed the record for: see [`Releases::believing`](crate::Releases::believing).
+///
+/// # Errors
+/// Fails if it is no record, or says that it is another than its Secret's name and namespace say.
+pub fn read_record(secret: &Value, believing: Option<(&RecordKey, &str)>) -> Result<Release> {
+    let object: DynamicObject = serde_json::from_value(secret.clone())
+        .map_err(|error| Error::Record { key: String::new(), reason: error.to_string() })?;
+    let verifier =
+        believing.map(|(key, subject)| Verifier { key: Some(key.clone()), subject: subject.to_owned() });
+    read_main(&object, StorageKind::Secrets, verifier.as_ref())
+}
+
+/// Reads the object of a record, without its parts.
+fn read_main(object: &DynamicObject, kind: StorageKind, verifier: Option<&Verifier>) -> Result<Release> {
+    let key = object.name_any();
+    let broken = |reason: String| Error::Record { key: key.clone(), reason };
+    let namespace = object.namespace().unwrap_or_default();
+    let (name, version) = parse_key(&key).ok_or_else(|| broken("its name is not that of a record".into()))?;
+    let identity = Identity { namespace: &namespace, name, version };
+    let data = data_of(object, "release", kind);
+    if let Some(verifier) = verifier
+        && !data.as_ref().is_ok_and(|data| verifies(verifier, object, data))
+    {
+        return Ok(packed::unverified(&data.unwrap_or_default(), &identity));
+    }
+    let mut release: Release = decode(&data.map_err(broken)?, MAX_RECORD).map_err(broken)?;
+    if let Some(reason) = identity.mismatch(&release.namespace, &release.name, release.version) {
+        return Err(broken(reason));
+    }
+    release.labels = object.labels().clone();
+    release.labels.retain(|label, _| !SYSTEM_LABELS.contains(&label.as_str()));
+    Ok(release)
+}
+
+fn verifies(verifier: &Verifier, object: &DynamicObject, data: &[u8]) -> bool {
+    let Some(signature) = object.annotations().get(SIGNATURE) else { return false };
+    let (key, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let signed = Signed { namespace: &namespace, key: &key, data, body: body_of(object) };
+    verifier.verify(&signed, signature)
+}
+
+fn data_of(object: &DynamicObject, field: &str, kind: StorageKind) -> Result<Vec<u8>, String> {
+    let text = object.data.get("data").and_then(|data| data.get(field)).and_then(Value::as_str);
+    let text = text.ok_or_else(|| format!("it has no data.{field}"))?;
+    match kind {
+        StorageKind::Secrets => BASE64.decode(text).map_err(|error| error.to_string()),
+        StorageKind::ConfigMaps => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+fn resource(kind: StorageKind) -> ApiResource {
+    match kind {
+        StorageKind::Secrets => ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&()),
+        StorageKind::ConfigMaps => ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&()),
+    }
+}
+
 impl Revision {
+    /// The name of the Secret or ConfigMap that holds it.
+    pub fn key(&self) -> String {
+        key(&self.name, self.version)
+    }
+
     /// How long this pending revision may still be worked on by somebody.
     pub(crate) fn held_for(&self, now: Timestamp) -> Option<Duration> {
         let until = self.alive_until?;
@@ -323,10 +468,17 @@ fn revision(object: &PartialObjectMeta<DynamicObject>) -> Option<Revision> {
     let vowed = object.annotations().get(ALIVE_UNTIL).and_then(|text| text.parse().ok());
     let touched = number("modifiedAt").or_else(|| number("createdAt"));
     let unvowed = touched.and_then(|second| Timestamp::from_second(second).ok()?.checked_add(UNVOWED).ok());
+    // The name of the object is what a record is read by: labels that say otherwise are not Helm's.
+    let own = object.name_any();
+    let (name, version) = parse_key(&own)?;
+    if labels.get("name").map(String::as_str) != Some(name) || number("version") != Some(version) {
+        tracing::debug!(key = own, "labels and name of a release record do not match");
+        return None;
+    }
     Some(Revision {
-        name: labels.get("name")?.clone(),
+        name: name.to_owned(),
         namespace: object.namespace().unwrap_or_default(),
-        version: number("version")?,
+        version,
         status: serde_json::from_value(Value::String(status.clone())).unwrap_or_default(),
         alive_until: vowed.or(unvowed),
     })
@@ -336,17 +488,25 @@ fn vow() -> String {
     Timestamp::now().checked_add(VOW).map(|until| until.to_string()).unwrap_or_default()
 }
 
-fn key(name: &str, version: i64) -> String {
+pub(crate) fn key(name: &str, version: i64) -> String {
     format!("sh.helm.release.v1.{name}.v{version}")
+}
+
+/// The release and the revision that the name of a record says.
+fn parse_key(key: &str) -> Option<(&str, i64)> {
+    let (name, version) = key.strip_prefix("sh.helm.release.v1.")?.rsplit_once(".v")?;
+    // One spelling alone: a sign or a zero in front would make two keys of one revision.
+    let version = version.parse().ok().filter(|number: &i64| *number > 0 && number.to_string() == version)?;
+    Some((name, version)).filter(|(name, _)| !name.is_empty())
+}
+
+fn body_of(object: &DynamicObject) -> &str {
+    object.annotations().get(BODY).map_or("", String::as_str)
 }
 
 fn part_key(key: &str, digest: &str, index: usize) -> String {
     let short = digest.get(..12).unwrap_or(digest);
     format!("{key}.{short}.{index}")
-}
-
-fn digest_of(data: &[u8]) -> String {
-    Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether labels were given that Helm keeps for itself.
@@ -355,84 +515,21 @@ pub(crate) fn has_system_labels(labels: &BTreeMap<String, String>) -> bool {
     labels.keys().any(|label| system.contains(label.as_str()))
 }
 
-fn encode(record: &impl Serialize) -> Result<Vec<u8>> {
-    let broken = |reason: String| Error::Record { key: "to be stored".into(), reason };
-    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    let text = serde_json::to_vec(record).map_err(|error| broken(error.to_string()))?;
-    packed.write_all(&text).map_err(|error| broken(error.to_string()))?;
-    let packed = packed.finish().map_err(|error| broken(error.to_string()))?;
-    Ok(BASE64.encode(packed).into_bytes())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn decode<T: for<'de> Deserialize<'de>>(text: &[u8]) -> Result<T, String> {
-    const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
-    let mut data = BASE64.decode(text).map_err(|error| error.to_string())?;
-    // Records from before Helm packed them are plain.
-    if data.starts_with(GZIP) {
-        let mut plain = Vec::new();
-        let unpack = GzDecoder::new(data.as_slice()).take(MAX_RECORD).read_to_end(&mut plain);
-        unpack.map_err(|error| error.to_string())?;
-        data = plain;
-    }
-    serde_json::from_slice(&data).map_err(|error| error.to_string())
-}
-
-/// What never changes in a revision. How it stands is kept in its main object, so that parts are written once.
-#[derive(Debug, Serialize, Deserialize)]
-struct Body {
-    chart: ChartRecord,
-    config: Map<String, Value>,
-    manifest: String,
-    hooks: Vec<Hook>,
-}
-
-/// What Helm says when it is asked to work on a record in parts: no cluster has this kind.
-const REFUSAL: &str = "\
-apiVersion: release.steersman.dev/v1
-kind: StoredInPartsUseSteerInsteadOfHelm
-metadata:
-  name: stored-in-parts
-";
-
-impl Body {
-    fn of(release: &Release) -> Self {
-        let mut hooks = release.hooks.clone();
-        hooks.iter_mut().for_each(|hook| hook.last_run = crate::record::HookExecution::default());
-        Self {
-            chart: release.chart.clone(),
-            config: release.config.clone(),
-            manifest: release.manifest.clone(),
-            hooks,
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        assert_eq!(parse_key(&key("shop.v2", 13)), Some(("shop.v2", 13)));
+        assert_eq!(parse_key(&key("shop", i64::MAX)), Some(("shop", i64::MAX)));
+        for wrong in
+            ["shop.v1", "sh.helm.release.v1.shop", "sh.helm.release.v1.shop.v-1", "sh.helm.release.v1..v1"]
+        {
+            assert_eq!(parse_key(wrong), None, "{wrong}");
         }
-    }
-
-    fn stub(release: &Release) -> Release {
-        let chart = ChartRecord { metadata: release.chart.metadata.clone(), ..ChartRecord::default() };
-        let hooks = release.hooks.iter().map(|hook| Hook {
-            name: hook.name.clone(),
-            last_run: hook.last_run.clone(),
-            ..Hook::default()
-        });
-        Release {
-            name: release.name.clone(),
-            namespace: release.namespace.clone(),
-            version: release.version,
-            info: release.info.clone(),
-            manifest: REFUSAL.into(),
-            chart,
-            hooks: hooks.collect(),
-            ..Release::default()
-        }
-    }
-
-    fn restore(self, release: &mut Release) {
-        let runs: Vec<_> = std::mem::take(&mut release.hooks).into_iter().map(|hook| hook.last_run).collect();
-        release.chart = self.chart;
-        release.config = self.config;
-        release.manifest = self.manifest;
-        release.hooks = self.hooks;
-        for (hook, run) in release.hooks.iter_mut().zip(runs) {
-            hook.last_run = run;
+        for twice in ["v0", "v01", "v+1", "v99999999999999999999"] {
+            assert_eq!(parse_key(&format!("sh.helm.release.v1.shop.{twice}")), None, "{twice}");
         }
     }
 }

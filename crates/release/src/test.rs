@@ -35,7 +35,7 @@ impl Releases {
         if options.logs {
             let is_test = |hook: &&Hook| hook.events.iter().any(|event| event == HookEvent::Test.as_str());
             for hook in release.hooks.iter().filter(is_test).filter(|hook| chosen(hook)) {
-                self.collect_logs(&release, hook).await?;
+                self.collect_logs(hook).await?;
             }
         }
         Ok((release, failure))

@@ -1,8 +1,11 @@
 //! Uninstalling a release.
 
+use std::collections::HashSet;
+
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::api::PropagationPolicy;
+use serde_json::json;
 use steersman_chart::{HookEvent, UNINSTALL_ORDER, sort_by_kind};
 
 use crate::error::{Error, Result};
@@ -12,6 +15,7 @@ use crate::record::{Release, Status};
 use crate::releases::{Releases, Timeout, check_name};
 use crate::storage::Revision;
 use crate::wait;
+use crate::write::Writer;
 
 /// How many objects of one kind are deleted at once.
 const DELETES: usize = 8;
@@ -33,6 +37,9 @@ pub struct UninstallOptions {
     pub description: Option<String>,
     /// What becomes of the objects' own dependents. They go in the background by default.
     pub cascade: Cascade,
+    /// The release as it would be rendered now, for a record that does not verify or is gone: its hooks run, and its
+    /// objects go. Without it no hooks run for such a record. None by default.
+    pub rendered: Option<Box<Release>>,
 }
 
 /// What becomes of the dependents of a deleted object.
@@ -68,9 +75,21 @@ impl Releases {
         }
         let mut revisions = self.storage.revisions(name).await?;
         let mut this = self.recovered(&mut revisions).await?;
+        if revisions.is_empty() {
+            let rendered =
+                options.rendered.as_ref().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
+            revisions = this.record_again(name, rendered).await?;
+        }
         let last = revisions.last().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
         let mut release = this.storage.get(name, last.version).await?;
         match release.info.status {
+            Status::Uninstalled if release.unverified => {
+                // Objects of the release may be there all the same.
+                let leavings = this.leavings_and(&revisions, options).await?;
+                let (_, kept) = this.delete_objects(name, &leavings, options).await?;
+                this.forget_all(&revisions).await?;
+                return Ok(Uninstalled { release, kept });
+            }
             Status::Uninstalled if options.keep_history => {
                 return Err(Error::AlreadyDeleted(name.to_owned()));
             }
@@ -81,7 +100,11 @@ impl Releases {
             Status::Uninstalling => this.recovering = true,
             _ => {}
         }
-        let leavings = this.leavings(&revisions).await?;
+        let leavings = this.leavings_and(&revisions, options).await?;
+        if release.unverified {
+            release.hooks =
+                options.rendered.as_ref().map_or_else(Vec::new, |rendered| rendered.hooks.clone());
+        }
         release.info.status = Status::Uninstalling;
         release.info.deleted = Some(Timestamp::now());
         release.info.description = "Deletion in progress (or silently failed)".into();
@@ -92,7 +115,7 @@ impl Releases {
             this.storage.update(&release).await?;
         }
 
-        let (deleted, kept) = this.delete_objects(&leavings, options).await?;
+        let (deleted, kept) = this.delete_objects(name, &leavings, options).await?;
         let mut errors = Vec::new();
         if options.wait
             && let Err(error) = wait::until_gone(&this.writer(), &deleted, timeout).await
@@ -116,16 +139,44 @@ impl Releases {
         if errors.is_empty() { Ok(Uninstalled { release, kept }) } else { Err(Error::Uninstall(errors)) }
     }
 
+    /// Stores the record of a release whose records are gone, so that its uninstall can be taken up if it breaks off.
+    /// Nothing is stored for a release that has no objects in the cluster: it was never installed.
+    async fn record_again(&self, name: &str, rendered: &Release) -> Result<Vec<Revision>> {
+        let mut release = Release { version: 1, ..rendered.clone() };
+        let plan = self.plan(&release, &[]).await?;
+        if release.name != name || !plan.has_owned(&release) {
+            return Ok(Vec::new());
+        }
+        release.info.status = Status::Uninstalling;
+        self.storage.create(&release).await?;
+        self.storage.revisions(name).await
+    }
+
+    /// What revisions left in the cluster, and what a release would have there that is rendered anew.
+    async fn leavings_and(&self, revisions: &[Revision], options: &UninstallOptions) -> Result<Vec<Release>> {
+        let mut leavings = self.leavings(revisions).await?;
+        if let Some(rendered) = options.rendered.as_ref() {
+            leavings.push(Release::clone(rendered));
+        }
+        Ok(leavings)
+    }
+
     /// Deletes what the release left in the cluster, kind by kind.
     async fn delete_objects(
         &self,
+        name: &str,
         leavings: &[Release],
         options: &UninstallOptions,
     ) -> Result<(Vec<Object>, Vec<String>)> {
-        let mut objects = Vec::new();
+        let mut listed = Vec::new();
+        for release in leavings {
+            listed.extend(self.undeleted(release).await?);
+            listed.extend(self.listed(release).await?);
+        }
+        let (mut objects, mut seen) = (Vec::new(), HashSet::new());
         // What the latest revision says of an object counts.
-        for object in self.originals(leavings).await?.into_iter().rev() {
-            if !objects.iter().any(|known: &Object| known.id == object.id) {
+        for object in listed.into_iter().rev() {
+            if seen.insert(object.id.clone()) {
                 objects.push(object);
             }
         }
@@ -139,21 +190,42 @@ impl Releases {
             Cascade::Orphan => PropagationPolicy::Orphan,
         };
         let writer = &self.writer();
-        let mut failure = None;
+        let (mut deleted, mut failure) = (Vec::new(), None);
         for batch in objects.chunk_by(|a, b| a.id.kind == b.id.kind) {
-            let deletes: Vec<_> = batch.iter().map(|object| writer.delete(object, policy())).collect();
+            let deletes: Vec<_> =
+                batch.iter().map(|object| self.delete_owned(writer, name, object, policy())).collect();
             let results: Vec<_> = stream::iter(deletes).buffered(DELETES).collect().await;
             for (object, result) in batch.iter().zip(results) {
                 match result {
-                    Ok(_) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
+                    Ok(false) => {}
+                    Ok(true) => {
+                        self.reporter.say(&Progress::Deleted { id: object.id.clone() });
+                        deleted.push(object.clone());
+                    }
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
         }
         match failure {
-            None => Ok((objects, kept)),
+            None => Ok((deleted, kept)),
             Some(error) => Err(error),
         }
+    }
+
+    /// Deletes an object that carries the release's ownership; `Ok(false)` if it does not, or is not there.
+    async fn delete_owned(
+        &self,
+        writer: &Writer,
+        release: &str,
+        object: &Object,
+        policy: PropagationPolicy,
+    ) -> Result<bool> {
+        let Some(live) = writer.live(object).await? else { return Ok(false) };
+        if !self.may_delete(&json!(live), release) {
+            tracing::warn!(object = %object.id, release, "not deleted: it does not carry the release's ownership");
+            return Ok(false);
+        }
+        writer.delete_seen(object, &live, policy).await
     }
 
     /// Forgets revisions, the last one last: until then the release is found by whoever takes this up.

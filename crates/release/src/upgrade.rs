@@ -7,10 +7,10 @@ use steersman_chart::{Chart, HookEvent, Values};
 use crate::deploy::{Broken, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
-use crate::install::table;
+use crate::install::{post_rendered, table};
 use crate::random;
 use crate::record::{ChartRecord, Info, Release, Status, coalesce};
-use crate::releases::{CrdPolicy, Options, Releases, ValuesPolicy, check_name};
+use crate::releases::{CrdPolicy, Options, Releases, ValuesPolicy, check_name, next_version};
 use crate::rollback::RollbackOptions;
 use crate::storage::{self, Revision};
 
@@ -89,8 +89,8 @@ impl Releases {
         };
         let current = self.storage.get(name, current.version).await?;
         let (chart, values) = self.chosen_values(chart, values, &current, options.values)?;
-        let Next { mut release, warnings } =
-            self.next(&current, last.version + 1, &chart, &values, options).await?;
+        let version = next_version(&revisions)?;
+        let Next { mut release, warnings } = self.next(&current, version, &chart, &values, options).await?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         release.info.last_deployed = Some(Timestamp::now());
         release.labels = merged_labels(&self.storage.get(name, last.version).await?, options);
@@ -109,7 +109,7 @@ impl Releases {
     ) -> Result<Next> {
         let described = steersman_chart::Release {
             name: current.name.clone(),
-            namespace: current.namespace.clone(),
+            namespace: self.namespace.clone(),
             revision: version,
             is_upgrade: true,
         };
@@ -118,15 +118,16 @@ impl Releases {
         let mut rendered = drawn.rendered;
         if options.keep_random && drawn.random {
             let again = self.render(chart, values, described, capabilities, options).await?;
-            random::keep(&mut rendered, &again.rendered, current)?;
+            if current.unverified {
+                self.keep_live_random(&mut rendered, &again.rendered, &current.name).await?;
+            } else {
+                random::keep(&mut rendered, &again.rendered, current)?;
+            }
         }
-        let mut manifest = rendered.manifest(false);
-        if let Some(post_render) = &options.post_render {
-            manifest = post_render(&manifest).map_err(Error::PostRender)?;
-        }
+        let manifest = post_rendered(&rendered, options)?;
         let release = Release {
             name: current.name.clone(),
-            namespace: current.namespace.clone(),
+            namespace: self.namespace.clone(),
             info: Info {
                 first_deployed: current.info.first_deployed,
                 status: Status::PendingUpgrade,

@@ -190,10 +190,15 @@ impl Writer {
     }
 
     /// Deletes an object if it still is the one that was seen.
-    pub(crate) async fn delete_seen(&self, object: &Object, live: &DynamicObject) -> Result<bool> {
+    pub(crate) async fn delete_seen(
+        &self,
+        object: &Object,
+        live: &DynamicObject,
+        policy: PropagationPolicy,
+    ) -> Result<bool> {
         let seen = Preconditions { uid: live.metadata.uid.clone(), resource_version: None };
         let params = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
+            propagation_policy: Some(policy),
             preconditions: Some(seen),
             ..DeleteParams::default()
         };

@@ -63,6 +63,13 @@ pub enum Error {
     #[error("{0}")]
     NotJson(String),
 
+    /// The text would be longer than the caller allows.
+    #[error("the text is longer than {limit} bytes")]
+    TooLarge {
+        /// The most that is allowed.
+        limit: usize,
+    },
+
     /// The text is not JSON.
     #[error("{problem}")]
     Json {
@@ -92,7 +99,11 @@ impl Error {
             Error::Syntax { position, .. } => Some(*position),
             Error::Decode { position, .. } | Error::Duplicate { position, .. } => *position,
             Error::Convert(inner) | Error::Unmarshal(inner) => inner.position(),
-            Error::Encoding { .. } | Error::NotJson(_) | Error::Json { .. } | Error::Type(_) => None,
+            Error::Encoding { .. }
+            | Error::NotJson(_)
+            | Error::TooLarge { .. }
+            | Error::Json { .. }
+            | Error::Type(_) => None,
         }
     }
 }

@@ -111,11 +111,40 @@ fn from_slice_as_with<'de, T: Deserialize<'de>>(bytes: &'de [u8], strict: bool) 
 
 /// Writes a value as `yaml.Marshal` of `sigs.k8s.io/yaml` does: keys sorted, long lines folded at column 80.
 pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
-    ser::to_string(value, Dialect::Sigs)
+    to_string_within(usize::MAX, value)
+}
+
+/// As [`to_string`], failing with [`Error::TooLarge`] beyond so many bytes.
+///
+/// Indentation makes text of many short lines much longer than the value it comes from.
+pub fn to_string_within<T: Serialize + ?Sized>(limit: usize, value: &T) -> Result<String, Error> {
+    ser::to_string(value, Dialect::Sigs, limit)
 }
 
 /// Writes a value as goyaml v3's encoder does with an indentation of 2: lists indented, lines not folded, floats as Go prints
 /// them, and the fields of structs in their own order.
 pub fn to_string_pretty<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
-    ser::to_string(value, Dialect::Pretty)
+    to_string_pretty_within(usize::MAX, value)
+}
+
+/// As [`to_string_pretty`], failing with [`Error::TooLarge`] beyond so many bytes.
+pub fn to_string_pretty_within<T: Serialize + ?Sized>(limit: usize, value: &T) -> Result<String, Error> {
+    ser::to_string(value, Dialect::Pretty, limit)
+}
+
+/// Estimates the memory that reading a text takes, for callers that refuse some before they read.
+///
+/// An upper bound but for aliases, which have limits of their own. Text of nothing but `[],` takes some 50 times its length.
+/// JSON is text of that kind too.
+pub fn reading_memory(bytes: &[u8]) -> usize {
+    /// A node with the pair that it may stand in, while reading and afterwards.
+    const NODE: usize = 192;
+    /// A map is a tree of its own, however small.
+    const MAP: usize = 768;
+    let size = |byte: &u8| match byte {
+        b'\n' | b'\r' | b',' | b':' | b'-' | b'[' | b'?' => NODE,
+        b'{' => MAP,
+        _ => 2,
+    };
+    bytes.iter().map(size).sum()
 }

@@ -17,7 +17,6 @@ pub(crate) mod webhook;
 use std::fmt;
 
 use serde_json::Value;
-
 use steersman_api::status::ApiResult;
 
 use crate::{auth::User, catalog::Resource};

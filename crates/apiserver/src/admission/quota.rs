@@ -6,7 +6,6 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use serde_json::Value;
-
 use steersman_api::{
     object,
     quota::{Amounts, Quota, add},

@@ -10,7 +10,6 @@ pub(crate) mod token;
 use std::fmt;
 
 use http::{HeaderMap, header, request::Parts};
-
 use steersman_api::status::{ApiError, ApiResult};
 
 use crate::server::Core;

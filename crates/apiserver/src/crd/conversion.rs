@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use serde::Serialize;
 use serde_json::Value;
 use steersman_api::BoxFuture;
-
 use steersman_api::{
     environment::{Environment, EnvironmentExt as _},
     metadata, object, schema,

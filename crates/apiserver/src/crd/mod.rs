@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use steersman_api::resource::EmptyObject;
 
 use conversion::Converter;
-
 use steersman_api::{
     environment::EnvironmentExt as _,
     object,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-
 use steersman_api::{
     environment::EnvironmentExt as _,
     object,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-
 use steersman_api::{
     fields::FieldError,
     http::{Body, Output, json_response},

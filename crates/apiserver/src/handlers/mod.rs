@@ -12,13 +12,12 @@ mod write;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
-use steersman_patch::apply::unpack;
-
 use steersman_api::{
     fields::FieldError,
     http::{Body, FieldValidation, Output, Propagation, json_response},
     status::{ApiError, ApiResult, Reason},
 };
+use steersman_patch::apply::unpack;
 
 use crate::{call::Call, pipeline::Written, render};
 

@@ -6,7 +6,6 @@ mod words;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-
 use steersman_api::schema::{self, PREFIX, reference};
 
 use crate::catalog::{Catalog, Resource, api_version};

@@ -36,7 +36,8 @@ pub(super) fn parse_error(prepared: &Prepared, failure: &ParseFailure) -> Error 
         chain: Vec::new(),
         help,
     };
-    Error::Template(Box::new(TemplateError { message, diagnostic: Some(diagnostic) }))
+    let exceeded = failure.error.exceeded.clone();
+    Error::Template(Box::new(TemplateError { message, diagnostic: Some(diagnostic), exceeded }))
 }
 
 /// Where an execution failed.

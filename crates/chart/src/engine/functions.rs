@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use steersman_gotemplate::{Call, CallError, Funcs, Str, Type, Value};
+use serde_json::Value as Json;
+use steersman_gotemplate::{Call, CallError, Funcs, ParseError, Str, Type, Value};
 
 use super::{Host, MARK_END, MARK_START, without_no_value};
+use crate::functions::{TEXT, map_memory};
 use crate::gofmt;
 use crate::values::Data;
 
@@ -50,24 +52,39 @@ fn include(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
 
 fn tpl(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     let (text, data) = text_and_data(call.args)?;
+    call.budget.charge_memory(text.len())?;
     if memchr::memmem::find(&text, b"{{").is_none() {
         // Nothing to execute; most values that charts pass through `tpl` are such.
         return Ok(Value::string(without_no_value(text.to_vec())));
     }
-    let parsed =
-        call.host.texts.get(&text, |text| call.set.compile(SET_NAME, text)).map_err(|error| {
-            CallError::new(format!("cannot parse template {}: {error}", gofmt::quote(&text)))
-        })?;
+    let before = call.budget.memory();
+    let parse = |text: &Str| {
+        let parsed = call.set.compile(SET_NAME, text)?;
+        Ok((parsed, call.budget.memory().saturating_sub(before)))
+    };
+    let parsed = call.host.texts.get(&text, parse).map_err(|error: ParseError| match error.exceeded {
+        Some(limit) => limit.into(),
+        None => CallError::new(format!("cannot parse template {}: {error}", quoted(&text))),
+    })?;
     let mut set = call.set.clone();
     set.add(&parsed);
     let mut out = Vec::new();
     let outcome = nested(call, |call| set.execute(call.host, SET_NAME, data, &mut out))?;
     outcome.map_err(|mut error| {
         error.message =
-            format!("error during tpl function execution for {}: {}", gofmt::quote(&text), error.message);
+            format!("error during tpl function execution for {}: {}", quoted(&text), error.message);
         error
     })?;
     Ok(Value::string(without_no_value(out)))
+}
+
+/// A text as Go quotes it, but no more of it than anyone would read.
+fn quoted(text: &Str) -> String {
+    const MAX_QUOTED: usize = 64 << 10;
+    match text.get(..MAX_QUOTED) {
+        Some(start) => format!("{}...", gofmt::quote(&start.into())),
+        None => gofmt::quote(text),
+    }
 }
 
 /// Runs something that executes templates, with stack enough for it.
@@ -92,6 +109,7 @@ fn required(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
         return Ok(value);
     }
     if call.host.lint {
+        call.budget.charge_memory(message.len())?;
         call.host.log.push(format!("[INFO] Missing required value: {message}"));
         return Ok(Value::string(""));
     }
@@ -101,6 +119,7 @@ fn required(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
 fn fail(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     let message = text(call.args)?;
     if call.host.lint {
+        call.budget.charge_memory(message.len())?;
         call.host.log.push(format!("[INFO] Fail: {message}"));
         return Ok(Value::string(""));
     }
@@ -121,9 +140,25 @@ fn lookup(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
         .lookup(&argument(0), &argument(1), &argument(2), &argument(3))
         .map_err(CallError::new)?;
     Ok(match found {
-        Some(object) => Data::unstructured(object).to_value(),
+        Some(object) => {
+            call.budget.charge_memory(json_memory(&object))?;
+            Data::unstructured(object).to_value()
+        }
         None => Value::map::<Str>([]),
     })
+}
+
+/// The memory of an object as templates see it.
+fn json_memory(json: &Json) -> usize {
+    match json {
+        Json::String(text) => TEXT + text.len(),
+        Json::Array(items) => items.iter().map(|item| size_of::<Value>() + json_memory(item)).sum(),
+        Json::Object(entries) => {
+            let inside = entries.iter().map(|(key, value)| TEXT + key.len() + json_memory(value));
+            map_memory(entries.len()) + inside.sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 fn marked(message: &Str) -> CallError {

@@ -11,7 +11,7 @@ mod texts;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use steersman_gotemplate::{ExecError, Map, MapType, Str, Value};
+use steersman_gotemplate::{Budget, ExecError, Map, MapType, Str, Value};
 
 pub(crate) use functions::{SET_NAME, functions};
 pub use name::template_name;
@@ -36,11 +36,31 @@ pub(crate) struct Host {
     log: Vec<String>,
     /// The texts of `tpl` that were parsed before.
     texts: Arc<Texts>,
+    /// Maps that templates put maps and lists into.
+    changed: Vec<Map>,
 }
 
 impl Host {
     fn new(environment: Box<dyn Environment>, lint: bool, texts: Arc<Texts>) -> Self {
-        Self { environment, lint, including: HashMap::new(), depth: 0, log: Vec::new(), texts }
+        Self {
+            environment,
+            lint,
+            including: HashMap::new(),
+            depth: 0,
+            log: Vec::new(),
+            texts,
+            changed: Vec::new(),
+        }
+    }
+}
+
+impl Drop for Host {
+    /// Empties every map that may contain itself: such a ring would never be freed.
+    fn drop(&mut self) {
+        for map in self.changed.drain(..) {
+            let entries = std::mem::take(&mut *map.borrow_mut());
+            drop(entries);
+        }
     }
 }
 
@@ -48,6 +68,15 @@ impl crate::functions::Host for Host {
     fn environment(&mut self) -> &mut dyn Environment {
         &mut *self.environment
     }
+
+    fn changed(&mut self, map: &Map) {
+        self.changed.push(map.clone());
+    }
+}
+
+/// What a render may use.
+pub(crate) fn budget(options: &RenderOptions) -> Budget {
+    Budget::new(options.limits).interrupted_by(options.interrupt.clone())
 }
 
 /// Executes the templates on these values, which they may change.
@@ -58,7 +87,11 @@ pub(crate) fn render(
     environment: Box<dyn Environment>,
     warnings: &mut Vec<String>,
 ) -> Result<RenderedFiles, Error> {
-    let set = prepared.set(options.strict).map_err(|failure| diagnose::parse_error(prepared, &failure))?;
+    let set = prepared
+        .set(options)
+        .map_err(|failure| diagnose::parse_error(prepared, &failure))?
+        .clone()
+        .within(Arc::new(budget(options)));
     let contexts = Contexts::new(prepared, values, options);
     let mut host = Host::new(environment, options.lint, Arc::clone(&prepared.texts));
     let mut rendered = RenderedFiles::new();
@@ -76,7 +109,6 @@ pub(crate) fn render(
         rendered.insert(template.path.clone(), without_no_value(out).into());
     }
     warnings.append(&mut host.log);
-    contexts.clear();
     match failure {
         None => Ok(rendered),
         Some(error) => Err(error),
@@ -116,24 +148,6 @@ impl Contexts {
         }
         self.by_node.insert(id, context.clone());
         context
-    }
-
-    /// Empties every map that can be reached: templates can make maps hold each other, and such a ring would never be
-    /// freed.
-    fn clear(self) {
-        let mut maps: Vec<Map> = self.by_node.into_values().collect();
-        while let Some(map) = maps.pop() {
-            let entries = std::mem::take(&mut *map.borrow_mut());
-            entries.into_values().for_each(|value| collect_maps(value, &mut maps));
-        }
-    }
-}
-
-fn collect_maps(value: Value, maps: &mut Vec<Map>) {
-    match value {
-        Value::Map(map) => maps.push(map),
-        Value::List(items) => items.iter().for_each(|item| collect_maps(item.clone(), maps)),
-        _ => {}
     }
 }
 
@@ -187,7 +201,7 @@ fn exec_error(prepared: &Prepared, path: &str, error: ExecError, context: &Map) 
         _ => format!("execution error in ({path}): {text}"),
     };
     let diagnostic = diagnose::exec_error(prepared, &error, context);
-    Error::Template(Box::new(TemplateError { message, diagnostic }))
+    Error::Template(Box::new(TemplateError { message, diagnostic, exceeded: error.exceeded }))
 }
 
 /// The message between the first start mark and the last end mark.

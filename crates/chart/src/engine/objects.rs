@@ -6,31 +6,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steersman_gotemplate::{
-    CallError, Kind, List, ListType, Map, MapType, Method, Object, Signature, Str, Type, Value,
+    Budget, CallError, Kind, List, ListType, Map, MapType, Method, Object, Signature, Str, Type, Value,
 };
 
 use crate::capabilities::{Capabilities, HelmVersion};
 use crate::dependencies::{table_at, value_at};
 use crate::gofmt;
 use crate::metadata::{Dependency, ImportValue, Maintainer, Metadata};
-use crate::values::Data;
-use crate::yaml;
 
 /// `chartutil.Values`: the type of `.Values`, of `.Template` and of `.` itself.
 pub(super) const VALUES: &MapType = &MapType {
     name: "chartutil.Values",
     elem: Type::Any,
     methods: &[
-        Method { name: "AsMap", signature: NO_ARGUMENTS, call: |map, _| Ok(Value::Map(as_map(map))) },
-        Method {
-            name: "YAML",
-            signature: NO_ARGUMENTS,
-            call: |map, _| Ok(Value::string(yaml::to_string(&Data::from_value(&Value::Map(map.clone()))))),
-        },
+        Method { name: "AsMap", signature: NO_ARGUMENTS, call: |map, _, _| Ok(Value::Map(as_map(map))) },
+        Method { name: "YAML", signature: NO_ARGUMENTS, call: |map, _, budget| values_yaml(budget, map) },
         Method {
             name: "Table",
             signature: ONE_STRING,
-            call: |map, args| match table_at(map, &text(args)) {
+            call: |map, args, _| match table_at(map, &text(args)) {
                 Ok(table) => Ok(Value::Map(table.converted(VALUES))),
                 Err(key) => Err(CallError::new(format!("{} is not a table", gofmt::quote(&Str::from(key))))),
             },
@@ -38,7 +32,7 @@ pub(super) const VALUES: &MapType = &MapType {
         Method {
             name: "PathValue",
             signature: ONE_STRING,
-            call: |map, args| {
+            call: |map, args, _| {
                 let path = text(args);
                 if path.is_empty() {
                     return Err(CallError::new("YAML path cannot be empty"));
@@ -59,7 +53,7 @@ const VERSION_SET: &ListType = &ListType {
     methods: &[Method {
         name: "Has",
         signature: ONE_STRING,
-        call: |versions, args| {
+        call: |versions, args, _| {
             let Some(Value::String(wanted)) = args.first() else { return Ok(Value::Bool(false)) };
             let is_wanted = |version: &Value| matches!(version, Value::String(version) if version == wanted);
             Ok(Value::Bool(versions.iter().any(is_wanted)))
@@ -81,6 +75,22 @@ pub(super) fn text(args: &[Value]) -> String {
         Some(Value::String(text)) => text.to_str_lossy().into_owned(),
         _ => String::new(),
     }
+}
+
+/// The YAML of values, which templates may have changed to contain themselves.
+fn values_yaml(budget: &Budget, map: &Map) -> Result<Value, CallError> {
+    let values = Value::Map(map.clone());
+    let yaml = steersman_yaml::to_string_within(budget.remaining_memory(), &values.within(budget));
+    budget.check()?;
+    let yaml = yaml.or_else(|error| match error {
+        steersman_yaml::Error::TooLarge { .. } => {
+            budget.charge_memory(usize::MAX)?;
+            Ok(String::new())
+        }
+        other => Err(CallError::new(other.to_string())),
+    })?;
+    budget.charge_memory(yaml.len())?;
+    Ok(Value::string(yaml))
 }
 
 fn as_map(map: &Map) -> Map {

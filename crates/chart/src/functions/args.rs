@@ -1,6 +1,6 @@
 //! How Rust functions take the arguments of a template call and give back its result.
 
-use steersman_gotemplate::{Call, CallError, Funcs, List, ListType, Map, MapType, Str, Type, Value};
+use steersman_gotemplate::{Budget, Call, CallError, Funcs, List, ListType, Map, MapType, Str, Type, Value};
 
 /// A parameter: the Go type it is declared with, and how its value is read.
 pub(super) trait Param<'a>: Sized {
@@ -133,58 +133,70 @@ impl<'a> Args<'a> {
     }
 }
 
-/// What a function gives back.
+/// What a function gives back, charged for where it was made and is not shared with an argument.
 ///
 /// There is none for integers: sprig's functions give `int` here and `int64` there, so each says which.
 pub(super) trait Output {
     /// As the result of the call.
-    fn into_result(self) -> Result<Value, CallError>;
+    fn into_result(self, budget: &Budget) -> Result<Value, CallError>;
 }
 
+/// Charged for by the function: it may be shared.
 impl Output for Value {
-    fn into_result(self) -> Result<Value, CallError> {
+    fn into_result(self, _: &Budget) -> Result<Value, CallError> {
         Ok(self)
     }
 }
 
 impl Output for bool {
-    fn into_result(self) -> Result<Value, CallError> {
+    fn into_result(self, _: &Budget) -> Result<Value, CallError> {
         Ok(Value::Bool(self))
     }
 }
 
 impl Output for f64 {
-    fn into_result(self) -> Result<Value, CallError> {
+    fn into_result(self, _: &Budget) -> Result<Value, CallError> {
         Ok(Value::float(self))
     }
 }
 
+/// Charged for by the function: it may be shared.
 impl Output for Map {
-    fn into_result(self) -> Result<Value, CallError> {
+    fn into_result(self, _: &Budget) -> Result<Value, CallError> {
         Ok(Value::Map(self))
     }
 }
 
+/// Made by the function; what its elements hold is shared, or charged for by the function.
 impl Output for List {
-    fn into_result(self) -> Result<Value, CallError> {
+    fn into_result(self, budget: &Budget) -> Result<Value, CallError> {
+        budget.charge_elements(self.len())?;
         Ok(Value::List(self))
+    }
+}
+
+/// Shared.
+impl Output for Str {
+    fn into_result(self, _: &Budget) -> Result<Value, CallError> {
+        Ok(Value::String(self))
     }
 }
 
 macro_rules! string_output {
     ($($ty:ty),*) => {
         $(impl Output for $ty {
-            fn into_result(self) -> Result<Value, CallError> {
+            fn into_result(self, budget: &Budget) -> Result<Value, CallError> {
+                budget.charge_memory(self.len())?;
                 Ok(Value::string(self))
             }
         })*
     };
 }
-string_output!(Str, String, Vec<u8>, &str, &[u8]);
+string_output!(String, Vec<u8>, &str, &[u8]);
 
 impl<T: Output> Output for Result<T, CallError> {
-    fn into_result(self) -> Result<Value, CallError> {
-        self.and_then(T::into_result)
+    fn into_result(self, budget: &Budget) -> Result<Value, CallError> {
+        self.and_then(|output| output.into_result(budget))
     }
 }
 
@@ -201,10 +213,11 @@ pub(super) fn insert<H>(
     }
 }
 
-/// Adds functions, written as `"name" (arg: Type, ...; rest: Type) => expression;` with aliases as `"name" | "alias"`
-/// and `"name" [env] (...)` for those that use the environment. The Go signature follows from the Rust types.
+/// Adds functions, written as `"name" (arg: Type, ...; rest: Type) => expression;` with aliases as `"name" | "alias"`,
+/// `"name" [env] (...)` for those that use the environment, `"name" [budget] (...)` for those that charge for more than their
+/// result and `"name" [host] (...)` for those that change maps. The Go signature follows from the Rust types.
 macro_rules! define {
-    ($funcs:ident { $($($name:literal)|+ $([$env:ident])? (
+    ($funcs:ident { $($($name:literal)|+ $([$($context:ident),+])? (
         $($arg:ident: $ty:ty),* $(; $rest:ident: $rest_ty:ty)?
     ) => $body:expr;)* }) => {
         $($crate::functions::args::insert(
@@ -218,10 +231,27 @@ macro_rules! define {
                 let mut args = $crate::functions::args::Args(call.args);
                 $(let $arg: $ty = args.next()?;)*
                 $(let $rest: $rest_ty = args.rest()?;)?
-                $(let $env = call.host.environment();)?
-                $crate::functions::args::Output::into_result($body)
+                $($(let $context = $crate::functions::args::context!($context, call);)+)?
+                let result = $crate::functions::args::Output::into_result($body, call.budget)?;
+                // Some functions make nothing of an error.
+                call.budget.check()?;
+                Ok(result)
             },
         );)*
     };
 }
 pub(super) use define;
+
+/// What a function may ask for beside its arguments.
+macro_rules! context {
+    (env, $call:ident) => {
+        $call.host.environment()
+    };
+    (budget, $call:ident) => {
+        $call.budget
+    };
+    (host, $call:ident) => {
+        &mut *$call.host
+    };
+}
+pub(super) use context;

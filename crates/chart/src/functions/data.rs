@@ -3,105 +3,153 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
-use steersman_gotemplate::{CallError, Funcs, List, ListType, Map, MapType, Str, Value};
+use steersman_gotemplate::{Budget, CallError, Exceeded, Funcs, List, ListType, Map, MapType, Str, Value};
 use steersman_yaml::json::{self, Options};
 use steersman_yaml::{Error, Node};
 
 use super::args::define;
 use super::gofmt::MAX_DEPTH;
-use super::{Host, deeper, toml, unicode};
+use super::{Host, TEXT, deeper, map_memory, toml, unicode};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "toYaml" (value: &Value) => steersman_yaml::to_string(value).map_or_else(|_| String::new(), trimmed);
-        "toYamlPretty" (value: &Value) =>
-            steersman_yaml::to_string_pretty(&without_nil(value, 0)).map_or_else(|_| String::new(), trimmed);
-        "fromYaml" (text: &Str) => map_or_error(yaml_map(text));
-        "fromYamlArray" (text: &Str) => list_or_error(yaml_list(text));
-        "toJson" (value: &Value) => to_json(value, Options::default()).unwrap_or_default();
-        "mustToJson" (value: &Value) => to_json(value, Options::default()).map_err(failed);
-        "toPrettyJson" (value: &Value) => to_json(value, PRETTY).unwrap_or_default();
-        "mustToPrettyJson" (value: &Value) => to_json(value, PRETTY).map_err(failed);
-        // The one panics with the error that the other gives.
-        "toRawJson" | "mustToRawJson" (value: &Value) => to_json(value, RAW).map_err(failed);
-        "fromJson" (text: &Str) => map_or_error(json::from_slice(text).and_then(|json| match json {
-            Json::Null => Ok(Map::nil(MapType::ANY)),
-            _ => json::object_from_slice(text).map(json_map),
-        }));
-        "fromJsonArray" (text: &Str) => list_or_error(json::from_slice(text).and_then(|json| match json {
-            Json::Null => Ok(List::nil(ListType::ANY)),
-            _ => json::array_from_slice(text).map(json_list),
-        }));
-        "mustFromJson" (text: &Str) => json::from_slice(text).map(json_value).map_err(failed);
-        "toToml" (value: &Value) => match value {
-            Value::Nil => Err(CallError::new("reflect: call of reflect.Value.Type on zero Value")),
-            value => Ok(toml::encode(value).unwrap_or_else(String::into_bytes)),
+        "toYaml" [budget] (value: &Value) =>
+            written(budget, steersman_yaml::to_string_within(budget.remaining_memory(), &value.within(budget)))?
+                .map_or_else(|_| String::new(), trimmed);
+        "toYamlPretty" [budget] (value: &Value) => {
+            let value = without_nil(budget, value, 0)?;
+            let yaml = steersman_yaml::to_string_pretty_within(budget.remaining_memory(), &value.within(budget));
+            written(budget, yaml)?.map_or_else(|_| String::new(), trimmed)
         };
-        "fromToml" (text: &Str) => map_or_error(toml::decode(text));
+        "fromYaml" [budget] (text: &Str) => map_or_error(yaml_map(budget, text)?);
+        "fromYamlArray" [budget] (text: &Str) => list_or_error(yaml_list(budget, text)?);
+        "toJson" [budget] (value: &Value) => to_json(budget, value, Options::default())?.unwrap_or_default();
+        "mustToJson" [budget] (value: &Value) => to_json(budget, value, Options::default())?.map_err(failed);
+        "toPrettyJson" [budget] (value: &Value) => to_json(budget, value, PRETTY)?.unwrap_or_default();
+        "mustToPrettyJson" [budget] (value: &Value) => to_json(budget, value, PRETTY)?.map_err(failed);
+        // The one panics with the error that the other gives.
+        "toRawJson" | "mustToRawJson" [budget] (value: &Value) => to_json(budget, value, RAW)?.map_err(failed);
+        "fromJson" [budget] (text: &Str) => map_or_error(match from_json(budget, text)? {
+            Ok(Json::Null) => Ok(Map::nil(MapType::ANY)),
+            Ok(Json::Object(entries)) => Ok(json_map(budget, entries)?),
+            // Read again for the error alone.
+            Ok(_) => json::object_from_slice(text).map(|_| Map::new()),
+            Err(error) => Err(error),
+        });
+        "fromJsonArray" [budget] (text: &Str) => list_or_error(match from_json(budget, text)? {
+            Ok(Json::Null) => Ok(List::nil(ListType::ANY)),
+            Ok(Json::Array(items)) => Ok(json_list(budget, items)?),
+            Ok(_) => json::array_from_slice(text).map(|_| List::nil(ListType::ANY)),
+            Err(error) => Err(error),
+        });
+        "mustFromJson" [budget] (text: &Str) => match from_json(budget, text)? {
+            Ok(json) => json_value(budget, json),
+            Err(error) => Err(failed(error)),
+        };
+        "toToml" [budget] (value: &Value) => match value {
+            Value::Nil => Err(CallError::new("reflect: call of reflect.Value.Type on zero Value")),
+            value => Ok(toml::encode(budget, value).unwrap_or_else(String::into_bytes)),
+        };
+        "fromToml" [budget] (text: &Str) => {
+            budget.charge_cost(text.len() / 2)?;
+            budget.ensure_memory(toml::reading_memory(text))?;
+            let map = map_or_error(toml::decode(text));
+            budget.charge_memory(size_of_map(&map))?;
+            map
+        };
     });
 }
 
-const PRETTY: Options = Options { escape_html: true, pretty: true };
-const RAW: Options = Options { escape_html: false, pretty: false };
+const PRETTY: Options = Options { escape_html: true, pretty: true, limit: usize::MAX };
+const RAW: Options = Options { escape_html: false, pretty: false, limit: usize::MAX };
 
 fn failed(error: Error) -> CallError {
     CallError::new(error.to_string())
 }
 
-fn to_json(value: &Value, options: Options) -> Result<String, Error> {
-    let text = json::to_string_with(value, options)?;
-    if !text.contains(char::REPLACEMENT_CHARACTER) {
-        return Ok(text);
+/// What was written within the memory that is left: text that outgrew it has used the budget up.
+fn written(budget: &Budget, text: Result<String, Error>) -> Result<Result<String, Error>, Exceeded> {
+    if let Err(Error::TooLarge { .. }) = &text {
+        budget.charge_memory(usize::MAX)?;
     }
+    budget.check()?;
+    Ok(text)
+}
+
+/// Fails unless there is memory for reading a text.
+fn ensure_readable(budget: &Budget, text: &[u8]) -> Result<(), Exceeded> {
+    // A byte or two are read in the time of a step.
+    budget.charge_cost(text.len() / 2)?;
+    budget.ensure_memory(steersman_yaml::reading_memory(text))
+}
+
+fn from_json(budget: &Budget, text: &[u8]) -> Result<Result<Json, Error>, Exceeded> {
+    ensure_readable(budget, text)?;
+    Ok(json::from_slice(text))
+}
+
+fn to_json(budget: &Budget, value: &Value, options: Options) -> Result<Result<String, Error>, Exceeded> {
+    let limited = || Options { limit: budget.remaining_memory(), ..options };
+    let text = match written(budget, json::to_string_with(&value.within(budget), limited()))? {
+        Ok(text) if text.contains(char::REPLACEMENT_CHARACTER) => text,
+        done => return Ok(done),
+    };
+    budget.charge_memory(text.len())?;
     // Go escapes the U+FFFD that stands for an invalid byte, but not one that was there. A character that is never used
     // in text marks the former.
     const MARK: char = '\u{10FFFF}';
-    let marked = json::to_string_with(&marked(value, MARK, 0), options)?;
-    Ok(marked.replace(MARK, "\\ufffd"))
+    let marked = marked(budget, value, MARK, 0)?;
+    let text = written(budget, json::to_string_with(&marked.within(budget), limited()))?;
+    Ok(text.map(|text| text.replace(MARK, "\\ufffd")))
 }
 
 /// The value with its invalid bytes replaced.
-fn marked(value: &Value, mark: char, depth: usize) -> Value {
-    let text = |text: &Str| -> Str {
+fn marked(budget: &Budget, value: &Value, mark: char, depth: usize) -> Result<Value, Exceeded> {
+    let text = |text: &Str| -> Result<Str, Exceeded> {
         if text.as_str().is_some() {
-            return text.clone();
+            return Ok(text.clone());
         }
+        // A mark takes four bytes.
+        budget.charge_memory(text.len().saturating_mul(4))?;
         let replace = |(c, raw): (char, &[u8])| if raw.len() == 1 && !c.is_ascii() { mark } else { c };
-        unicode::chars(text).map(replace).collect::<String>().into()
+        Ok(unicode::chars(text).map(replace).collect::<String>().into())
     };
-    rebuilt(value, depth, &|value, depth| marked(value, mark, depth), &text)
+    rebuilt(budget, value, depth, &|value, depth| marked(budget, value, mark, depth), &text)
 }
 
 /// The value with empty slices and maps in place of nil ones, which goyaml does not tell apart.
-fn without_nil(value: &Value, depth: usize) -> Value {
-    rebuilt(value, depth, &without_nil, &Str::clone)
+fn without_nil(budget: &Budget, value: &Value, depth: usize) -> Result<Value, Exceeded> {
+    rebuilt(budget, value, depth, &|value, depth| without_nil(budget, value, depth), &|text| Ok(text.clone()))
 }
 
 /// The value made anew: what it contains by `inner`, keys and strings by `text`.
 fn rebuilt(
+    budget: &Budget,
     value: &Value,
     depth: usize,
-    inner: &dyn Fn(&Value, usize) -> Value,
-    text: &dyn Fn(&Str) -> Str,
-) -> Value {
-    match value {
+    inner: &dyn Fn(&Value, usize) -> Result<Value, Exceeded>,
+    text: &dyn Fn(&Str) -> Result<Str, Exceeded>,
+) -> Result<Value, Exceeded> {
+    Ok(match value {
         // One that contains itself is left for the writer to find.
         _ if depth > MAX_DEPTH => value.clone(),
-        Value::String(string) => Value::String(text(string)),
-        Value::List(list) => Value::List(List::new(
-            list.ty(),
-            list.iter().map(|item| deeper(|| inner(item, depth + 1))).collect(),
-        )),
+        Value::String(string) => Value::String(text(string)?),
+        Value::List(list) => {
+            budget.charge_elements(2 + list.len())?;
+            let items = list.iter().map(|item| deeper(|| inner(item, depth + 1)));
+            Value::List(List::new(list.ty(), items.collect::<Result<_, _>>()?))
+        }
         Value::Map(map) => {
+            budget.charge_memory(map_memory(map.len()))?;
             let entries = map
                 .borrow()
                 .iter()
-                .map(|(key, item)| (text(key), deeper(|| inner(item, depth + 1))))
-                .collect();
+                .map(|(key, item)| Ok((text(key)?, deeper(|| inner(item, depth + 1))?)))
+                .collect::<Result<_, Exceeded>>()?;
             Value::Map(Map::with_type(map.ty(), entries))
         }
         other => other.clone(),
-    }
+    })
 }
 
 fn trimmed(mut text: String) -> String {
@@ -124,59 +172,94 @@ fn list_or_error(list: Result<List, Error>) -> List {
     list.unwrap_or_else(|error| List::new(ListType::ANY, vec![Value::string(error.to_string())]))
 }
 
-fn yaml_map(text: &[u8]) -> Result<Map, Error> {
-    match steersman_yaml::parse(text) {
-        Ok(Node::Mapping(mapping)) => Ok(node_map(&mapping)),
+fn yaml_map(budget: &Budget, text: &[u8]) -> Result<Result<Map, Error>, Exceeded> {
+    ensure_readable(budget, text)?;
+    Ok(match steersman_yaml::parse(text) {
+        Ok(Node::Mapping(mapping)) => Ok(node_map(budget, &mapping)?),
         Ok(Node::Null) => Ok(Map::new()),
         // Read again for the error alone.
-        _ => steersman_yaml::object_from_slice(text).map(json_map),
-    }
+        _ => steersman_yaml::object_from_slice(text).map(|_| Map::new()),
+    })
 }
 
-fn yaml_list(text: &[u8]) -> Result<List, Error> {
-    match steersman_yaml::parse(text) {
-        Ok(Node::Sequence(items)) => Ok(List::new(ListType::ANY, items.iter().map(node_value).collect())),
+fn yaml_list(budget: &Budget, text: &[u8]) -> Result<Result<List, Error>, Exceeded> {
+    ensure_readable(budget, text)?;
+    Ok(match steersman_yaml::parse(text) {
+        Ok(Node::Sequence(items)) => {
+            let items = items.iter().map(|item| node_value(budget, item));
+            Ok(List::new(ListType::ANY, items.collect::<Result<_, _>>()?))
+        }
         Ok(Node::Null) => Ok(List::new(ListType::ANY, Vec::new())),
-        _ => steersman_yaml::array_from_slice(text).map(json_list),
-    }
+        _ => steersman_yaml::array_from_slice(text).map(|_| List::new(ListType::ANY, Vec::new())),
+    })
 }
 
-fn node_map(mapping: &steersman_yaml::Mapping<'_>) -> Map {
-    Map::with_type(MapType::ANY, mapping.iter().map(|(key, node)| (key.into(), node_value(node))).collect())
+fn node_map(budget: &Budget, mapping: &steersman_yaml::Mapping<'_>) -> Result<Map, Exceeded> {
+    budget.charge_memory(map_memory(mapping.len()) + mapping.len() * TEXT)?;
+    let entries = mapping.iter().map(|(key, node)| Ok((key.into(), node_value(budget, node)?)));
+    Ok(Map::with_type(MapType::ANY, entries.collect::<Result<_, Exceeded>>()?))
 }
 
 /// Every number as a `float64`, as JSON gives them to Go.
-fn node_value(node: &Node<'_>) -> Value {
-    match node {
+fn node_value(budget: &Budget, node: &Node<'_>) -> Result<Value, Exceeded> {
+    Ok(match node {
         Node::Null => Value::Nil,
         Node::Bool(b) => Value::Bool(*b),
         Node::Int(n) => Value::float(*n as f64),
         Node::Uint(n) => Value::float(*n as f64),
         Node::Float(n) => Value::float(*n),
-        Node::String(text) => Value::string(&**text),
-        Node::Sequence(items) => Value::list(items.iter().map(node_value).collect()),
-        Node::Mapping(mapping) => Value::Map(node_map(mapping)),
-    }
+        Node::String(text) => made_text(budget, text)?,
+        Node::Sequence(items) => {
+            budget.charge_elements(2 + items.len())?;
+            let items = items.iter().map(|item| node_value(budget, item));
+            Value::list(items.collect::<Result<_, _>>()?)
+        }
+        Node::Mapping(mapping) => Value::Map(node_map(budget, mapping)?),
+    })
 }
 
-fn json_value(json: Json) -> Value {
-    match json {
+fn made_text(budget: &Budget, text: &str) -> Result<Value, Exceeded> {
+    budget.charge_memory(TEXT + text.len())?;
+    Ok(Value::string(text))
+}
+
+fn json_value(budget: &Budget, json: Json) -> Result<Value, CallError> {
+    Ok(match json {
         Json::Null => Value::Nil,
         Json::Bool(b) => Value::Bool(b),
         Json::Number(n) => Value::float(n.as_f64().unwrap_or(f64::NAN)),
-        Json::String(text) => Value::string(text),
-        Json::Array(items) => Value::List(json_list(items)),
-        Json::Object(entries) => Value::Map(json_map(entries)),
+        Json::String(text) => made_text(budget, &text)?,
+        Json::Array(items) => Value::List(json_list(budget, items)?),
+        Json::Object(entries) => Value::Map(json_map(budget, entries)?),
+    })
+}
+
+fn json_list(budget: &Budget, items: Vec<Json>) -> Result<List, CallError> {
+    budget.charge_elements(2 + items.len())?;
+    let items = items.into_iter().map(|item| json_value(budget, item));
+    Ok(List::new(ListType::ANY, items.collect::<Result<_, _>>()?))
+}
+
+fn json_map(budget: &Budget, entries: serde_json::Map<String, Json>) -> Result<Map, CallError> {
+    budget.charge_memory(map_memory(entries.len()) + entries.len() * TEXT)?;
+    let entries = entries.into_iter().map(|(key, json)| Ok((key.into(), json_value(budget, json)?)));
+    Ok(Map::with_type(MapType::ANY, entries.collect::<Result<_, CallError>>()?))
+}
+
+/// The memory of a map that was made just now, with all that is in it.
+fn size_of_map(map: &Map) -> usize {
+    let entries = map.borrow();
+    let inside = entries.iter().map(|(key, value)| TEXT + key.len() + size_of_value(value));
+    map_memory(entries.len()) + inside.sum::<usize>()
+}
+
+fn size_of_value(value: &Value) -> usize {
+    match value {
+        Value::String(text) | Value::Bytes(text) => TEXT + text.len(),
+        Value::List(items) => {
+            items.iter().map(|item| size_of::<Value>() + deeper(|| size_of_value(item))).sum()
+        }
+        Value::Map(map) => deeper(|| size_of_map(map)),
+        _ => 0,
     }
-}
-
-fn json_list(items: Vec<Json>) -> List {
-    List::new(ListType::ANY, items.into_iter().map(json_value).collect())
-}
-
-fn json_map(entries: serde_json::Map<String, Json>) -> Map {
-    Map::with_type(
-        MapType::ANY,
-        entries.into_iter().map(|(key, json)| (key.into(), json_value(json))).collect(),
-    )
 }

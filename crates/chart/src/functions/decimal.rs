@@ -25,6 +25,11 @@ impl Decimal {
         Some(Self { value, exponent: exponent.parse::<i64>().ok()? - i64::try_from(decimals).ok()? })
     }
 
+    /// How long it is, in machine words.
+    pub(super) fn digits(&self) -> usize {
+        usize::try_from(self.value.bits() / 64).unwrap_or(usize::MAX)
+    }
+
     /// The nearest double.
     pub(super) fn to_float(&self) -> f64 {
         if self.value.sign() == Sign::NoSign {

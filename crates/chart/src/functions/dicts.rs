@@ -2,48 +2,66 @@
 
 use std::collections::BTreeMap;
 
-use steersman_gotemplate::{CallError, Funcs, Map, MapType, Str, Value};
+use steersman_gotemplate::{Budget, CallError, Funcs, List, ListType, Map, MapType, Str, Value};
 
 use super::args::define;
 use super::gofmt::strval;
-use super::{Host, merge};
+use super::{Host, MAP_ENTRY, map_memory, merge};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "dict" (; values: &[Value]) => dict(values);
+        "dict" [budget] (; values: &[Value]) => dict(budget, values);
         "get" (map: Map, key: &Str) => map.get(key).unwrap_or_else(|| Value::string(""));
-        "set" (map: Map, key: &Str, value: &Value) => set(map, key, value);
+        "set" [host, budget] (map: Map, key: &Str, value: &Value) => {
+            budget.charge_memory(MAP_ENTRY)?;
+            if merge::is_container(value) {
+                host.changed(&map);
+            }
+            set(map, key, value)
+        };
         "unset" (map: Map, key: &Str) => {
             map.remove(key);
             map
         };
         "hasKey" (map: Map, key: &Str) => map.borrow().contains_key(key);
-        "pluck" (key: &Str; maps: Vec<Map>) => Value::list(maps.iter().filter_map(|map| map.get(key)).collect());
-        "keys" (; maps: Vec<Map>) =>
-            Value::strings(maps.iter().flat_map(|map| map.borrow().keys().cloned().collect::<Vec<_>>()));
-        "values" (map: Map) => Value::list(map.borrow().values().cloned().collect());
-        "pick" (map: Map; keys: Vec<&Str>) =>
-            Value::map(keys.iter().filter_map(|key| Some(((*key).clone(), map.get(key)?))));
-        "omit" (map: Map; keys: Vec<&Str>) => {
+        "pluck" (key: &Str; maps: Vec<Map>) =>
+            List::new(ListType::ANY, maps.iter().filter_map(|map| map.get(key)).collect());
+        "keys" [budget] (; maps: Vec<Map>) => {
+            // One map may be given many times.
+            budget.charge_elements(maps.iter().map(Map::len).sum())?;
+            Value::strings(maps.iter().flat_map(|map| map.borrow().keys().cloned().collect::<Vec<_>>()))
+        };
+        "values" (map: Map) => List::new(ListType::ANY, map.borrow().values().cloned().collect());
+        "pick" [budget] (map: Map; keys: Vec<&Str>) => {
+            budget.charge_memory(map_memory(keys.len()))?;
+            Value::map(keys.iter().filter_map(|key| Some(((*key).clone(), map.get(key)?))))
+        };
+        "omit" [budget] (map: Map; keys: Vec<&Str>) => {
+            budget.charge_memory(map_memory(map.len()))?;
+            budget.charge_cost(map.len() * (1 + keys.len() / 8))?;
             let mut entries = map.borrow().clone();
             entries.retain(|key, _| !keys.contains(&key));
             Map::with_type(MapType::ANY, entries)
         };
-        "merge" (target: Map; sources: Vec<Map>) => merge_all(target, &sources, false).unwrap_or_else(|_| Value::string(""));
-        "mustMerge" (target: Map; sources: Vec<Map>) => merge_all(target, &sources, false);
-        "mergeOverwrite" (target: Map; sources: Vec<Map>) =>
-            merge_all(target, &sources, true).unwrap_or_else(|_| Value::string(""));
-        "mustMergeOverwrite" (target: Map; sources: Vec<Map>) => merge_all(target, &sources, true);
+        "merge" [host, budget] (target: Map; sources: Vec<Map>) =>
+            merge_all(host, budget, target, &sources, false).unwrap_or_else(|_| Value::string(""));
+        "mustMerge" [host, budget] (target: Map; sources: Vec<Map>) =>
+            merge_all(host, budget, target, &sources, false);
+        "mergeOverwrite" [host, budget] (target: Map; sources: Vec<Map>) =>
+            merge_all(host, budget, target, &sources, true).unwrap_or_else(|_| Value::string(""));
+        "mustMergeOverwrite" [host, budget] (target: Map; sources: Vec<Map>) =>
+            merge_all(host, budget, target, &sources, true);
         "dig" (; path: &[Value]) => dig(path);
     });
 }
 
-fn dict(values: &[Value]) -> Result<Map, CallError> {
+fn dict(budget: &Budget, values: &[Value]) -> Result<Map, CallError> {
+    budget.charge_memory(map_memory(values.len().div_ceil(2)))?;
     let mut entries = BTreeMap::new();
     for pair in values.chunks(2) {
         if let [key, rest @ ..] = pair {
             let value = rest.first().cloned().unwrap_or_else(|| Value::string(""));
-            entries.insert(strval(key)?, value);
+            entries.insert(strval(budget, key)?, value);
         }
     }
     Ok(Map::with_type(MapType::ANY, entries))
@@ -57,11 +75,17 @@ fn set(map: Map, key: &Str, value: &Value) -> Result<Map, CallError> {
     Ok(map)
 }
 
-fn merge_all(target: Map, sources: &[Map], overwrite: bool) -> Result<Value, CallError> {
+fn merge_all<H: Host>(
+    host: &mut H,
+    budget: &Budget,
+    target: Map,
+    sources: &[Map],
+    overwrite: bool,
+) -> Result<Value, CallError> {
     let target =
         if target.is_nil() && sources.iter().any(|source| !source.is_nil()) { Map::new() } else { target };
     for source in sources {
-        merge::merge(&target, source, overwrite)?;
+        merge::merge(budget, &target, source, overwrite, &mut |map| host.changed(map))?;
     }
     Ok(Value::Map(target))
 }

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Type, UintType, Value, deep_equal};
+use steersman_gotemplate::{
+    Budget, CallError, Exceeded, Funcs, List, ListType, Str, Type, UintType, Value, deep_equal_within,
+};
 
 use super::args::define;
 use super::cast::to_int64;
 use super::reflect::is_empty;
-use super::{Host, MAX_ELEMENTS, NIL_DEREFERENCE, too_large};
+use super::{Host, NIL_DEREFERENCE, TEXT};
 
 /// `[][]interface {}`, which `chunk` gives.
 const CHUNKS: &ListType = &ListType { name: "[][]interface {}", elem: Type::ListAny, methods: &[] };
@@ -15,15 +17,15 @@ const CHUNKS: &ListType = &ListType { name: "[][]interface {}", elem: Type::List
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     // The must variants fail with the same text: the others panic with that error, which Go's templates catch.
     define!(funcs {
-        "list" | "tuple" (; values: &[Value]) => Value::list(values.to_vec());
+        "list" | "tuple" (; values: &[Value]) => any_list(values.to_vec());
         "append" | "push" | "mustAppend" | "mustPush" (list: &Value, value: &Value) => {
             let mut items = slice_of(list, "Cannot push on type")?.into_owned();
             items.push(value.clone());
-            Value::list(items)
+            any_list(items)
         };
         "prepend" | "mustPrepend" (list: &Value, value: &Value) => {
             let items = slice_of(list, "Cannot prepend on type")?;
-            Value::list(std::iter::once(value).chain(items.iter()).cloned().collect())
+            any_list(std::iter::once(value).chain(items.iter()).cloned().collect())
         };
         "first" | "mustFirst" (list: &Value) =>
             slice_of(list, "Cannot find first on type")?.first().cloned().unwrap_or(Value::Nil);
@@ -36,27 +38,36 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "reverse" | "mustReverse" (list: &Value) => {
             let mut items = slice_of(list, "Cannot find reverse on type")?.into_owned();
             items.reverse();
-            Value::list(items)
+            any_list(items)
         };
         "compact" | "mustCompact" (list: &Value) => {
             let mut items = slice_of(list, "Cannot compact on type")?.into_owned();
             items.retain(|item| !is_empty(item));
-            Value::list(items)
+            any_list(items)
         };
-        "uniq" | "mustUniq" (list: &Value) => uniq(&slice_of(list, "Cannot find uniq on type")?);
-        "without" | "mustWithout" (list: &Value; omit: &[Value]) => {
-            let mut items = slice_of(list, "Cannot find without on type")?.into_owned();
-            items.retain(|item| !contains(omit, item));
-            Value::list(items)
+        "uniq" | "mustUniq" [budget] (items: &Value) => uniq(budget, &slice_of(items, "Cannot find uniq on type")?);
+        "without" | "mustWithout" [budget] (items: &Value; omit: &[Value]) => {
+            let mut kept = Vec::new();
+            for item in slice_of(items, "Cannot find without on type")?.iter() {
+                if !contains(budget, omit, item)? {
+                    kept.push(item.clone());
+                }
+            }
+            any_list(kept)
         };
-        "has" | "mustHas" (needle: &Value, list: &Value) => match list {
+        "has" | "mustHas" [budget] (needle: &Value, items: &Value) => match items {
             Value::Nil => false,
-            list => contains(&slice_of(list, "Cannot find has on type")?, needle),
+            items => contains(budget, &slice_of(items, "Cannot find has on type")?, needle)?,
         };
-        "slice" | "mustSlice" (list: &Value; indices: &[Value]) => slice(list, indices);
-        "chunk" | "mustChunk" (size: i64, list: &Value) => chunk(size, &slice_of(list, "Cannot chunk type")?);
-        "concat" (; lists: &[Value]) => concat(lists);
+        "slice" | "mustSlice" [budget] (items: &Value; indices: &[Value]) => slice(budget, items, indices);
+        "chunk" | "mustChunk" [budget] (size: i64, items: &Value) =>
+            chunk(budget, size, &slice_of(items, "Cannot chunk type")?);
+        "concat" [budget] (; lists: &[Value]) => concat(budget, lists);
     });
+}
+
+fn any_list(items: Vec<Value>) -> List {
+    List::new(ListType::ANY, items)
 }
 
 /// The elements of a Go slice; for any other value the error is `complaint` and its kind.
@@ -75,27 +86,33 @@ fn some_or_nil(items: Option<&[Value]>) -> List {
     items.map_or_else(|| List::nil(ListType::ANY), |items| List::new(ListType::ANY, items.to_vec()))
 }
 
-fn contains(list: &[Value], needle: &Value) -> bool {
-    list.iter().any(|item| deep_equal(needle, item))
+fn contains(budget: &Budget, list: &[Value], needle: &Value) -> Result<bool, Exceeded> {
+    for item in list {
+        budget.charge_cost(1)?;
+        if deep_equal_within(budget, needle, item)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
-fn uniq(items: &[Value]) -> Value {
+fn uniq(budget: &Budget, items: &[Value]) -> Result<List, CallError> {
     // Strings, which lists mostly are, by their hash; the rest by comparing each with each, as Go does.
     let mut seen = std::collections::HashSet::new();
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
         let fresh = match item {
             Value::String(text) => seen.insert(text.clone()),
-            other => !contains(&kept, other),
+            other => !contains(budget, &kept, other)?,
         };
         if fresh {
             kept.push(item.clone());
         }
     }
-    Value::list(kept)
+    Ok(any_list(kept))
 }
 
-fn slice(list: &Value, indices: &[Value]) -> Result<Value, CallError> {
+fn slice(budget: &Budget, list: &Value, indices: &[Value]) -> Result<Value, CallError> {
     let items = slice_of(list, "list should be type of slice or array but")?;
     if items.is_empty() {
         return Ok(Value::Nil);
@@ -110,8 +127,12 @@ fn slice(list: &Value, indices: &[Value]) -> Result<Value, CallError> {
     let range = usize::try_from(start).map_err(|_| out_of_bounds())?
         ..usize::try_from(end).map_err(|_| out_of_bounds())?;
     Ok(match list {
-        Value::Bytes(bytes) => Value::Bytes(bytes.get(range).map(Str::from).ok_or_else(out_of_bounds)?),
+        Value::Bytes(bytes) => {
+            budget.charge_memory(range.len())?;
+            Value::Bytes(bytes.get(range).map(Str::from).ok_or_else(out_of_bounds)?)
+        }
         Value::List(list) => {
+            budget.charge_elements(range.len())?;
             Value::List(List::new(list.ty(), items.get(range).ok_or_else(out_of_bounds)?.to_vec()))
         }
         _ => Value::Nil,
@@ -119,11 +140,13 @@ fn slice(list: &Value, indices: &[Value]) -> Result<Value, CallError> {
 }
 
 /// Pieces of `size`, the last one shorter. What sprig's float arithmetic makes of negative sizes is kept too.
-fn chunk(size: i64, items: &[Value]) -> Result<Value, CallError> {
-    let chunks = |chunks: Vec<Value>| Ok(Value::List(List::new(CHUNKS, chunks)));
+fn chunk(budget: &Budget, size: i64, items: &[Value]) -> Result<List, CallError> {
+    let chunks = |chunks: Vec<Value>| Ok(List::new(CHUNKS, chunks));
     match (usize::try_from(size), items) {
         (Ok(1..), []) => chunks(Vec::new()),
         (Ok(size @ 1..), items) => {
+            budget.charge_elements(items.len())?;
+            budget.charge_memory(items.len().div_ceil(size) * 2 * TEXT)?;
             chunks(items.chunks(size).map(|chunk| Value::list(chunk.to_vec())).collect())
         }
         (Err(_), [only]) if size < -1 => chunks(vec![Value::list(vec![only.clone()])]),
@@ -134,17 +157,16 @@ fn chunk(size: i64, items: &[Value]) -> Result<Value, CallError> {
     }
 }
 
-fn concat(lists: &[Value]) -> Result<Value, CallError> {
+fn concat(budget: &Budget, lists: &[Value]) -> Result<List, CallError> {
     let mut all = Vec::new();
     for list in lists {
         let items = match list {
             Value::List(_) | Value::Bytes(_) | Value::Nil => slice_of(list, "")?,
             other => return Err(CallError::new(format!("Cannot concat type {} as list", other.kind()))),
         };
-        if all.len() + items.len() > MAX_ELEMENTS {
-            return Err(too_large("the length of the list", MAX_ELEMENTS));
-        }
+        // One list may be given many times.
+        budget.ensure_memory((all.len() + items.len()) * size_of::<Value>())?;
         all.extend_from_slice(&items);
     }
-    Ok(Value::List(if all.is_empty() { List::nil(ListType::ANY) } else { List::new(ListType::ANY, all) }))
+    Ok(if all.is_empty() { List::nil(ListType::ANY) } else { any_list(all) })
 }

@@ -1,12 +1,12 @@
 //! Numbers: arithmetic, rounding, sequences.
 
 use steersman_gostd::strconv;
-use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value, fmt};
+use steersman_gotemplate::{Budget, CallError, Funcs, List, ListType, Str, Value};
 
 use super::args::define;
 use super::cast::{nearest_int, to_float64, to_int64};
 use super::decimal::Decimal;
-use super::{Host, MAX_ELEMENTS, random, too_large};
+use super::{Host, random};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
@@ -14,8 +14,8 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "int" (value: &Value) => Value::int(to_int64(value));
         "int64" (value: &Value) => Value::int64(to_int64(value));
         "float64" (value: &Value) => to_float64(value);
-        "toDecimal" (value: &Value) =>
-            Value::int64(strconv::parse_int(&fmt::format_value(value)?, 8, 64).unwrap_or(0));
+        "toDecimal" [budget] (value: &Value) =>
+            Value::int64(strconv::parse_int(&budget.print(value)?, 8, 64).unwrap_or(0));
         "add1" (value: &Value) => Value::int64(to_int64(value).wrapping_add(1));
         "add" (; values: &[Value]) => Value::int64(values.iter().fold(0, |sum, value| sum.wrapping_add(to_int64(value))));
         "sub" (a: &Value, b: &Value) => Value::int64(to_int64(a).wrapping_sub(to_int64(b)));
@@ -27,11 +27,11 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
             Value::int64(values.iter().map(to_int64).fold(to_int64(first), i64::max));
         "min" (first: &Value; values: &[Value]) =>
             Value::int64(values.iter().map(to_int64).fold(to_int64(first), i64::min));
-        "add1f" (value: &Value) => decimals(to_float64(value), &[Value::int(1)], |a, b| Ok(a.add(&b)));
-        "addf" (; values: &[Value]) => decimals(0.0, values, |a, b| Ok(a.add(&b)));
-        "subf" (first: &Value; values: &[Value]) => decimals(to_float64(first), values, |a, b| Ok(a.sub(&b)));
-        "mulf" (first: &Value; values: &[Value]) => decimals(to_float64(first), values, |a, b| Ok(a.mul(&b)));
-        "divf" (first: &Value; values: &[Value]) => decimals(to_float64(first), values, |a, b| {
+        "add1f" [budget] (value: &Value) => decimals(budget, to_float64(value), &[Value::int(1)], |a, b| Ok(a.add(&b)));
+        "addf" [budget] (; values: &[Value]) => decimals(budget, 0.0, values, |a, b| Ok(a.add(&b)));
+        "subf" [budget] (first: &Value; values: &[Value]) => decimals(budget, to_float64(first), values, |a, b| Ok(a.sub(&b)));
+        "mulf" [budget] (first: &Value; values: &[Value]) => decimals(budget, to_float64(first), values, |a, b| Ok(a.mul(&b)));
+        "divf" [budget] (first: &Value; values: &[Value]) => decimals(budget, to_float64(first), values, |a, b| {
             a.div(&b).ok_or_else(|| CallError::new("decimal division by 0"))
         });
         "maxf" (first: &Value; values: &[Value]) => values.iter().map(to_float64).fold(to_float64(first), go_max);
@@ -39,9 +39,9 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "ceil" (value: &Value) => to_float64(value).ceil();
         "floor" (value: &Value) => to_float64(value).floor();
         "round" (value: &Value, places: i64; on: Vec<f64>) => round(to_float64(value), places, on.first().copied());
-        "until" (count: i64) => steps(0, count, if count < 0 { -1 } else { 1 }).map(ints);
-        "untilStep" (start: i64, stop: i64, step: i64) => steps(start, stop, step).map(ints);
-        "seq" (; params: Vec<i64>) => seq(&params);
+        "until" [budget] (count: i64) => steps(0, count, if count < 0 { -1 } else { 1 }).list(budget);
+        "untilStep" [budget] (start: i64, stop: i64, step: i64) => steps(start, stop, step).list(budget);
+        "seq" [budget] (; params: Vec<i64>) => seq(budget, &params);
         "randInt" [env] (min: i64, max: i64) => random::int(env, min, max).map(Value::int);
     });
 }
@@ -54,6 +54,7 @@ fn divide(a: &Value, b: &Value, f: fn(i64, i64) -> i64) -> Result<Value, CallErr
 }
 
 fn decimals(
+    budget: &Budget,
     first: f64,
     rest: &[Value],
     f: impl Fn(Decimal, Decimal) -> Result<Decimal, CallError>,
@@ -68,6 +69,8 @@ fn decimals(
     };
     let mut result = decimal(first)?;
     for value in rest {
+        // Products keep all their digits.
+        budget.charge_cost(2 + result.digits())?;
         result = f(result, decimal(to_float64(value))?)?;
     }
     Ok(result.to_float())
@@ -134,44 +137,68 @@ fn power_of_ten(places: i64) -> f64 {
     power * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
 }
 
-fn ints(numbers: Vec<i64>) -> List {
-    List::new(ListType::INT, numbers.into_iter().map(Value::int).collect())
+/// The numbers from `start` on by `step`.
+struct Steps {
+    start: i64,
+    step: i64,
+    count: u64,
 }
 
 /// The numbers from `start` on towards `stop`, which is left out; none if `step` leads away from it.
-fn steps(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, CallError> {
+fn steps(start: i64, stop: i64, step: i64) -> Steps {
     let leads_there = if stop < start { step < 0 } else { step > 0 };
-    if !leads_there {
-        return Ok(Vec::new());
+    let count = if leads_there { stop.abs_diff(start).div_ceil(step.unsigned_abs()) } else { 0 };
+    Steps { start, step, count }
+}
+
+impl Steps {
+    fn count(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX)
     }
-    let count = stop.abs_diff(start).div_ceil(step.unsigned_abs());
-    match usize::try_from(count) {
-        Ok(count) if count <= MAX_ELEMENTS => {
-            Ok(std::iter::successors(Some(start), |n| n.checked_add(step)).take(count).collect())
+
+    fn numbers(&self) -> impl Iterator<Item = i64> {
+        std::iter::successors(Some(self.start), |n| n.checked_add(self.step)).take(self.count())
+    }
+
+    fn list(&self, budget: &Budget) -> Result<List, CallError> {
+        budget.ensure_memory(self.count().saturating_mul(size_of::<Value>()))?;
+        Ok(List::new(ListType::INT, self.numbers().map(Value::int).collect()))
+    }
+
+    /// The numbers with spaces between.
+    fn text(&self, budget: &Budget) -> Result<String, CallError> {
+        // Each takes a digit and a space at least.
+        budget.ensure_memory(self.count().saturating_mul(2))?;
+        let mut text = String::new();
+        for (i, number) in self.numbers().enumerate() {
+            if i > 0 {
+                text.push(' ');
+            }
+            text.push_str(&number.to_string());
+            budget.ensure_memory(text.len())?;
         }
-        _ => Err(too_large(&format!("a list of {count} numbers"), MAX_ELEMENTS)),
+        Ok(text)
     }
 }
 
-fn seq(params: &[i64]) -> Result<String, CallError> {
+fn seq(budget: &Budget, params: &[i64]) -> Result<String, CallError> {
     let numbers = match *params {
         [end] => {
             let step = if end < 1 { -1 } else { 1 };
-            steps(1, end.wrapping_add(step), step)?
+            steps(1, end.wrapping_add(step), step)
         }
         [start, end] => {
             let step = if end < start { -1 } else { 1 };
-            steps(start, end.wrapping_add(step), step)?
+            steps(start, end.wrapping_add(step), step)
         }
         [start, step, end] if end < start => {
             if step > 0 {
                 return Ok(String::new());
             }
-            steps(start, end.wrapping_sub(1), step)?
+            steps(start, end.wrapping_sub(1), step)
         }
-        [start, step, end] => steps(start, end.wrapping_add(1), step)?,
+        [start, step, end] => steps(start, end.wrapping_add(1), step),
         _ => return Ok(String::new()),
     };
-    let numbers: Vec<_> = numbers.iter().map(i64::to_string).collect();
-    Ok(numbers.join(" "))
+    numbers.text(budget)
 }

@@ -30,7 +30,7 @@ mod version;
 mod words;
 
 use args::define;
-use steersman_gotemplate::{CallError, Funcs, Str, Value};
+use steersman_gotemplate::{CallError, Funcs, Map, Str, Value};
 
 use crate::environment::Environment;
 
@@ -38,6 +38,9 @@ use crate::environment::Environment;
 pub(crate) trait Host {
     /// The outside world of this render.
     fn environment(&mut self) -> &mut dyn Environment;
+
+    /// Is told of a map that got a map or a list: only such a one can contain itself, and would then never be freed.
+    fn changed(&mut self, map: &Map);
 }
 
 /// Adds sprig's functions and those of Helm's that need nothing but their arguments and the environment.
@@ -72,18 +75,20 @@ fn get_host_by_name(env: &mut dyn Environment, name: &Str) -> String {
 /// What Go's runtime says when a nil interface is asked for its type.
 const NIL_DEREFERENCE: &str = "runtime error: invalid memory address or nil pointer dereference";
 
-/// The most bytes that one call may make out of a count, such as `repeat`; Go would try and run out of memory.
-const MAX_BYTES: usize = 64 << 20;
+/// What an entry of a map takes beside the text of its key, with its share of the tree.
+const MAP_ENTRY: usize = 96;
 
-/// The most elements that one call may make out of a count, such as `until`.
-const MAX_ELEMENTS: usize = 1 << 20;
+/// What a map of so many entries takes, beside the texts of its keys.
+pub(crate) fn map_memory(entries: usize) -> usize {
+    /// The smallest tree.
+    const TREE: usize = 512;
+    if entries == 0 { MAP_ENTRY } else { entries.saturating_mul(MAP_ENTRY).saturating_add(TREE) }
+}
+
+/// What a text takes beside its bytes.
+pub(crate) const TEXT: usize = 32;
 
 /// Runs one level of a recursion that values control, taking more stack from the heap where little is left.
 fn deeper<R>(step: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(128 << 10, 2 << 20, step)
-}
-
-/// The error of a call that asks for more than this engine makes at once.
-fn too_large(what: &str, limit: usize) -> CallError {
-    CallError::new(format!("{what} is more than the limit of {limit}"))
 }

@@ -1,19 +1,24 @@
 //! Random numbers, strings and identifiers, all drawn from the environment.
 
-use steersman_gotemplate::{CallError, Funcs, Str};
+use steersman_gotemplate::{Budget, CallError, Funcs, Str};
 
 use super::args::define;
-use super::{Host, MAX_BYTES, encoding, too_large, unicode};
+use super::{Host, encoding, unicode};
 use crate::environment::Environment;
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "randAlphaNum" [env] (count: i64) => string(env, count, ALPHANUMERIC);
-        "randAlpha" [env] (count: i64) => string(env, count, ALPHABETIC);
-        "randNumeric" [env] (count: i64) => string(env, count, NUMERIC);
-        "randAscii" [env] (count: i64) => string(env, count, ASCII);
-        "randBytes" [env] (count: i64) => bytes(env, count);
-        "shuffle" [env] (text: &Str) => shuffle(env, text);
+        "randAlphaNum" [env, budget] (count: i64) => string(env, budget, count, ALPHANUMERIC);
+        "randAlpha" [env, budget] (count: i64) => string(env, budget, count, ALPHABETIC);
+        "randNumeric" [env, budget] (count: i64) => string(env, budget, count, NUMERIC);
+        "randAscii" [env, budget] (count: i64) => string(env, budget, count, ASCII);
+        "randBytes" [env, budget] (count: i64) => bytes(env, budget, count);
+        "shuffle" [env, budget] (text: &Str) => {
+            // A number is drawn for each character.
+            budget.charge_cost(text.len().saturating_mul(8))?;
+            budget.ensure_memory(text.len().saturating_mul(size_of::<char>()))?;
+            shuffle(env, text)
+        };
         "uuidv4" [env] () => uuid(env);
     });
 }
@@ -51,11 +56,14 @@ pub(super) fn int(env: &mut dyn Environment, min: i64, max: i64) -> Result<i64, 
     }
 }
 
-fn string(env: &mut dyn Environment, count: i64, alphabet: &[u8]) -> Result<Vec<u8>, CallError> {
+fn string(
+    env: &mut dyn Environment,
+    budget: &Budget,
+    count: i64,
+    alphabet: &[u8],
+) -> Result<Vec<u8>, CallError> {
     let Ok(count) = usize::try_from(count) else { return Ok(Vec::new()) };
-    if count > MAX_BYTES {
-        return Err(too_large(&format!("a string of {count} bytes"), MAX_BYTES));
-    }
+    charge(budget, count)?;
     let mut out = Vec::with_capacity(count);
     let mut pool = [0; 256];
     // Bytes above the last multiple of the alphabet's length would favour its first characters.
@@ -71,12 +79,16 @@ fn string(env: &mut dyn Environment, count: i64, alphabet: &[u8]) -> Result<Vec<
     Ok(out)
 }
 
-fn bytes(env: &mut dyn Environment, count: i64) -> Result<String, CallError> {
+/// Charges for so many random bytes, and fails unless the text of them fits.
+fn charge(budget: &Budget, count: usize) -> Result<(), CallError> {
+    budget.ensure_memory(count.saturating_mul(2))?;
+    Ok(budget.charge_cost(count / 8)?)
+}
+
+fn bytes(env: &mut dyn Environment, budget: &Budget, count: i64) -> Result<String, CallError> {
     let count =
         usize::try_from(count).map_err(|_| CallError::new("runtime error: makeslice: len out of range"))?;
-    if count > MAX_BYTES {
-        return Err(too_large(&format!("a string of {count} bytes"), MAX_BYTES));
-    }
+    charge(budget, count)?;
     let mut bytes = vec![0; count];
     env.fill_random(&mut bytes);
     Ok(encoding::base64(&bytes))

@@ -1,10 +1,10 @@
 //! Defaults, emptiness, types and equality.
 
-use steersman_gotemplate::{CallError, Funcs, Kind, List, Map, Str, Value, deep_equal};
+use steersman_gotemplate::{Budget, CallError, Funcs, Kind, List, Map, Str, Value, deep_equal_within};
 
 use super::args::define;
 use super::gofmt::MAX_DEPTH;
-use super::{Host, deeper};
+use super::{Host, deeper, map_memory};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
@@ -26,8 +26,8 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         };
         "kindOf" (value: &Value) => value.kind().to_string();
         "kindIs" (kind: &Str, value: &Value) => *kind == *value.kind().to_string();
-        "deepEqual" (a: &Value, b: &Value) => deep_equal(a, b);
-        "deepCopy" | "mustDeepCopy" (value: &Value) => deep_copy(value);
+        "deepEqual" [budget] (a: &Value, b: &Value) => deep_equal_within(budget, a, b)?;
+        "deepCopy" | "mustDeepCopy" [budget] (value: &Value) => deep_copy(budget, value);
     });
 }
 
@@ -51,30 +51,33 @@ pub(super) fn is_empty(value: &Value) -> bool {
 }
 
 /// A value that shares no map with this one.
-pub(super) fn deep_copy(value: &Value) -> Result<Value, CallError> {
+pub(super) fn deep_copy(budget: &Budget, value: &Value) -> Result<Value, CallError> {
     if matches!(value, Value::Nil) {
         // copystructure asks a nil interface for its type.
         return Err(CallError::new("reflect: call of reflect.Value.Type on zero Value"));
     }
-    copy(value, 0)
+    copy(budget, value, 0)
 }
 
-fn copy(value: &Value, depth: usize) -> Result<Value, CallError> {
+fn copy(budget: &Budget, value: &Value, depth: usize) -> Result<Value, CallError> {
     if depth > MAX_DEPTH {
         return Err(CallError::new("the value is nested too deeply or contains itself"));
     }
     Ok(match value {
         Value::List(list) if list.is_nil() => value.clone(),
         Value::List(list) => {
-            let items = list.iter().map(|item| deeper(|| copy(item, depth + 1))).collect::<Result<_, _>>()?;
+            budget.charge_elements(2 + list.len())?;
+            let items = list.iter().map(|item| deeper(|| copy(budget, item, depth + 1)));
+            let items = items.collect::<Result<_, _>>()?;
             Value::List(List::new(list.ty(), items))
         }
         Value::Map(map) if map.is_nil() => value.clone(),
         Value::Map(map) => {
+            budget.charge_memory(map_memory(map.len()))?;
             let entries = map
                 .borrow()
                 .iter()
-                .map(|(key, item)| Ok((key.clone(), deeper(|| copy(item, depth + 1))?)))
+                .map(|(key, item)| Ok((key.clone(), deeper(|| copy(budget, item, depth + 1))?)))
                 .collect::<Result<_, CallError>>()?;
             Value::Map(Map::with_type(map.ty(), entries))
         }

@@ -6,38 +6,47 @@ use std::rc::Rc;
 
 use regex::{Regex, RegexBuilder};
 use steersman_gostd::strconv;
-use steersman_gotemplate::{CallError, Funcs, List, ListType, Str, Value};
+use steersman_gotemplate::{Budget, CallError, Exceeded, Funcs, List, ListType, Str, Value};
 use steersman_regexp::{Pattern, syntax_error, translate};
 
 use super::args::define;
-use super::{Host, MAX_BYTES, too_large, unicode};
+use super::{Host, TEXT, unicode};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "regexMatch" (regex: &Str, text: &Str) => compile(regex).is_ok_and(|regex| regex.is_match(text));
-        "mustRegexMatch" (regex: &Str, text: &Str) => must(regex)?.is_match(text);
-        "regexFind" (regex: &Str, text: &Str) => find(&*panicking(regex)?, text);
-        "mustRegexFind" (regex: &Str, text: &Str) => find(&*must(regex)?, text);
-        "regexFindAll" (regex: &Str, text: &Str, n: i64) => find_all(&*panicking(regex)?, text, n);
-        "mustRegexFindAll" (regex: &Str, text: &Str, n: i64) => find_all(&*must(regex)?, text, n);
-        "regexReplaceAll" (regex: &Str, text: &Str, by: &Str) => panicking(regex)?.replace_all(text, by, true);
-        "mustRegexReplaceAll" (regex: &Str, text: &Str, by: &Str) => must(regex)?.replace_all(text, by, true);
-        "regexReplaceAllLiteral" (regex: &Str, text: &Str, by: &Str) => panicking(regex)?.replace_all(text, by, false);
-        "mustRegexReplaceAllLiteral" (regex: &Str, text: &Str, by: &Str) => must(regex)?.replace_all(text, by, false);
-        "regexSplit" (regex: &Str, text: &Str, n: i64) => panicking(regex)?.split(text, n);
-        "mustRegexSplit" (regex: &Str, text: &Str, n: i64) => must(regex)?.split(text, n);
+        "regexMatch" [budget] (regex: &Str, text: &Str) => match compile(budget, regex)? {
+            Ok(regex) => regex.is_match(budget, text)?,
+            Err(_) => false,
+        };
+        "mustRegexMatch" [budget] (regex: &Str, text: &Str) => must(budget, regex)?.is_match(budget, text)?;
+        "regexFind" [budget] (regex: &Str, text: &Str) => find(budget, &*panicking(budget, regex)?, text);
+        "mustRegexFind" [budget] (regex: &Str, text: &Str) => find(budget, &*must(budget, regex)?, text);
+        "regexFindAll" [budget] (regex: &Str, text: &Str, n: i64) =>
+            find_all(budget, &*panicking(budget, regex)?, text, n);
+        "mustRegexFindAll" [budget] (regex: &Str, text: &Str, n: i64) =>
+            find_all(budget, &*must(budget, regex)?, text, n);
+        "regexReplaceAll" [budget] (regex: &Str, text: &Str, by: &Str) =>
+            panicking(budget, regex)?.replace_all(budget, text, by, true);
+        "mustRegexReplaceAll" [budget] (regex: &Str, text: &Str, by: &Str) =>
+            must(budget, regex)?.replace_all(budget, text, by, true);
+        "regexReplaceAllLiteral" [budget] (regex: &Str, text: &Str, by: &Str) =>
+            panicking(budget, regex)?.replace_all(budget, text, by, false);
+        "mustRegexReplaceAllLiteral" [budget] (regex: &Str, text: &Str, by: &Str) =>
+            must(budget, regex)?.replace_all(budget, text, by, false);
+        "regexSplit" [budget] (regex: &Str, text: &Str, n: i64) => panicking(budget, regex)?.split(budget, text, n);
+        "mustRegexSplit" [budget] (regex: &Str, text: &Str, n: i64) => must(budget, regex)?.split(budget, text, n);
         "regexQuoteMeta" (text: &Str) => quote_meta(text);
     });
 }
 
 /// The expression, or Go's error.
-fn must(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
-    compile(regex).map_err(CallError::new)
+fn must(budget: &Budget, regex: &Str) -> Result<Rc<GoRegex>, CallError> {
+    compile(budget, regex)?.map_err(CallError::new)
 }
 
 /// The expression, or what `regexp.MustCompile` panics with.
-fn panicking(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
-    compile(regex).map_err(|error| {
+fn panicking(budget: &Budget, regex: &Str) -> Result<Rc<GoRegex>, CallError> {
+    compile(budget, regex)?.map_err(|error| {
         let quoted = if strconv::can_backquote(regex) { format!("`{regex}`") } else { strconv::quote(regex) };
         CallError::new(format!("regexp: Compile({quoted}): {error}"))
     })
@@ -45,36 +54,41 @@ fn panicking(regex: &Str) -> Result<Rc<GoRegex>, CallError> {
 
 /// Whether a text is an expression; the error is Go's text.
 pub(crate) fn check(regex: &str) -> Result<(), String> {
-    compile(&Str::from(regex)).map(drop)
+    GoRegex::new(regex.as_bytes()).map(drop)
 }
 
 /// How many compiled expressions a thread keeps: charts use a handful of them, over and over.
 const CACHED: usize = 128;
-/// The most memory that one compiled expression may take.
-const SIZE_LIMIT: usize = 32 << 20;
+/// The longest expression: a longer one would compile to more than the largest of [`SIZES`].
+const MAX_LEN: usize = 1 << 20;
+/// Memory that a compiled expression may take. The smallest that suffices tells how many states it has.
+const SIZES: [usize; 7] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20];
 
 type Compiled = Result<Rc<GoRegex>, String>;
 
-fn compile(regex: &Str) -> Compiled {
+fn compile(budget: &Budget, regex: &Str) -> Result<Compiled, Exceeded> {
     thread_local! {
         static CACHE: RefCell<HashMap<Str, Compiled>> = RefCell::default();
     }
     CACHE.with_borrow_mut(|cache| {
         if let Some(compiled) = cache.get(regex) {
-            return compiled.clone();
+            return Ok(compiled.clone());
         }
         let compiled = GoRegex::new(regex).map(Rc::new);
+        budget.charge_cost(compiled.as_ref().map_or(regex.len(), |compiled| compiled.size) / 16)?;
         if cache.len() >= CACHED {
             cache.clear();
         }
         cache.insert(regex.clone(), compiled.clone());
-        compiled
+        Ok(compiled)
     })
 }
 
 /// A compiled Go expression.
 struct GoRegex {
     regex: Regex,
+    /// The one of [`SIZES`] that it fits.
+    size: usize,
     names: Vec<String>,
     is_empty: bool,
 }
@@ -84,17 +98,27 @@ type Match = Vec<Option<(usize, usize)>>;
 
 impl GoRegex {
     fn new(expr: &[u8]) -> Result<Self, String> {
+        let too_large = || syntax_error("expression too large", expr);
+        if expr.len() > MAX_LEN {
+            return Err(too_large());
+        }
         let Pattern { source, names } = translate(expr)?;
-        let regex = RegexBuilder::new(&source)
-            .size_limit(SIZE_LIMIT)
-            .nest_limit(5000)
-            .build()
-            .map_err(|_| syntax_error("expression too large", expr))?;
-        Ok(Self { regex, names, is_empty: expr.is_empty() })
+        let build = |size: usize| {
+            let regex = RegexBuilder::new(&source).size_limit(size).nest_limit(5000).build().ok()?;
+            Some((regex, size))
+        };
+        let (regex, size) = SIZES.into_iter().find_map(build).ok_or_else(too_large)?;
+        Ok(Self { regex, size, names, is_empty: expr.is_empty() })
     }
 
-    fn is_match(&self, text: &[u8]) -> bool {
-        self.regex.is_match(&Haystack::new(text).text)
+    /// The text to be searched, charged for by what that may cost: every state for every byte, in the worst case.
+    fn haystack<'a>(&self, budget: &Budget, text: &'a [u8]) -> Result<Haystack<'a>, CallError> {
+        budget.charge_cost(text.len().saturating_mul(self.size / 2048))?;
+        Haystack::new(budget, text)
+    }
+
+    fn is_match(&self, budget: &Budget, text: &[u8]) -> Result<bool, CallError> {
+        Ok(self.regex.is_match(&self.haystack(budget, text)?.text))
     }
 
     /// The leftmost match that begins at `at` or later.
@@ -105,9 +129,10 @@ impl GoRegex {
     }
 
     /// Where the first `n` matches lie, all of them if it is negative. No empty match follows right upon another match.
-    fn find_all(&self, text: &[u8], n: i64) -> Vec<(usize, usize)> {
+    /// Each is charged for as a text of its own.
+    fn find_all(&self, budget: &Budget, text: &[u8], n: i64) -> Result<Vec<(usize, usize)>, CallError> {
         let n = usize::try_from(n).unwrap_or(text.len() + 1);
-        let haystack = Haystack::new(text);
+        let haystack = self.haystack(budget, text)?;
         let mut found = Vec::new();
         let (mut at, mut previous_end) = (0, None);
         while found.len() < n && at <= text.len() {
@@ -116,30 +141,41 @@ impl GoRegex {
             let accept = end != at || previous_end != Some(start);
             at = if end == at { at + width(text, at).max(1) } else { end };
             previous_end = Some(end);
+            // A search may read the rest of the text for each match.
+            budget.charge_cost(2)?;
+            budget.check()?;
             if accept {
+                budget.charge_memory(2 * TEXT + (end - start))?;
                 found.push((start, end));
             }
         }
-        found
+        Ok(found)
     }
 
-    fn replace_all(&self, text: &Str, by: &[u8], expand: bool) -> Result<Vec<u8>, CallError> {
-        let haystack = Haystack::new(text);
+    fn replace_all(
+        &self,
+        budget: &Budget,
+        text: &Str,
+        by: &[u8],
+        expand: bool,
+    ) -> Result<Vec<u8>, CallError> {
+        let haystack = self.haystack(budget, text)?;
+        let room = budget.remaining_memory();
         let mut out = Vec::new();
         let (mut last_end, mut at) = (0, 0);
         while at <= text.len() {
             let Some(groups) = self.match_at(&haystack, at) else { break };
             let Some((start, end)) = groups.first().copied().flatten() else { break };
+            budget.charge_cost(4)?;
+            budget.check()?;
             out.extend_from_slice(text.get(last_end..start).unwrap_or_default());
             if end > last_end || start == 0 {
                 if expand {
-                    self.expand(&mut out, by, text, &groups);
+                    self.expand(&mut out, room, by, text, &groups);
                 } else {
                     out.extend_from_slice(by);
                 }
-                if out.len() > MAX_BYTES {
-                    return Err(too_large("the length of the result", MAX_BYTES));
-                }
+                budget.ensure_memory(out.len())?;
             }
             last_end = end;
             at = (at + width(text, at)).max(end).max(if end == at { at + 1 } else { 0 });
@@ -148,9 +184,12 @@ impl GoRegex {
         Ok(out)
     }
 
-    /// Appends a replacement with `$1`, `${1}` and `${name}` replaced by what the groups matched.
-    fn expand(&self, out: &mut Vec<u8>, mut template: &[u8], text: &[u8], groups: &Match) {
-        while let Some(dollar) = memchr::memchr(b'$', template) {
+    /// Appends a replacement with `$1`, `${1}` and `${name}` replaced by what the groups matched. It ends early beyond
+    /// `room` bytes.
+    fn expand(&self, out: &mut Vec<u8>, room: usize, mut template: &[u8], text: &[u8], groups: &Match) {
+        while out.len() <= room
+            && let Some(dollar) = memchr::memchr(b'$', template)
+        {
             out.extend_from_slice(template.get(..dollar).unwrap_or_default());
             template = template.get(dollar + 1..).unwrap_or_default();
             if let Some(rest) = template.strip_prefix(b"$") {
@@ -179,19 +218,20 @@ impl GoRegex {
         out.extend_from_slice(template);
     }
 
-    fn split(&self, text: &Str, n: i64) -> List {
+    fn split(&self, budget: &Budget, text: &Str, n: i64) -> Result<List, CallError> {
         if n == 0 {
-            return List::nil(ListType::STRING);
+            return Ok(List::nil(ListType::STRING));
         }
         let limit = usize::try_from(n).ok();
         let mut parts = Vec::new();
         if text.is_empty() && !self.is_empty {
             parts.push(Value::string(""));
-            return List::new(ListType::STRING, parts);
+            return Ok(List::new(ListType::STRING, parts));
         }
+        budget.charge_memory(text.len())?;
         let part = |start: usize, end: usize| Value::string(text.get(start..end).unwrap_or_default());
         let (mut begin, mut end) = (0, 0);
-        for found in self.find_all(text, n) {
+        for found in self.find_all(budget, text, n)? {
             if limit.is_some_and(|limit| parts.len() + 1 >= limit) {
                 break;
             }
@@ -204,7 +244,7 @@ impl GoRegex {
         if end != text.len() {
             parts.push(part(begin, text.len()));
         }
-        List::new(ListType::STRING, parts)
+        Ok(List::new(ListType::STRING, parts))
     }
 }
 
@@ -241,10 +281,11 @@ struct Haystack<'a> {
 }
 
 impl<'a> Haystack<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
+    fn new(budget: &Budget, bytes: &'a [u8]) -> Result<Self, CallError> {
         if let Ok(text) = std::str::from_utf8(bytes) {
-            return Self { text: text.into(), places: Vec::new() };
+            return Ok(Self { text: text.into(), places: Vec::new() });
         }
+        budget.ensure_memory(bytes.len().saturating_mul(size_of::<(usize, usize)>() + 3))?;
         let mut text = String::with_capacity(bytes.len());
         let mut places = Vec::with_capacity(bytes.len());
         let mut outer = 0;
@@ -254,7 +295,7 @@ impl<'a> Haystack<'a> {
             outer += raw.len();
         }
         places.push((text.len(), outer));
-        Self { text: text.into(), places }
+        Ok(Self { text: text.into(), places })
     }
 
     /// The place in `text` of a place in the original.
@@ -274,18 +315,18 @@ impl<'a> Haystack<'a> {
     }
 }
 
-fn find(regex: &GoRegex, text: &Str) -> Vec<u8> {
-    let found = regex.find_all(text, 1).first().and_then(|(start, end)| text.get(*start..*end));
-    found.unwrap_or_default().to_vec()
+fn find(budget: &Budget, regex: &GoRegex, text: &Str) -> Result<Vec<u8>, CallError> {
+    let found = regex.find_all(budget, text, 1)?.first().and_then(|(start, end)| text.get(*start..*end));
+    Ok(found.unwrap_or_default().to_vec())
 }
 
-fn find_all(regex: &GoRegex, text: &Str, n: i64) -> List {
+fn find_all(budget: &Budget, regex: &GoRegex, text: &Str, n: i64) -> Result<List, CallError> {
     let found: Vec<_> = regex
-        .find_all(text, n)
+        .find_all(budget, text, n)?
         .into_iter()
         .map(|(start, end)| Value::string(text.get(start..end).unwrap_or_default()))
         .collect();
-    if found.is_empty() { List::nil(ListType::STRING) } else { List::new(ListType::STRING, found) }
+    Ok(if found.is_empty() { List::nil(ListType::STRING) } else { List::new(ListType::STRING, found) })
 }
 
 fn quote_meta(text: &[u8]) -> Vec<u8> {

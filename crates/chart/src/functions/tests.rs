@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use steersman_gotemplate::{Funcs, Set, Value};
+use steersman_gotemplate::{Funcs, Map, Set, Value};
 
 use super::{Host, register};
 use crate::environment::Environment;
@@ -49,6 +49,8 @@ impl Host for TestHost {
     fn environment(&mut self) -> &mut dyn Environment {
         &mut self.0
     }
+
+    fn changed(&mut self, _: &Map) {}
 }
 
 fn functions() -> Funcs<TestHost> {
@@ -116,7 +118,7 @@ fn huge_counts_fail_instead_of_exhausting_memory() {
         r#"{{ join (repeat 100000 "x") (until 100000) }}"#,
     ] {
         let error = render(template, Value::Nil).unwrap_err();
-        assert!(error.contains("more than the limit"), "{template}: {error}");
+        assert!(error.contains("exceeded the memory limit"), "{template}: {error}");
     }
 }
 

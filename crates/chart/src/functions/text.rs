@@ -1,11 +1,11 @@
 //! Strings: trimming, cutting, padding, joining and quoting.
 
 use steersman_gostd::strconv;
-use steersman_gotemplate::{CallError, Funcs, Map, MapType, Str, Value, fmt};
+use steersman_gotemplate::{Budget, CallError, Funcs, List, ListType, Map, MapType, Str, Value};
 
 use super::args::define;
 use super::gofmt::strval;
-use super::{Host, MAX_BYTES, too_large, unicode, words};
+use super::{Host, TEXT, map_memory, unicode, words};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
@@ -24,30 +24,32 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "camelcase" (text: &Str) => words::to_pascal_case(text);
         "initials" (text: &Str) => words::initials(text);
         "nospace" (text: &Str) => words::delete_white_space(text);
-        "wrap" (width: i64, text: &Str) => words::wrap(text, width, b"\n", false);
-        "wrapWith" (width: i64, separator: &Str, text: &Str) => words::wrap(text, width, separator, true);
-        "abbrev" (width: i64, text: &Str) => abbrev(width, text);
-        "abbrevboth" (left: i64, right: i64, text: &Str) => abbrev_both(left, right, text);
-        "trunc" (count: i64, text: &Str) => trunc(count, text);
+        "wrap" [budget] (width: i64, text: &Str) => words::wrap(budget, text, width, b"\n", false);
+        "wrapWith" [budget] (width: i64, separator: &Str, text: &Str) =>
+            words::wrap(budget, text, width, separator, true);
+        "abbrev" [budget] (width: i64, text: &Str) => abbrev(budget, width, text);
+        "abbrevboth" [budget] (left: i64, right: i64, text: &Str) => abbrev_both(budget, left, right, text);
+        "trunc" [budget] (count: i64, text: &Str) => trunc(budget, count, text);
         "substr" (start: i64, end: i64, text: &Str) => substr(start, end, text);
-        "repeat" (count: i64, text: &Str) => repeat(text, count);
+        "repeat" [budget] (count: i64, text: &Str) => repeat(budget, text, count);
         "contains" (part: &Str, text: &Str) => find(text, part).is_some();
         "hasPrefix" (prefix: &Str, text: &Str) => text.starts_with(prefix);
         "hasSuffix" (suffix: &Str, text: &Str) => text.ends_with(suffix);
-        "quote" (; values: &[Value]) => quote_all(values);
-        "squote" (; values: &[Value]) => single_quote_all(values);
-        "cat" (; values: &[Value]) => spaced(values, fmt::append_value);
-        "indent" (spaces: i64, text: &Str) => indent(spaces, text, b"");
-        "nindent" (spaces: i64, text: &Str) => indent(spaces, text, b"\n");
-        "replace" (old: &Str, new: &Str, text: &Str) => replace(text, old, new);
+        "quote" [budget] (; values: &[Value]) => quote_all(budget, values);
+        "squote" [budget] (; values: &[Value]) => single_quote_all(budget, values);
+        "cat" [budget] (; values: &[Value]) => spaced(values, |out, value| budget.append(out, value));
+        "indent" [budget] (spaces: i64, text: &Str) => indent(budget, spaces, text, b"");
+        "nindent" [budget] (spaces: i64, text: &Str) => indent(budget, spaces, text, b"\n");
+        "replace" [budget] (old: &Str, new: &Str, text: &Str) => replace(budget, text, old, new);
         "plural" (one: &Str, many: &Str, count: i64) => if count == 1 { one.clone() } else { many.clone() };
-        "toString" (value: &Value) => strval(value);
-        "toStrings" (value: &Value) => Value::strings(strings(value)?);
-        "join" (separator: &Str, value: &Value) => join(separator, value);
-        "split" (separator: &Str, text: &Str) => numbered(split(text, separator, None));
-        "splitn" (separator: &Str, n: i64, text: &Str) => numbered(split(text, separator, usize::try_from(n).ok()));
-        "splitList" (separator: &Str, text: &Str) => Value::strings(split(text, separator, None));
-        "sortAlpha" (value: &Value) => sort_alpha(value);
+        "toString" [budget] (value: &Value) => strval(budget, value);
+        "toStrings" [budget] (value: &Value) => strings(budget, value).map(string_list);
+        "join" [budget] (separator: &Str, value: &Value) => join(budget, separator, value);
+        "split" [budget] (separator: &Str, text: &Str) => numbered(budget, split(budget, text, separator, None)?);
+        "splitn" [budget] (separator: &Str, n: i64, text: &Str) =>
+            numbered(budget, split(budget, text, separator, usize::try_from(n).ok())?);
+        "splitList" [budget] (separator: &Str, text: &Str) => string_list(split(budget, text, separator, None)?);
+        "sortAlpha" [budget] (value: &Value) => sort_alpha(budget, value);
     });
 }
 
@@ -61,8 +63,10 @@ pub(super) fn trim_space(text: &[u8]) -> &[u8] {
 }
 
 fn trim<'a>(text: &'a [u8], set: &[u8]) -> &'a [u8] {
-    let set: Vec<char> = unicode::chars(set).map(|(c, _)| c).collect();
-    trim_matching(text, |c| set.contains(&c))
+    let mut set: Vec<char> = unicode::chars(set).map(|(c, _)| c).collect();
+    set.sort_unstable();
+    set.dedup();
+    trim_matching(text, |c| set.binary_search(&c).is_ok())
 }
 
 fn trim_matching(mut text: &[u8], matches: impl Fn(char) -> bool) -> &[u8] {
@@ -109,26 +113,39 @@ fn substr(start: i64, end: i64, text: &[u8]) -> Result<&[u8], CallError> {
     }
 }
 
-fn trunc(count: i64, text: &Str) -> Str {
+fn trunc(budget: &Budget, count: i64, text: &Str) -> Result<Str, CallError> {
     let len = i64::try_from(text.len()).unwrap_or(i64::MAX);
     let kept = if count < 0 && len.saturating_add(count) > 0 {
         usize::try_from(len + count).ok().and_then(|start| text.get(start..))
     } else {
         usize::try_from(count).ok().and_then(|end| text.get(..end))
     };
-    kept.map_or_else(|| text.clone(), Str::from)
+    match kept {
+        Some(kept) => cut_off(budget, kept),
+        None => Ok(text.clone()),
+    }
 }
 
-fn abbrev(width: i64, text: &Str) -> Result<Str, CallError> {
-    if width < 4 { Ok(text.clone()) } else { abbreviate(text, 0, width) }
+/// A part of a text as a text of its own.
+fn cut_off(budget: &Budget, part: &[u8]) -> Result<Str, CallError> {
+    budget.charge_memory(part.len())?;
+    Ok(part.into())
 }
 
-fn abbrev_both(left: i64, right: i64, text: &Str) -> Result<Str, CallError> {
-    if right < 4 || (left > 0 && right < 7) { Ok(text.clone()) } else { abbreviate(text, left, right) }
+fn abbrev(budget: &Budget, width: i64, text: &Str) -> Result<Str, CallError> {
+    if width < 4 { Ok(text.clone()) } else { abbreviate(budget, text, 0, width) }
+}
+
+fn abbrev_both(budget: &Budget, left: i64, right: i64, text: &Str) -> Result<Str, CallError> {
+    if right < 4 || (left > 0 && right < 7) {
+        Ok(text.clone())
+    } else {
+        abbreviate(budget, text, left, right)
+    }
 }
 
 /// Cuts `text` to `width` bytes with `...` at the cut ends, so that the byte at `offset` stays in sight.
-fn abbreviate(text: &Str, offset: i64, width: i64) -> Result<Str, CallError> {
+fn abbreviate(budget: &Budget, text: &Str, offset: i64, width: i64) -> Result<Str, CallError> {
     let len = i64::try_from(text.len()).unwrap_or(i64::MAX);
     if len <= width {
         return Ok(text.clone());
@@ -140,36 +157,34 @@ fn abbreviate(text: &Str, offset: i64, width: i64) -> Result<Str, CallError> {
         offset = len - room;
     }
     if offset <= 4 {
-        return Ok(Str::from([cut(text, 0, Some(room))?, b"..."].concat()));
+        return cut_off(budget, &[cut(text, 0, Some(room))?, b"..."].concat());
     }
     if width < 7 {
         return Ok(Str::default());
     }
     if offset + room < len {
-        let tail = Str::from(cut(text, offset, None)?);
-        return Ok(Str::from([b"...", abbreviate(&tail, 0, room)?.as_bytes()].concat()));
+        let tail = cut_off(budget, cut(text, offset, None)?)?;
+        return cut_off(budget, &[b"...", abbreviate(budget, &tail, 0, room)?.as_bytes()].concat());
     }
-    Ok(Str::from([b"...", cut(text, len - room, None)?].concat()))
+    cut_off(budget, &[b"...", cut(text, len - room, None)?].concat())
 }
 
-pub(super) fn repeat(text: &[u8], count: i64) -> Result<Vec<u8>, CallError> {
+pub(super) fn repeat(budget: &Budget, text: &[u8], count: i64) -> Result<Vec<u8>, CallError> {
     let count = usize::try_from(count).map_err(|_| CallError::new("strings: negative Repeat count"))?;
     match text.len().checked_mul(count) {
-        Some(len) if len <= MAX_BYTES => Ok(text.repeat(count)),
         Some(len) if i64::try_from(len).is_ok() => {
-            Err(too_large(&format!("a string of {len} bytes"), MAX_BYTES))
+            budget.ensure_memory(len)?;
+            Ok(text.repeat(count))
         }
         _ => Err(CallError::new("strings: Repeat output length overflow")),
     }
 }
 
-fn indent(spaces: i64, text: &[u8], before: &[u8]) -> Result<Vec<u8>, CallError> {
-    let pad = repeat(b" ", spaces)?;
+fn indent(budget: &Budget, spaces: i64, text: &[u8], before: &[u8]) -> Result<Vec<u8>, CallError> {
+    let pad = repeat(budget, b" ", spaces)?;
     let lines = memchr::memchr_iter(b'\n', text).count() + 1;
-    let len = text.len() + lines * pad.len();
-    if len > MAX_BYTES {
-        return Err(too_large(&format!("a string of {len} bytes"), MAX_BYTES));
-    }
+    let len = lines.saturating_mul(pad.len()).saturating_add(text.len());
+    budget.ensure_memory(len)?;
     let mut out = Vec::with_capacity(before.len() + len);
     out.extend_from_slice(before);
     out.extend_from_slice(&pad);
@@ -182,12 +197,10 @@ fn indent(spaces: i64, text: &[u8], before: &[u8]) -> Result<Vec<u8>, CallError>
     Ok(out)
 }
 
-fn replace(text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, CallError> {
+fn replace(budget: &Budget, text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, CallError> {
     let count = if old.is_empty() { text.len() + 1 } else { memchr::memmem::find_iter(text, old).count() };
     let len = count.saturating_mul(new.len()).saturating_add(text.len());
-    if len > MAX_BYTES {
-        return Err(too_large(&format!("a string of {len} bytes"), MAX_BYTES));
-    }
+    budget.ensure_memory(len)?;
     let mut out = Vec::with_capacity(text.len() + new.len());
     if old.is_empty() {
         out.extend_from_slice(new);
@@ -197,20 +210,36 @@ fn replace(text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, CallError> {
         }
         return Ok(out);
     }
-    for (i, part) in split(text, old, None).into_iter().enumerate() {
-        if i > 0 {
-            out.extend_from_slice(new);
-        }
-        out.extend_from_slice(part);
+    let mut rest = text;
+    for at in memchr::memmem::find_iter(text, old) {
+        let (from, to) = (text.len() - rest.len(), at);
+        out.extend_from_slice(text.get(from..to).unwrap_or_default());
+        out.extend_from_slice(new);
+        rest = text.get(at + old.len()..).unwrap_or_default();
     }
+    out.extend_from_slice(rest);
     Ok(out)
 }
 
-/// `strings.SplitN`: at most `limit` parts, all if there is no limit; an empty separator splits into characters.
-fn split<'a>(text: &'a [u8], separator: &[u8], limit: Option<usize>) -> Vec<&'a [u8]> {
+/// `strings.SplitN`: at most `limit` parts, all if there is no limit; an empty separator splits into characters. The
+/// parts are charged for as texts of their own.
+fn split<'a>(
+    budget: &Budget,
+    text: &'a [u8],
+    separator: &[u8],
+    limit: Option<usize>,
+) -> Result<Vec<&'a [u8]>, CallError> {
     if limit == Some(0) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
+    let most = if separator.is_empty() {
+        text.len()
+    } else {
+        memchr::memmem::find_iter(text, separator).take(limit.unwrap_or(usize::MAX)).count() + 1
+    };
+    let parts = most.min(limit.unwrap_or(usize::MAX));
+    budget.charge_memory(parts.saturating_mul(TEXT).saturating_add(text.len()))?;
+    budget.charge_cost(parts)?;
     let mut parts = Vec::new();
     let mut rest = text;
     let full = |parts: &Vec<&[u8]>| limit.is_some_and(|limit| parts.len() + 1 >= limit);
@@ -221,7 +250,7 @@ fn split<'a>(text: &'a [u8], separator: &[u8], limit: Option<usize>) -> Vec<&'a 
             parts.push(head);
             rest = tail;
         }
-        return parts;
+        return Ok(parts);
     }
     let finder = memchr::memmem::Finder::new(separator);
     while !full(&parts)
@@ -232,43 +261,55 @@ fn split<'a>(text: &'a [u8], separator: &[u8], limit: Option<usize>) -> Vec<&'a 
         rest = tail;
     }
     parts.push(rest);
-    parts
+    Ok(parts)
+}
+
+fn string_list<S: Into<Str>>(parts: Vec<S>) -> List {
+    List::new(ListType::STRING, parts.into_iter().map(Value::string).collect())
 }
 
 /// The parts as `split` gives them to templates: `_0`, `_1`, ...
-fn numbered(parts: Vec<&[u8]>) -> Map {
+fn numbered(budget: &Budget, parts: Vec<&[u8]>) -> Result<Map, CallError> {
+    budget.charge_memory(map_memory(parts.len()) + parts.len() * TEXT)?;
     let entries =
         parts.into_iter().enumerate().map(|(i, part)| (format!("_{i}").into(), Value::string(part)));
-    Map::with_type(MapType::STRING, entries.collect())
+    Ok(Map::with_type(MapType::STRING, entries.collect()))
 }
 
 /// The elements of a list as strings, nil ones left out; any other value as a list of one.
-fn strings(value: &Value) -> Result<Vec<Str>, CallError> {
+fn strings(budget: &Budget, value: &Value) -> Result<Vec<Str>, CallError> {
     match value {
-        Value::List(list) => list.iter().filter(|item| !matches!(item, Value::Nil)).map(strval).collect(),
-        Value::Bytes(bytes) => Ok(bytes.iter().map(|byte| byte.to_string().into()).collect()),
+        Value::List(list) => {
+            budget.charge_cost(list.len())?;
+            let items = list.iter().filter(|item| !matches!(item, Value::Nil));
+            items.map(|item| strval(budget, item)).collect()
+        }
+        Value::Bytes(bytes) => {
+            budget.charge_memory(bytes.len().saturating_mul(TEXT))?;
+            Ok(bytes.iter().map(|byte| byte.to_string().into()).collect())
+        }
         Value::Nil => Ok(Vec::new()),
-        other => Ok(vec![strval(other)?]),
+        other => Ok(vec![strval(budget, other)?]),
     }
 }
 
-fn join(separator: &[u8], value: &Value) -> Result<Vec<u8>, CallError> {
-    let parts = strings(value)?;
-    let len =
-        parts.iter().map(|part| part.len()).sum::<usize>() + separator.len().saturating_mul(parts.len());
-    if len > MAX_BYTES {
-        return Err(too_large(&format!("a string of {len} bytes"), MAX_BYTES));
-    }
+fn join(budget: &Budget, separator: &[u8], value: &Value) -> Result<Vec<u8>, CallError> {
+    let parts = strings(budget, value)?;
+    let text = parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
+    budget.ensure_memory(separator.len().saturating_mul(parts.len()).saturating_add(text))?;
     Ok(parts.join(separator))
 }
 
-fn sort_alpha(value: &Value) -> Result<Value, CallError> {
+fn sort_alpha(budget: &Budget, value: &Value) -> Result<List, CallError> {
     let mut parts = match value {
-        Value::List(_) | Value::Bytes(_) => strings(value)?,
-        other => vec![strval(other)?],
+        Value::List(_) | Value::Bytes(_) => strings(budget, value)?,
+        other => vec![strval(budget, other)?],
     };
+    // Comparing texts that differ only at their ends reads all of them, a dozen times each.
+    let text = parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
+    budget.charge_cost(8 * parts.len() + text / 32)?;
     parts.sort();
-    Ok(Value::strings(parts))
+    Ok(string_list(parts))
 }
 
 /// The values that are not nil, each written by `write`, with spaces between.
@@ -286,17 +327,24 @@ fn spaced(
     Ok(out)
 }
 
-fn quote_all(values: &[Value]) -> Result<Vec<u8>, CallError> {
+fn quote_all(budget: &Budget, values: &[Value]) -> Result<Vec<u8>, CallError> {
+    /// What a byte may become: `\x00`.
+    const MAX_GROWTH: usize = 4;
     spaced(values, |out, value| {
-        strconv::append_quote(out, &strval(value)?, false);
+        let text = strval(budget, value)?;
+        if text.len().saturating_mul(MAX_GROWTH) > budget.remaining_memory() {
+            let plain = text.iter().filter(|byte| matches!(byte, b' '..=b'~')).count();
+            budget.ensure_memory(out.len() + plain + MAX_GROWTH * (text.len() - plain))?;
+        }
+        strconv::append_quote(out, &text, false);
         Ok(())
     })
 }
 
-fn single_quote_all(values: &[Value]) -> Result<Vec<u8>, CallError> {
+fn single_quote_all(budget: &Budget, values: &[Value]) -> Result<Vec<u8>, CallError> {
     spaced(values, |out, value| {
         out.push(b'\'');
-        fmt::append_value(out, value)?;
+        budget.append(out, value)?;
         out.push(b'\'');
         Ok(())
     })

@@ -8,11 +8,14 @@ use steersman_gostd::strconv::quote;
 use steersman_gotemplate::{CallError, Funcs, Map, Str, Value};
 
 use super::args::define;
-use super::{Host, NIL_DEREFERENCE};
+use super::{Host, NIL_DEREFERENCE, map_memory};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "urlParse" (url: &Str) => url_parse(url);
+        "urlParse" [budget] (url: &Str) => {
+            budget.charge_memory(map_memory(8) + 2 * url.len())?;
+            url_parse(url)
+        };
         "urlJoin" (parts: Map) => url_join(&parts);
     });
 }
@@ -133,7 +136,7 @@ fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
     while let Some((first, tail)) = rest.split_first() {
         if *first != b'%' {
             if is_host && *first < 0x80 && must_escape(*first, part) {
-                return Err(format!("invalid character {} in host name", quote(&[*first])));
+                return Err(format!("invalid character {} in host name", quote([*first])));
             }
             out.push(*first);
             rest = tail;

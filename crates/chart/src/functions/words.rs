@@ -1,8 +1,8 @@
 //! Words: title case, camel case, snake case, initials and wrapping.
 
-use steersman_gotemplate::{CallError, Str};
+use steersman_gotemplate::{Budget, CallError, Str};
 
-use super::{MAX_BYTES, too_large, unicode};
+use super::unicode;
 
 /// `strings.Title`: every letter that follows a separator in title case.
 pub(super) fn title(text: &[u8]) -> Vec<u8> {
@@ -81,13 +81,17 @@ pub(super) fn delete_white_space(text: &Str) -> Vec<u8> {
 }
 
 /// Breaks `text` at spaces into lines of at most `width` bytes; `long_words` says whether words may be broken too.
-pub(super) fn wrap(text: &[u8], width: i64, newline: &[u8], long_words: bool) -> Result<Vec<u8>, CallError> {
+pub(super) fn wrap(
+    budget: &Budget,
+    text: &[u8],
+    width: i64,
+    newline: &[u8],
+    long_words: bool,
+) -> Result<Vec<u8>, CallError> {
     let newline = if newline.is_empty() { b"\n" } else { newline };
     let width = usize::try_from(width).unwrap_or(0).max(1);
     let most = (text.len() / width).saturating_mul(newline.len()).saturating_add(text.len());
-    if most > MAX_BYTES {
-        return Err(too_large(&format!("a string of up to {most} bytes"), MAX_BYTES));
-    }
+    budget.ensure_memory(most)?;
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(line) = rest.get(..=width) {

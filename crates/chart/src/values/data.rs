@@ -83,10 +83,6 @@ impl Data {
     }
 
     /// The plain form of a template's value. What has none (functions, structs) is nothing.
-    pub(crate) fn from_value(value: &Value) -> Self {
-        Self::from_value_within(value, MAX_DEPTH)
-    }
-
     fn from_value_within(value: &Value, depth: usize) -> Self {
         let Some(depth) = depth.checked_sub(1) else { return Self::Null };
         match value {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use steersman::Operator;
 use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, RenderArgs};
 use crate::cluster;
 use crate::failure::{self, Failure, Result};
 
@@ -16,8 +16,12 @@ const EXAMPLES: &str = "\
 An operator-sdk project runs as it is: its watches.yaml, flags, annotations and environment are
 understood. WATCH_NAMESPACE limits the namespaces.
 
+--confined is recommended wherever those who write the watched objects have fewer rights than the
+operator: what a chart renders then stays in the namespace of its object.
+
 Examples:
   steer run helm
+  steer run helm --confined --allowed-cluster-kinds ClusterRole.rbac.authorization.k8s.io
   steer run helm --watches-file ./watches.yaml --reconcile-period 5m
   WATCH_NAMESPACE=shop,lab steer run helm --suppress-override-values";
 
@@ -41,13 +45,21 @@ struct Helm {
     #[arg(long, value_name = "FILE", default_value = "./watches.yaml")]
     watches_file: PathBuf,
 
-    /// How often each object is looked at even if nothing happens
+    /// How often each object is looked at even if nothing happens; 0 for never, else at most once a second
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = super::release::duration)]
     reconcile_period: Duration,
 
-    /// How many objects of a kind are worked on at a time [default: the number of processors]
+    /// How many objects of a kind are worked on at a time [default: the number of processors, at least 8]
     #[arg(long, value_name = "NUMBER")]
     max_concurrent_reconciles: Option<usize>,
+
+    /// Keep objects, hooks and lookups of releases in the namespace of their object; `confined` in watches.yaml wins
+    #[arg(long)]
+    confined: bool,
+
+    /// Cluster-scoped kinds that confined releases may have, as KIND.GROUP; may be repeated
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    allowed_cluster_kinds: Vec<String>,
 
     /// Do not tell in events what override values are
     #[arg(long)]
@@ -80,6 +92,9 @@ struct Helm {
     /// The form of the logs: auto, text or json
     #[arg(long, value_name = "FORMAT", default_value = "auto", env = "LOG_FORMAT")]
     log_format: String,
+
+    #[command(flatten)]
+    render: RenderArgs,
 
     #[command(flatten)]
     ignored: IgnoredArgs,
@@ -129,22 +144,26 @@ impl Helm {
             reconcile_period: self.reconcile_period,
             suppress_override_values: self.suppress_override_values,
             patience: self.wait_for_kinds,
+            confined: self.confined,
+            allowed_cluster_kinds: self.allowed_cluster_kinds.clone(),
+            render: self.render.limits(),
             ..Defaults::default()
         };
         if let Some(workers) = self.max_concurrent_reconciles {
             defaults.max_concurrent_reconciles = workers.max(1);
         }
         let failed = |error: steersman_helm_operator::Error| Failure::new(error.to_string());
-        let operator = Operator::new("helm-operator").version(env!("CARGO_PKG_VERSION"));
+        let operator =
+            Operator::new("helm-operator").version(env!("CARGO_PKG_VERSION")).client(client.clone());
         let operator = add_watches(operator, &watches, &defaults, &client).await.map_err(failed)?;
         if self.ignored.metrics_secure || self.ignored.metrics_require_rbac {
             failure::warn("metrics are served without TLS: --metrics-secure is not supported");
         }
-        operator.main_from(self.words(globals)).await.map_err(|error| Failure::new(error.to_string()))
+        operator.main_from(self.words()).await.map_err(|error| Failure::new(error.to_string()))
     }
 
     /// The command line of the runtime's own program, which does all that is not about charts.
-    fn words(&self, globals: &GlobalArgs) -> Vec<OsString> {
+    fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["steer run helm".into(), "run".into()];
         let mut flag = |name: &str, value: &dyn AsRef<OsStr>| {
             let mut word = OsString::from(format!("--{name}="));
@@ -160,9 +179,6 @@ impl Helm {
         }
         if let Some(namespace) = &self.leader_election_namespace {
             flag("leader-election-namespace", namespace);
-        }
-        if let Some(kubeconfig) = &globals.kubeconfig {
-            flag("kubeconfig", kubeconfig);
         }
         if self.leader_elect {
             words.push("--leader-elect".into());

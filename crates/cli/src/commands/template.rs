@@ -13,7 +13,7 @@ use steersman_chart::{
     RenderOptions, Rendered, Seeded, System, Values,
 };
 
-use crate::args::{ChartArgs, GlobalArgs, ValuesArgs};
+use crate::args::{ChartArgs, GlobalArgs, RenderArgs, ValuesArgs};
 use crate::charts::{self, Located};
 use crate::failure::{self, Failure, Result};
 use crate::output::Output;
@@ -55,6 +55,9 @@ pub(crate) struct Template {
 
     #[command(flatten)]
     chart: ChartArgs,
+
+    #[command(flatten)]
+    render: RenderArgs,
 
     #[command(flatten)]
     ignored: IgnoredArgs,
@@ -216,6 +219,7 @@ impl Template {
             capabilities,
             skip_schema_validation: self.release.skip_schema_validation,
             fetch_schema: Some(charts::schemas(globals)),
+            limits: self.render.limits().limits,
             ..RenderOptions::default()
         };
         let rendered = match self.render(&chart, &values, &options) {
@@ -285,7 +289,9 @@ impl Template {
         values: &Values,
         options: &RenderOptions,
     ) -> std::result::Result<Rendered, ChartError> {
-        chart.render(values, options, self.environment())
+        charts::within(self.render.limits().timeout, &options.interrupt, || {
+            chart.render(values, options, self.environment())
+        })
     }
 
     fn output_options(&self) -> OutputOptions {

@@ -1,5 +1,7 @@
 //! Comparisons.
 
+use super::BYTES_PER_COST;
+use crate::budget::{Budget, Exceeded, Limits};
 use crate::exec::Rv;
 use crate::fmt;
 use crate::func::CallError;
@@ -148,51 +150,81 @@ pub fn less(a: &Value, b: &Value) -> Result<bool, CallError> {
 
 /// Go's `reflect.DeepEqual`: same types, same contents. NaN differs from itself; a nil map differs from an empty one.
 pub fn deep_equal(a: &Value, b: &Value) -> bool {
-    deep(a, b, &mut HashSet::new())
+    let unlimited = Limits { cost: usize::MAX, ..Limits::default() };
+    deep_equal_within(&Budget::new(unlimited), a, b).unwrap_or(false)
 }
 
-fn deep(a: &Value, b: &Value, visited: &mut HashSet<(usize, usize)>) -> bool {
-    match (a, b) {
-        (Value::Nil, Value::Nil) => true,
-        (Value::Bool(a), Value::Bool(b)) => a == b,
-        (Value::Int(a, x), Value::Int(b, y)) => x == y && a == b,
-        (Value::Uint(a, x), Value::Uint(b, y)) => x == y && a == b,
-        (Value::Float(a, x), Value::Float(b, y)) => x == y && a == b,
-        (Value::Complex(a, b), Value::Complex(c, d)) => a == c && b == d,
-        (Value::String(a), Value::String(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
-        (Value::List(a), Value::List(b)) => {
-            a.ty().name == b.ty().name
-                && a.is_nil() == b.is_nil()
-                && a.len() == b.len()
-                && (a.ptr_eq(b)
-                    || !visited.insert((a.address(), b.address()))
-                    || a.iter().zip(b.iter()).all(|(a, b)| crate::stack::grow(|| deep(a, b, visited))))
+/// As [`deep_equal`], with its cost charged.
+///
+/// # Errors
+/// If the budget is used up or interrupted.
+pub fn deep_equal_within(budget: &Budget, a: &Value, b: &Value) -> Result<bool, Exceeded> {
+    Comparison { visited: HashSet::new(), budget }.equal(a, b)
+}
+
+struct Comparison<'a> {
+    /// The addresses of lists and maps that are known to be equal, or are being compared.
+    visited: HashSet<(usize, usize)>,
+    budget: &'a Budget,
+}
+
+impl Comparison<'_> {
+    fn equal(&mut self, a: &Value, b: &Value) -> Result<bool, Exceeded> {
+        Ok(match (a, b) {
+            (Value::Nil, Value::Nil) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a, x), Value::Int(b, y)) => x == y && a == b,
+            (Value::Uint(a, x), Value::Uint(b, y)) => x == y && a == b,
+            (Value::Float(a, x), Value::Float(b, y)) => x == y && a == b,
+            (Value::Complex(a, b), Value::Complex(c, d)) => a == c && b == d,
+            (Value::String(a), Value::String(b)) | (Value::Bytes(a), Value::Bytes(b)) => {
+                if a.len() == b.len() {
+                    self.budget.charge_cost(a.len() / BYTES_PER_COST)?;
+                }
+                a == b
+            }
+            (Value::List(a), Value::List(b)) => {
+                let alike = a.ty().name == b.ty().name && a.is_nil() == b.is_nil() && a.len() == b.len();
+                if !alike || a.ptr_eq(b) || !self.visited.insert((a.address(), b.address())) {
+                    return Ok(alike);
+                }
+                return self.all(a.iter().zip(b.iter()));
+            }
+            (Value::Map(a), Value::Map(b)) => {
+                let alike = a.ty().name == b.ty().name && a.is_nil() == b.is_nil() && a.len() == b.len();
+                if !alike || a.ptr_eq(b) || !self.visited.insert((a.address(), b.address())) {
+                    return Ok(alike);
+                }
+                let (a, b) = (a.borrow(), b.borrow());
+                a.keys().eq(b.keys()) && self.all(a.values().zip(b.values()))?
+            }
+            (Value::Object(a), Value::Object(b)) => {
+                if Rc::ptr_eq(a, b) || a.type_name() != b.type_name() {
+                    return Ok(Rc::ptr_eq(a, b));
+                }
+                match (a.underlying(), b.underlying()) {
+                    (Some(a), Some(b)) => self.equal(&a, &b)?,
+                    _ => match (a.fields(), b.fields()) {
+                        (Some(left), Some(right)) => {
+                            let values = left.iter().zip(&right).map(|((_, a), (_, b))| (a, b));
+                            left.len() == right.len() && self.all(values)?
+                        }
+                        _ => a.display() == b.display(),
+                    },
+                }
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether all pairs are equal, one level further down.
+    fn all<'v>(&mut self, pairs: impl Iterator<Item = (&'v Value, &'v Value)>) -> Result<bool, Exceeded> {
+        for (a, b) in pairs {
+            self.budget.charge_cost(1)?;
+            if !crate::stack::grow(|| self.equal(a, b))? {
+                return Ok(false);
+            }
         }
-        (Value::Map(a), Value::Map(b)) => {
-            a.ty().name == b.ty().name
-                && a.is_nil() == b.is_nil()
-                && a.len() == b.len()
-                && (a.ptr_eq(b)
-                    || !visited.insert((a.address(), b.address()))
-                    || a.borrow()
-                        .iter()
-                        .zip(b.borrow().iter())
-                        .all(|((ka, a), (kb, b))| ka == kb && crate::stack::grow(|| deep(a, b, visited))))
-        }
-        (Value::Object(a), Value::Object(b)) => {
-            Rc::ptr_eq(a, b)
-                || a.type_name() == b.type_name()
-                    && match (a.underlying(), b.underlying()) {
-                        (Some(a), Some(b)) => deep(&a, &b, visited),
-                        _ => match (a.fields(), b.fields()) {
-                            (Some(left), Some(right)) => {
-                                left.len() == right.len()
-                                    && left.iter().zip(&right).all(|((_, a), (_, b))| deep(a, b, visited))
-                            }
-                            _ => a.display() == b.display(),
-                        },
-                    }
-        }
-        _ => false,
+        Ok(true)
     }
 }

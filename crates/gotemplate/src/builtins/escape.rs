@@ -3,13 +3,16 @@
 use crate::str::Str;
 use steersman_gostd::unicode;
 
-/// Escapes text for HTML, attribute values included.
-pub(super) fn html(text: Str) -> Str {
+/// Escapes text for HTML, attribute values included; `None` if that is more than `limit` bytes.
+pub(super) fn html(text: Str, limit: usize) -> Option<Str> {
     if !text.iter().any(|b| b"'\"&<>\0".contains(b)) {
-        return text;
+        return Some(text);
     }
     let mut out = Vec::with_capacity(text.len() + 16);
     for byte in text.iter() {
+        if out.len() > limit {
+            return None;
+        }
         out.extend_from_slice(match byte {
             0 => "\u{FFFD}".as_bytes(),
             b'"' => b"&#34;",
@@ -20,16 +23,19 @@ pub(super) fn html(text: Str) -> Str {
             other => std::slice::from_ref(other),
         });
     }
-    out.into()
+    Some(out.into())
 }
 
-/// Escapes text for a JavaScript string literal.
-pub(super) fn js(text: Str) -> Str {
+/// Escapes text for a JavaScript string literal; `None` if that is more than `limit` bytes.
+pub(super) fn js(text: Str, limit: usize) -> Option<Str> {
     let mut out = Vec::with_capacity(text.len() + 16);
     let mut rest: &[u8] = &text;
     while let Some((c, width)) = unicode::decode(rest) {
         let (head, tail) = rest.split_at(width);
         rest = tail;
+        if out.len() > limit {
+            return None;
+        }
         match c {
             '\\' => out.extend_from_slice(br"\\"),
             '\'' => out.extend_from_slice(br"\'"),
@@ -44,13 +50,16 @@ pub(super) fn js(text: Str) -> Str {
             _ => out.extend_from_slice(head),
         }
     }
-    out.into()
+    Some(out.into())
 }
 
-/// Escapes text for a URL's query.
-pub(super) fn url_query(text: Str) -> Str {
+/// Escapes text for a URL's query; `None` if that is more than `limit` bytes.
+pub(super) fn url_query(text: Str, limit: usize) -> Option<Str> {
     let mut out = Vec::with_capacity(text.len() + 16);
     for byte in text.iter() {
+        if out.len() > limit {
+            return None;
+        }
         match byte {
             b' ' => out.push(b'+'),
             b'-' | b'_' | b'.' | b'~' => out.push(*byte),
@@ -58,5 +67,5 @@ pub(super) fn url_query(text: Str) -> Str {
             b => out.extend_from_slice(format!("%{b:02X}").as_bytes()),
         }
     }
-    out.into()
+    Some(out.into())
 }

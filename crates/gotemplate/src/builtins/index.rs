@@ -1,5 +1,6 @@
 //! Indexing, slicing, lengths and calls of function values.
 
+use crate::budget::Budget;
 use crate::exec::Rv;
 use crate::func::CallError;
 use crate::str::Str;
@@ -85,7 +86,7 @@ fn pointee(value: &Value) -> &str {
 }
 
 /// `slice x 1 2` is `x[1:2]`.
-pub(super) fn slice(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
+pub(super) fn slice(budget: &Budget, item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
     let held = item.value.underlying();
     let len = match held.as_ref() {
         Value::Nil => return Err(CallError::new("slice of untyped nil")),
@@ -113,6 +114,10 @@ pub(super) fn slice(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
         }
     }
     let range = from..to;
+    match held.as_ref() {
+        Value::List(_) => budget.charge_elements(range.len())?,
+        _ => budget.charge_memory(range.len())?,
+    }
     Ok(Rv::concrete(match held.as_ref() {
         Value::String(text) => Value::string(text.get(range).unwrap_or_default()),
         Value::Bytes(bytes) => Value::Bytes(bytes.get(range).unwrap_or_default().into()),

@@ -4,11 +4,13 @@ mod compare;
 mod escape;
 mod index;
 
+use crate::budget::Budget;
 use crate::exec::Rv;
 use crate::fmt;
 use crate::func::{CallError, Signature, Type};
+use crate::str::Str;
 use crate::value::Value;
-pub use compare::{deep_equal, equal, less};
+pub use compare::{deep_equal, deep_equal_within, equal, less};
 
 /// Go's own functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,27 +91,51 @@ impl Builtin {
     }
 }
 
-/// Calls one of those that print, which fail beyond so many bytes.
-pub(crate) fn print(builtin: Builtin, limit: usize, args: &[Value]) -> Result<Value, CallError> {
-    let text = match (builtin, args) {
-        (Builtin::Printf, [Value::String(format), args @ ..]) => fmt::sprintf_within(limit, format, args)?,
-        (Builtin::Println, _) => fmt::sprintln_within(limit, args)?,
-        (Builtin::Html, _) => escape::html(fmt::sprint_indirect(limit, args)?),
-        (Builtin::Js, _) => escape::js(fmt::sprint_indirect(limit, args)?),
-        (Builtin::Urlquery, _) => escape::url_query(fmt::sprint_indirect(limit, args)?),
-        _ => fmt::sprint_within(limit, args)?,
+/// Calls one of those that print, charging for the text.
+pub(crate) fn print(builtin: Builtin, budget: &Budget, args: &[Value]) -> Result<Value, CallError> {
+    let limit = budget.remaining_memory();
+    let printed = match (builtin, args) {
+        (Builtin::Printf, [Value::String(format), args @ ..]) => fmt::sprintf_within(limit, format, args),
+        (Builtin::Println, _) => fmt::sprintln_within(limit, args),
+        (Builtin::Html | Builtin::Js | Builtin::Urlquery, _) => fmt::sprint_indirect(limit, args),
+        _ => fmt::sprint_within(limit, args),
     };
+    let text = budget.printed(printed)?;
+    let escape: fn(Str, usize) -> Option<Str> = match builtin {
+        Builtin::Html => escape::html,
+        Builtin::Js => escape::js,
+        Builtin::Urlquery => escape::url_query,
+        _ => {
+            budget.charge_memory(text.len())?;
+            return Ok(Value::String(text));
+        }
+    };
+    let text = escape(text, limit).ok_or_else(|| CallError::oversized("escaped text"));
+    let text = budget.printed(text)?;
+    budget.charge_memory(text.len())?;
     Ok(Value::String(text))
 }
 
+/// How many bytes are compared for a cost of 1.
+const BYTES_PER_COST: usize = 512;
+
 /// Calls any other, with at least as many arguments as it takes; `callee` is how `call` names what it calls.
-pub(crate) fn call(builtin: Builtin, callee: &str, args: &[Rv]) -> Result<Rv, CallError> {
+pub(crate) fn call(builtin: Builtin, callee: &str, budget: &Budget, args: &[Rv]) -> Result<Rv, CallError> {
     let Some((first, rest)) = args.split_first() else { return Ok(Rv::INVALID) };
     let second = rest.first().unwrap_or(&Rv::INVALID);
+    if let Value::String(text) = &first.value
+        && text.len() >= BYTES_PER_COST
+        && matches!(
+            builtin,
+            Builtin::Eq | Builtin::Ne | Builtin::Lt | Builtin::Le | Builtin::Gt | Builtin::Ge
+        )
+    {
+        budget.charge_cost(args.len() * (text.len() / BYTES_PER_COST))?;
+    }
     let truth = match builtin {
         Builtin::Call => return index::call(callee, first, rest),
         Builtin::Index => return index::index(first, rest),
-        Builtin::Slice => return index::slice(first, rest),
+        Builtin::Slice => return index::slice(budget, first, rest),
         Builtin::Len => return index::length(first).map(Rv::concrete),
         Builtin::Not => !first.value.truth(),
         Builtin::Eq => compare::any_equal(&first.value, rest)?,

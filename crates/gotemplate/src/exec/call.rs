@@ -2,9 +2,25 @@
 
 use super::{Result, Rv, State};
 use crate::ast::{Expr, ExprId, ExprKind, FuncRef, Node};
+use crate::budget::Budget;
 use crate::builtins::{self, Builtin};
-use crate::func::{Call, CallError, Func, Signature, Type};
+use crate::func::{Call, CallError, CallFailure, Func, Signature, Type};
+use crate::set::ExecError;
 use crate::value::Value;
+
+/// The longest message that is wrapped into another: an endless recursion ends thousands of calls deep.
+const MAX_MESSAGE: usize = 256 << 10;
+/// How many bytes of text a function reads for a cost of 1.
+const BYTES_PER_COST: usize = 64;
+
+/// The cost of reading text arguments.
+fn reading_cost(args: &[Value]) -> usize {
+    let size = |arg: &Value| match arg {
+        Value::String(text) | Value::Bytes(text) => text.len(),
+        _ => 0,
+    };
+    args.iter().map(size).sum::<usize>() / BYTES_PER_COST
+}
 
 impl<'a, H> State<'a, H> {
     pub(super) fn function(
@@ -34,7 +50,9 @@ impl<'a, H> State<'a, H> {
     ) -> Result<Rv> {
         let start = self.push_args(dot, name, func.signature, args, last)?;
         let args = self.args.get(start..).unwrap_or_default();
-        let result = (func.call)(&mut Call { args, host: self.host, set: self.set });
+        self.charge_cost(reading_cost(args))?;
+        let args = self.args.get(start..).unwrap_or_default();
+        let result = (func.call)(&mut Call { args, host: self.host, set: self.set, budget: self.budget });
         self.args.truncate(start);
         self.finish(name, node, result)
     }
@@ -48,11 +66,11 @@ impl<'a, H> State<'a, H> {
         signature: Signature,
         args: &'a [ExprId],
         last: Option<Rv>,
-        call: impl FnOnce(&[Value]) -> std::result::Result<Value, CallError>,
+        call: impl FnOnce(&[Value], &Budget) -> std::result::Result<Value, CallError>,
     ) -> Result<Rv> {
         self.step()?;
         let start = self.push_args(dot, name, signature, args, last)?;
-        let result = call(self.args.get(start..).unwrap_or_default());
+        let result = call(self.args.get(start..).unwrap_or_default(), self.budget);
         self.args.truncate(start);
         self.finish(name, Node::Expr(expr), result)
     }
@@ -64,22 +82,39 @@ impl<'a, H> State<'a, H> {
         result: std::result::Result<Value, CallError>,
     ) -> Result<Rv> {
         let failed = match result {
-            Ok(value) => {
-                if let Value::String(text) | Value::Bytes(text) = &value {
-                    self.run.check_output(text.len()).map_err(|what| self.fail(what))?;
-                }
-                return Ok(Rv::result(value));
-            }
+            Ok(value) => return Ok(Rv::result(value)),
             Err(failed) => failed,
         };
         self.at(node);
-        let (message, inner) = failed.into_parts();
-        let mut error = self.fail(format_args!("error calling {name}: {message}"));
-        if let Some(inner) = inner {
-            error.frames = inner.frames;
-            self.add_frame(&mut error);
-        }
+        let CallFailure { message, inner, exceeded } = failed.into_parts();
+        let mut error = match inner {
+            // Each of many levels would repeat what all those below it say.
+            Some(mut inner) if message.len() > MAX_MESSAGE => {
+                inner.message = message;
+                inner
+            }
+            Some(inner) => {
+                let mut error = self.fail(format_args!("error calling {name}: {message}"));
+                error.frames = inner.frames;
+                error.exceeded = inner.exceeded;
+                error
+            }
+            None => {
+                let mut error = self.fail(format_args!("error calling {name}: {message}"));
+                error.exceeded = exceeded;
+                return Err(error);
+            }
+        };
+        self.add_frame(&mut error);
         Err(error)
+    }
+
+    /// The error of printing at the present node.
+    pub(super) fn call_error(&self, failed: CallError) -> Box<ExecError> {
+        let CallFailure { message, exceeded, .. } = failed.into_parts();
+        let mut error = self.fail(message);
+        error.exceeded = exceeded;
+        error
     }
 
     fn check_count(&self, name: &str, fixed: usize, variadic: bool, args: usize, last: bool) -> Result<()> {
@@ -129,8 +164,7 @@ impl<'a, H> State<'a, H> {
         let name = builtin.name();
         if let Some(signature) = builtin.printing() {
             let start = self.push_args(dot, name, signature, args, last)?;
-            let result =
-                builtins::print(builtin, self.run.output(), self.args.get(start..).unwrap_or_default());
+            let result = builtins::print(builtin, self.budget, self.args.get(start..).unwrap_or_default());
             self.args.truncate(start);
             return self.finish(name, node, result);
         }
@@ -150,7 +184,8 @@ impl<'a, H> State<'a, H> {
             self.reflected.push(value);
         }
         self.reflected.extend(last);
-        let result = builtins::call(builtin, &callee, self.reflected.get(start..).unwrap_or_default());
+        let result =
+            builtins::call(builtin, &callee, self.budget, self.reflected.get(start..).unwrap_or_default());
         self.reflected.truncate(start);
         match result {
             Ok(value) => Ok(value),

@@ -167,8 +167,8 @@ impl<'a, H> State<'a, H> {
         match &receiver.value {
             Value::Map(map) => {
                 if let Some(method) = map.ty().methods.iter().find(|method| method.name == name) {
-                    return self.method(dot, expr, name, method.signature, args, last, |args| {
-                        (method.call)(map, args)
+                    return self.method(dot, expr, name, method.signature, args, last, |args, budget| {
+                        (method.call)(map, args, budget)
                     });
                 }
                 if has_args {
@@ -200,15 +200,15 @@ impl<'a, H> State<'a, H> {
             }
             Value::List(list) => {
                 if let Some(method) = list.ty().methods.iter().find(|method| method.name == name) {
-                    return self.method(dot, expr, name, method.signature, args, last, |args| {
-                        (method.call)(list, args)
+                    return self.method(dot, expr, name, method.signature, args, last, |args, budget| {
+                        (method.call)(list, args, budget)
                     });
                 }
             }
             Value::Object(object) => {
                 if let Some(signature) = object.method(name) {
                     return self
-                        .method(dot, expr, name, signature, args, last, |args| object.call(name, args));
+                        .method(dot, expr, name, signature, args, last, |args, _| object.call(name, args));
                 }
                 if object.kind() == Kind::Ptr && !object.truth() && object.field(name).is_some() {
                     let ty = receiver.type_name();

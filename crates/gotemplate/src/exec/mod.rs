@@ -3,16 +3,14 @@
 mod args;
 mod call;
 mod eval;
-mod run;
 
 use crate::ast::{Branch, Cmd, ExprKind, ListId, Node, Pipe, Stmt, Template, TemplateCall, Unit};
+use crate::budget::{Budget, Exceeded};
 use crate::fmt;
 use crate::func::Type;
 use crate::set::{ExecError, Frame, MissingKey, Set};
 use crate::str::Str;
 use crate::value::{Kind, Value};
-pub use run::Limits;
-pub(crate) use run::Run;
 use steersman_gostd::strconv;
 
 /// A value as Go's `reflect.Value` has it: possibly none at all, possibly seen through an `interface {}`.
@@ -93,10 +91,13 @@ enum Flow {
 
 type Result<T> = std::result::Result<T, Box<ExecError>>;
 
-/// Executes a template of a set that carries its [`Run`].
+/// What a template that calls another takes of the stack, roughly.
+const STACK_PER_CALL: usize = 1 << 10;
+
+/// Executes a template of a set that carries its [`Budget`].
 pub(crate) fn execute<H>(
     set: &Set<H>,
-    run: &Run,
+    budget: &Budget,
     host: &mut H,
     template: &Template<H>,
     data: Value,
@@ -104,7 +105,7 @@ pub(crate) fn execute<H>(
 ) -> Result<()> {
     let mut state = State {
         set,
-        run,
+        budget,
         host,
         out,
         template,
@@ -115,18 +116,18 @@ pub(crate) fn execute<H>(
         args: Vec::new(),
         reflected: Vec::new(),
     };
-    run.start().map_err(|what| state.fail(what))?;
+    budget.start().map_err(|limit| state.exceed(limit))?;
     let dot = Rv::concrete(data);
     state.set_slot(0, dot.clone());
     let done = crate::stack::grow(|| state.list(&dot, template.root));
-    run.finish();
+    budget.finish();
     done.map(|_| ())
 }
 
 /// One execution.
 struct State<'a, H> {
     set: &'a Set<H>,
-    run: &'a Run,
+    budget: &'a Budget,
     host: &'a mut H,
     out: &'a mut Vec<u8>,
     template: &'a Template<H>,
@@ -181,7 +182,16 @@ impl<'a, H> State<'a, H> {
                 format!("template: {file}:{line}:{column}: executing {name} at <{context}>: {what}")
             }
         };
-        Box::new(ExecError { message, frames: vec![frame] })
+        Box::new(ExecError { message, frames: vec![frame], exceeded: None })
+    }
+
+    /// The error of a limit that was met at the present node.
+    #[cold]
+    #[inline(never)]
+    fn exceed(&self, limit: Exceeded) -> Box<ExecError> {
+        let mut error = self.fail(&limit);
+        error.exceeded = Some(limit);
+        error
     }
 
     fn at(&mut self, node: Node<'a, H>) {
@@ -189,7 +199,17 @@ impl<'a, H> State<'a, H> {
     }
 
     fn step(&self) -> Result<()> {
-        self.run.step().map_err(|what| self.fail(what))
+        self.charge_cost(1)
+    }
+
+    #[inline]
+    fn charge_cost(&self, cost: usize) -> Result<()> {
+        self.budget.charge_cost(cost).map_err(|limit| self.exceed(limit))
+    }
+
+    #[inline]
+    fn charge_memory(&self, bytes: usize) -> Result<()> {
+        self.budget.charge_memory(bytes).map_err(|limit| self.exceed(limit))
     }
 
     // Variables.
@@ -262,8 +282,9 @@ impl<'a, H> State<'a, H> {
     }
 
     fn write(&mut self, text: &[u8]) -> Result<()> {
+        self.charge_memory(text.len())?;
         self.out.extend_from_slice(text);
-        self.run.check_output(self.out.len()).map_err(|what| self.fail(what))
+        Ok(())
     }
 
     /// Prints `{{ .x }}` without copying it, if that is a string in a map: the commonest action by far.
@@ -288,30 +309,29 @@ impl<'a, H> State<'a, H> {
         }
         let entries = map.borrow();
         let Some(Value::String(text)) = entries.get(name.as_bytes()) else { return Ok(false) };
+        self.charge_memory(text.len())?;
         self.out.extend_from_slice(text);
-        drop(entries);
-        self.run.check_output(self.out.len()).map_err(|what| self.fail(what))?;
         Ok(true)
     }
 
     fn print(&mut self, value: &Rv) -> Result<()> {
         match &value.value {
-            Value::String(text) => self.out.extend_from_slice(text),
-            Value::Nil => self.out.extend_from_slice(b"<no value>"),
+            Value::String(text) => self.write(text),
+            Value::Nil => self.write(b"<no value>"),
             Value::Object(object) if object.kind() == Kind::Func => {
                 let node = self.node.map(|node| self.unit.show(node)).unwrap_or_default();
-                return Err(
-                    self.fail(format_args!("can't print {{{{{node}}}}} of type {}", object.type_name()))
-                );
+                Err(self.fail(format_args!("can't print {{{{{node}}}}} of type {}", object.type_name())))
             }
             Value::Object(object) if value.seen == Seen::InPlace && object.addressed().is_some() => {
-                self.out.extend_from_slice(object.addressed().unwrap_or_default().as_bytes());
+                self.write(object.addressed().unwrap_or_default().as_bytes())
             }
             other => {
-                fmt::append_indirect(self.run.output(), self.out, other).map_err(|error| self.fail(error))?;
+                let start = self.out.len();
+                let printed = fmt::append_indirect(self.budget.remaining_memory(), self.out, other);
+                self.budget.printed(printed).map_err(|error| self.call_error(error))?;
+                self.charge_memory(self.out.len() - start)
             }
         }
-        self.run.check_output(self.out.len()).map_err(|what| self.fail(what))
     }
 
     fn if_or_with(&mut self, dot: &Rv, branch: &'a Branch, is_with: bool) -> Result<Flow> {
@@ -353,12 +373,16 @@ impl<'a, H> State<'a, H> {
             Value::Map(map) => {
                 let elem = map.ty().elem;
                 // The body may change the map: Go, too, goes over the entries as they are now.
+                let size = map.len() * size_of::<(Str, Value)>();
+                self.charge_memory(size)?;
                 let entries: Vec<(Str, Value)> =
                     map.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
                 let items = entries
                     .into_iter()
                     .map(|(key, value)| (Rv::concrete(Value::String(key)), Rv::element(value, elem)));
-                self.iterate(branch, items)?
+                let ran = self.iterate(branch, items)?;
+                self.budget.release_memory(size);
+                ran
             }
             other => {
                 let shown = fmt::indirect_text(other);
@@ -421,12 +445,15 @@ impl<'a, H> State<'a, H> {
             let name = strconv::quote(&call.name);
             return Err(self.fail(format_args!("template {name} not defined")));
         };
-        self.run.check_depth().map_err(|what| self.fail(what))?;
+        self.budget.check_depth().map_err(|limit| self.exceed(limit))?;
         let dot = match call.pipe {
             Some(pipe) => self.pipeline(dot, self.unit.pipe(pipe))?,
             None => Rv::INVALID,
         };
-        self.run.enter();
+        // Recursion holds the variables and the stack of every level.
+        let size = STACK_PER_CALL + template.slots * size_of::<Option<Rv>>();
+        self.charge_memory(size)?;
+        self.budget.enter();
         let outer = (self.template, self.unit, self.base);
         self.base = self.vars.len();
         self.vars.resize(self.base + template.slots, None);
@@ -435,7 +462,8 @@ impl<'a, H> State<'a, H> {
         let done = self.body(&dot, template.root);
         self.vars.truncate(self.base);
         (self.template, self.unit, self.base) = outer;
-        self.run.leave();
+        self.budget.leave();
+        self.budget.release_memory(size);
         done.map(|_| ()).map_err(|mut error| {
             self.node = Some(Node::Template(call));
             self.add_frame(&mut error);

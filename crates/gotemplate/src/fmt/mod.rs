@@ -11,6 +11,9 @@ use steersman_gostd::fmt::Layout;
 /// No text is printed longer than this unless told otherwise: a small template can ask for more memory than there is.
 const MAX_BYTES: usize = 256 << 20;
 
+/// No error shows more of a value than this.
+const MAX_SHOWN: usize = 1 << 20;
+
 /// Values nested deeper than this are taken to contain themselves. Go overflows its stack on those.
 const MAX_DEPTH: usize = 10_000;
 
@@ -106,6 +109,11 @@ pub fn append_value(out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
     Ok(())
 }
 
+/// As [`append_value`], failing beyond so many bytes.
+pub(crate) fn append_within(limit: usize, out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
+    Ok(Printer::new(out, limit).arg(value, 'v')?)
+}
+
 /// Appends what templates print of a value that is not nil: as [`append_value`], but a pointer is what it points to.
 pub(crate) fn append_indirect(limit: usize, out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
     let mut printer = Printer::new(out, limit);
@@ -116,7 +124,7 @@ pub(crate) fn append_indirect(limit: usize, out: &mut Vec<u8>, value: &Value) ->
 /// What `%v` prints of what a value points to, for error messages.
 pub(crate) fn indirect_text(value: &Value) -> String {
     let mut out = Vec::new();
-    match append_indirect(MAX_BYTES, &mut out, value) {
+    match append_indirect(MAX_SHOWN, &mut out, value) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
         Err(error) => error.to_string(),
     }
@@ -125,7 +133,7 @@ pub(crate) fn indirect_text(value: &Value) -> String {
 /// What `%VERB` prints of a value handed over as a `reflect.Value`, which text/template's own errors do.
 pub(crate) fn reflected(value: &Value, verb: char) -> String {
     let mut out = Vec::new();
-    match Printer::new(&mut out, MAX_BYTES).reflected(value, verb) {
+    match Printer::new(&mut out, MAX_SHOWN).reflected(value, verb) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
         Err(fault) => fault.to_string(),
     }
@@ -142,7 +150,10 @@ enum Fault {
 
 impl From<Fault> for CallError {
     fn from(fault: Fault) -> Self {
-        Self::new(fault.to_string())
+        match fault {
+            Fault::Size(_) => Self::oversized(fault.to_string()),
+            Fault::Depth => Self::new(fault.to_string()),
+        }
     }
 }
 

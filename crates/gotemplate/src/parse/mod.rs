@@ -8,7 +8,8 @@ mod scope;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ast::{Branch, Expr, ListId, Pipe, PipeId, Stmt, Template, TemplateCall, Unit};
+use crate::ast::{Branch, Cmd, Decl, Expr, ListId, Pipe, PipeId, Stmt, Template, TemplateCall, Unit};
+use crate::budget::Budget;
 use crate::func::Funcs;
 use crate::set::ParseError;
 use crate::str::Str;
@@ -21,9 +22,13 @@ use steersman_gostd::unicode;
 /// How deeply control structures may nest, each `else if` being a level. Go sets no bound; nothing real comes near.
 const MAX_NESTING: usize = 10_000;
 
+/// What a value on the heap takes beside its size.
+const BOX: usize = 24;
+
 /// Parses a text into the templates that it defines, itself among them, each name once.
 pub(crate) fn parse<H>(
     funcs: &Funcs<H>,
+    budget: Option<&Budget>,
     name: &str,
     text: &[u8],
 ) -> Result<Vec<Arc<Template<H>>>, ParseError> {
@@ -32,6 +37,7 @@ pub(crate) fn parse<H>(
     let mut shared = Shared {
         name,
         funcs,
+        budget,
         lexer: Lexer::new(&text, !has("break"), !has("continue")),
         lists: Vec::new(),
         pipes: Vec::new(),
@@ -53,6 +59,8 @@ pub(crate) fn parse<H>(
 struct Shared<'a, H> {
     name: &'a str,
     funcs: &'a Funcs<H>,
+    /// What the nodes are charged to.
+    budget: Option<&'a Budget>,
     lexer: Lexer<'a>,
     lists: Vec<Box<[Stmt]>>,
     pipes: Vec<Pipe>,
@@ -194,6 +202,19 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
             message: format!("template: {name}:{line}: {message}"),
             template: name.into(),
             line,
+            exceeded: None,
+        })
+    }
+
+    /// Charges for a node, and for the variables that were looked through for it.
+    fn charge(&self, bytes: usize) -> Result<(), ParseError> {
+        /// How many variables are looked through for a cost of 1.
+        const VARIABLES_PER_COST: usize = 16;
+        let Some(budget) = self.shared.budget else { return Ok(()) };
+        let cost = 2 + self.scope.len() / VARIABLES_PER_COST;
+        let charged = budget.charge_memory(bytes).and_then(|()| budget.charge_cost(cost));
+        charged.or_else(|limit| {
+            self.error(&limit).map_err(|error| ParseError { exceeded: Some(limit), ..error })
         })
     }
 
@@ -300,6 +321,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
 
     fn text_or_action(&mut self) -> Result<Item, ParseError> {
         let token = self.next_non_space();
+        self.charge(size_of::<Stmt>())?;
         match token.kind {
             Kind::Text => Ok(Item::Stmt(Stmt::Text(token.pos..token.pos + token.text.len()))),
             Kind::LeftDelim => {
@@ -441,9 +463,12 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         }
     }
 
-    fn pipe_id(&mut self, pipe: Pipe) -> PipeId {
+    fn pipe_id(&mut self, pipe: Pipe) -> Result<PipeId, ParseError> {
+        let slots: usize = pipe.decls.iter().map(|decl| decl.slots.len()).sum();
+        let size = size_of::<Pipe>() + pipe.cmds.len() * (size_of::<Cmd>() + BOX);
+        self.charge(size + pipe.decls.len() * (size_of::<Decl>() + BOX) + slots * size_of::<usize>())?;
         self.shared.pipes.push(pipe);
-        PipeId(self.shared.pipes.len() - 1)
+        Ok(PipeId(self.shared.pipes.len() - 1))
     }
 }
 

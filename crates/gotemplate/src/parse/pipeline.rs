@@ -1,7 +1,7 @@
 //! Pipelines, commands and operands.
 
 use super::lex::{Kind, Token};
-use super::{Number, Parser};
+use super::{BOX, Number, Parser};
 use crate::ast::{Cmd, Decl, Expr, ExprId, ExprKind, FuncRef, Names, Pipe, PipeId, Slots};
 use crate::builtins::Builtin;
 use crate::set::ParseError;
@@ -45,7 +45,7 @@ impl<'a, H> Parser<'_, 'a, H> {
             slots: if is_assign { self.scope.find(name) } else { self.scope.declare(name) },
         });
         let decls = decls.collect();
-        Ok(self.pipe_id(Pipe { pos, is_assign, decls, cmds: cmds.into() }))
+        self.pipe_id(Pipe { pos, is_assign, decls, cmds: cmds.into() })
     }
 
     /// `$x :=`, `$x =`, or in a range `$i, $x :=`.
@@ -163,7 +163,7 @@ impl<'a, H> Parser<'_, 'a, H> {
         let Some(node) = self.term()? else { return Ok(None) };
         let first = self.peek();
         if first.kind != Kind::Field {
-            return Ok(Some(self.expr_id(node)));
+            return Ok(Some(self.expr_id(node)?));
         }
         if let ExprKind::Bool(_)
         | ExprKind::String(..)
@@ -184,11 +184,11 @@ impl<'a, H> Parser<'_, 'a, H> {
                 ExprKind::Variable { name, slots, fields: joined(names, fields) }
             }
             kind => {
-                let node = self.expr_id(Expr { pos: node.pos, kind });
+                let node = self.expr_id(Expr { pos: node.pos, kind })?;
                 ExprKind::Chain { node, fields: fields.into() }
             }
         };
-        Ok(Some(self.expr_id(Expr { pos: first.pos, kind })))
+        Ok(Some(self.expr_id(Expr { pos: first.pos, kind })?))
     }
 
     fn term(&mut self) -> Result<Option<Expr<H>>, ParseError> {
@@ -270,10 +270,26 @@ impl<'a, H> Parser<'_, 'a, H> {
         strconv::quote(text)
     }
 
-    fn expr_id(&mut self, expr: Expr<H>) -> ExprId {
+    fn expr_id(&mut self, expr: Expr<H>) -> Result<ExprId, ParseError> {
+        let held = match &expr.kind {
+            ExprKind::Number(_, spelling) => size_of::<Number>() + spelling.len() + 2 * BOX,
+            ExprKind::String(text, _) => text.len() + BOX,
+            ExprKind::Field(fields) | ExprKind::Chain { fields, .. } => names_size(fields),
+            ExprKind::Variable { name, slots, fields } => {
+                name.len() + slots.len() * size_of::<usize>() + names_size(fields) + 2 * BOX
+            }
+            ExprKind::Function { name, .. } => name.len() + BOX,
+            _ => 0,
+        };
+        self.charge(size_of::<Expr<H>>() + size_of::<ExprId>() + held)?;
         self.shared.exprs.push(expr);
-        ExprId(self.shared.exprs.len() - 1)
+        Ok(ExprId(self.shared.exprs.len() - 1))
     }
+}
+
+/// The memory of names of fields.
+fn names_size(names: &Names) -> usize {
+    names.iter().map(|name| size_of::<Box<str>>() + name.len() + BOX).sum()
 }
 
 /// The lexer only lets letters, digits and underscores into names.

@@ -69,6 +69,11 @@ impl<'a> Scope<'a> {
         self.names.contains(&name)
     }
 
+    /// How many names and declarations there are to look through.
+    pub(super) fn len(&self) -> usize {
+        self.names.len() + self.declared.len()
+    }
+
     /// Adds a variable.
     pub(super) fn declare(&mut self, name: &'a str) -> Slots {
         let conditional = self.skippable > 0;

@@ -225,8 +225,14 @@ impl Operator {
     }
 
     async fn run_with(mut self, run: Run) -> Result<()> {
-        let (client, host) = connect(run.kubeconfig).await?;
-        self.api_server.get_or_insert(host);
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => {
+                let (client, host) = connect(run.kubeconfig).await?;
+                self.api_server.get_or_insert(host);
+                client
+            }
+        };
         if let Some(names) = &run.watch_namespace {
             self.namespaces =
                 names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();

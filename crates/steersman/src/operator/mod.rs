@@ -51,6 +51,7 @@ pub struct Operator {
     webhook_address: Option<SocketAddr>,
     webhook_certificates: Option<PathBuf>,
     webhook_url: Option<String>,
+    client: Option<Client>,
 }
 
 impl Operator {
@@ -76,12 +77,19 @@ impl Operator {
             webhook_address: None,
             webhook_certificates: None,
             webhook_url: None,
+            client: None,
         }
     }
 
     /// The version that `version` prints, `env!("CARGO_PKG_VERSION")` most often. Default: `0.0.0`.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
+        self
+    }
+
+    /// The client that [`Operator::main`] runs with. Default: one made from `--kubeconfig`, the environment or the pod.
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = Some(client);
         self
     }
 

@@ -100,7 +100,7 @@ async fn an_api_server_that_was_away_for_long_is_found_again_at_once() -> Result
     let operator = Operator::new("test").controller(controller);
     let running = tokio::spawn(operator.run_until(client, std::future::pending()));
     env.create(&widget("one", "red")).await?;
-    tokio::time::sleep(Duration::from_secs(1800)).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
     down.store(false, SeqCst);
     let start = Instant::now();
     env.wait("one", |found| shown(found) == Some("red")).await?;

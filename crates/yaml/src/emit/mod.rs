@@ -31,6 +31,8 @@ pub(crate) enum Dialect {
 
 pub(crate) struct Emitter {
     out: String,
+    /// The most bytes to write.
+    limit: usize,
     dialect: Dialect,
     column: usize,
     /// Whether a blank or nothing is before the place where writing goes on.
@@ -69,9 +71,10 @@ pub(crate) struct Block {
 }
 
 impl Emitter {
-    pub(crate) fn new(dialect: Dialect) -> Self {
+    pub(crate) fn new(dialect: Dialect, limit: usize) -> Self {
         Emitter {
             out: String::with_capacity(256),
+            limit,
             dialect,
             column: 0,
             whitespace: true,
@@ -92,9 +95,10 @@ impl Emitter {
     }
 
     /// The finished document.
-    pub(crate) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> Result<String, Error> {
         self.end_line();
-        self.out
+        self.check_size()?;
+        Ok(self.out)
     }
 
     // Layout.
@@ -116,7 +120,8 @@ impl Emitter {
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
             self.put_break();
         }
-        while self.column < indent {
+        // Within one text nothing fails: what is beyond the limit is not indented, and refused after it.
+        while self.column < indent && self.out.len() <= self.limit {
             self.put(' ');
         }
         self.whitespace = true;
@@ -180,8 +185,14 @@ impl Emitter {
     }
 
     /// To be called after each item of a sequence.
-    pub(crate) fn end_item(&mut self) {
+    pub(crate) fn end_item(&mut self) -> Result<(), Error> {
         self.end_line();
+        self.check_size()
+    }
+
+    fn check_size(&self) -> Result<(), Error> {
+        let limit = self.limit;
+        if self.out.len() > limit { Err(Error::TooLarge { limit }) } else { Ok(()) }
     }
 
     pub(crate) fn end_sequence(&mut self, block: &Block) {
@@ -211,12 +222,13 @@ impl Emitter {
     }
 
     /// To be called after each value of a mapping.
-    pub(crate) fn end_entry(&mut self) {
+    pub(crate) fn end_entry(&mut self) -> Result<(), Error> {
         self.end_line();
         let end = self.out.len();
         if let Some(entry) = self.entries.last_mut() {
             entry.text.1 = end;
         }
+        self.check_size()
     }
 
     pub(crate) fn end_mapping(&mut self, block: &Block, sort: bool) {

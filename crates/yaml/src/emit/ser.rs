@@ -9,8 +9,12 @@ use steersman_gostd::unicode;
 use super::{Block, Dialect, Emitter};
 use crate::{Error, go, json};
 
-pub(crate) fn to_string<T: Serialize + ?Sized>(value: &T, dialect: Dialect) -> Result<String, Error> {
-    let mut emitter = Emitter::new(dialect);
+pub(crate) fn to_string<T: Serialize + ?Sized>(
+    value: &T,
+    dialect: Dialect,
+    limit: usize,
+) -> Result<String, Error> {
+    let mut emitter = Emitter::new(dialect, limit);
     value.serialize(&mut emitter).map_err(|error| match error {
         // A value that encoding/json refuses says so itself; sigs.k8s.io/yaml says on what way.
         Error::Type(problem) if dialect == Dialect::Sigs && problem.starts_with("json: ") => {
@@ -19,18 +23,21 @@ pub(crate) fn to_string<T: Serialize + ?Sized>(value: &T, dialect: Dialect) -> R
         other => other,
     })?;
     if dialect == Dialect::Sigs && emitter.changed_by_json() {
-        return through_json(value);
+        return through_json(value, limit);
     }
-    Ok(emitter.finish())
+    emitter.finish()
 }
 
 /// The way that Go takes: JSON, read as YAML, is what is written.
-fn through_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
-    let json = json::to_string(value)?;
+fn through_json<T: Serialize + ?Sized>(value: &T, limit: usize) -> Result<String, Error> {
+    let json = json::to_string_with(value, json::Options { limit, ..json::Options::default() })?;
+    if crate::reading_memory(json.as_bytes()) > limit {
+        return Err(Error::TooLarge { limit });
+    }
     let node = crate::parse(json.as_bytes())?;
-    let mut emitter = Emitter::new(Dialect::Sigs);
+    let mut emitter = Emitter::new(Dialect::Sigs, limit);
     node.serialize(&mut emitter)?;
-    Ok(emitter.finish())
+    emitter.finish()
 }
 
 /// A sequence or mapping that is being written.
@@ -60,34 +67,31 @@ impl<'e> Compound<'e> {
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         self.emitter.begin_item(&mut self.block);
         value.serialize(&mut *self.emitter)?;
-        self.emitter.end_item();
-        Ok(())
+        self.emitter.end_item()
     }
 
     fn named<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), Error> {
         begin_named(self.emitter, &mut self.block, key);
         value.serialize(&mut *self.emitter)?;
-        self.emitter.end_entry();
-        Ok(())
+        self.emitter.end_entry()
     }
 
-    fn end_outer(&mut self) {
+    fn end_outer(&mut self) -> Result<(), Error> {
         if let Some(outer) = self.outer.take() {
-            self.emitter.end_entry();
+            self.emitter.end_entry()?;
             self.emitter.end_mapping(&outer, false);
         }
+        Ok(())
     }
 
     fn end_as_sequence(mut self) -> Result<(), Error> {
         self.emitter.end_sequence(&self.block);
-        self.end_outer();
-        Ok(())
+        self.end_outer()
     }
 
     fn end_as_mapping(mut self) -> Result<(), Error> {
         self.emitter.end_mapping(&self.block, self.sort);
-        self.end_outer();
-        Ok(())
+        self.end_outer()
     }
 }
 
@@ -353,8 +357,7 @@ impl ser::SerializeMap for Compound<'_> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         value.serialize(&mut *self.emitter)?;
-        self.emitter.end_entry();
-        Ok(())
+        self.emitter.end_entry()
     }
 
     fn end(self) -> Result<(), Error> {

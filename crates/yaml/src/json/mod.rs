@@ -69,11 +69,13 @@ pub struct Options {
     pub escape_html: bool,
     /// Whether each value goes on its own line, indented by two spaces for each level. Default: `false`.
     pub pretty: bool,
+    /// The most bytes to write; beyond that there is [`Error::TooLarge`]. Default: no limit.
+    pub limit: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { escape_html: true, pretty: false }
+        Options { escape_html: true, pretty: false, limit: usize::MAX }
     }
 }
 

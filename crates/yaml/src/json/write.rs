@@ -19,6 +19,7 @@ pub(super) fn to_string<T: Serialize + ?Sized>(value: &T, options: Options) -> R
         scratch: String::new(),
     };
     value.serialize(&mut writer)?;
+    writer.check_size()?;
     Ok(writer.out)
 }
 
@@ -57,6 +58,11 @@ impl fmt::Write for Pieces<'_> {
 }
 
 impl Writer {
+    fn check_size(&self) -> Result<(), Error> {
+        let limit = self.options.limit;
+        if self.out.len() > limit { Err(Error::TooLarge { limit }) } else { Ok(()) }
+    }
+
     fn new_line(&mut self) {
         if self.options.pretty {
             self.out.push('\n');
@@ -154,7 +160,8 @@ impl<'w> Compound<'w> {
 
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         self.begin();
-        value.serialize(&mut *self.writer)
+        value.serialize(&mut *self.writer)?;
+        self.writer.check_size()
     }
 
     /// Writes the key that is at the end of the writer's keys, from `key` on.
@@ -171,11 +178,12 @@ impl<'w> Compound<'w> {
         self.writer.members.push(Member { key: (key, self.writer.keys.len()), text: (start, start) });
     }
 
-    fn end_member(&mut self) {
+    fn end_member(&mut self) -> Result<(), Error> {
         let end = self.writer.out.len();
         if let Some(member) = self.writer.members.last_mut() {
             member.text.1 = end;
         }
+        self.writer.check_size()
     }
 
     fn member<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), Error> {
@@ -183,8 +191,7 @@ impl<'w> Compound<'w> {
         self.writer.keys.push_str(key);
         self.begin_member(at);
         value.serialize(&mut *self.writer)?;
-        self.end_member();
-        Ok(())
+        self.end_member()
     }
 
     fn finish(self) -> Result<(), Error> {
@@ -411,8 +418,7 @@ impl ser::SerializeMap for Compound<'_> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         value.serialize(&mut *self.writer)?;
-        self.end_member();
-        Ok(())
+        self.end_member()
     }
 
     fn end(self) -> Result<(), Error> {

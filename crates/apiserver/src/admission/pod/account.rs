@@ -1,7 +1,6 @@
 //! The account that a pod acts as, and the token for it.
 
 use serde_json::{Value, json};
-
 use steersman_api::{
     environment::EnvironmentExt as _,
     object,

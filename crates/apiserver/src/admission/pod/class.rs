@@ -2,7 +2,6 @@
 
 use memchr::memmem;
 use serde_json::{Value, json};
-
 use steersman_api::{
     object,
     status::{ApiError, ApiResult},

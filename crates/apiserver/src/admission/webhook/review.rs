@@ -3,7 +3,6 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-
 use steersman_api::status::{ApiError, quote};
 
 use crate::{

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
-
 use steersman_api::status::quote;
 
 use crate::auth::Attributes;

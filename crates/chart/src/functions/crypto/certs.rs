@@ -10,41 +10,44 @@ use std::rc::Rc;
 use num_bigint::BigUint;
 use sha2::Digest as _;
 use steersman_gostd::strconv;
-use steersman_gotemplate::{CallError, Funcs, Kind, List, Object, Str, Type, Value, fmt};
+use steersman_gotemplate::{Budget, CallError, Exceeded, Funcs, Kind, List, Object, Str, Type, Value};
 
+use super::cost;
 use super::der::{self, Reader, bit_string, integer, oid, sequence, tlv};
 use super::keys::PrivateKey;
 use crate::environment::Environment;
-use crate::functions::Host;
 use crate::functions::args::{Param, define};
 use crate::functions::duration::{Duration, SECOND};
 use crate::functions::encoding::base64_decode;
 use crate::functions::layout;
 use crate::functions::time::Time;
+use crate::functions::{Host, TEXT};
 
 /// The size of the RSA keys that certificates get.
 const RSA_BITS: usize = 2048;
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "buildCustomCert" (cert: &Str, key: &Str) => build_custom(cert, key);
-        "genCA" [env] (name: &Str, days: i64) => {
-            let key = PrivateKey::rsa(env, RSA_BITS);
-            authority(env, name, days, &key)
+        "buildCustomCert" [budget] (cert: &Str, key: &Str) => charged(budget, build_custom(budget, cert, key));
+        "genCA" [env, budget] (name: &Str, days: i64) => {
+            let key = new_key(env, budget)?;
+            charged(budget, authority(env, budget, name, days, &key))
         };
-        "genCAWithKey" [env] (name: &Str, days: i64, key: &Str) => authority(env, name, days, &parse_key(key)?);
-        "genSelfSignedCert" [env] (name: &Str, ips: List, hosts: List, days: i64) => {
-            let key = PrivateKey::rsa(env, RSA_BITS);
-            self_signed(env, name, (&ips, &hosts), days, &key)
+        "genCAWithKey" [env, budget] (name: &Str, days: i64, key: &Str) =>
+            charged(budget, authority(env, budget, name, days, &parse_key(budget, key)?));
+        "genSelfSignedCert" [env, budget] (name: &Str, ips: List, hosts: List, days: i64) => {
+            let key = new_key(env, budget)?;
+            charged(budget, self_signed(env, budget, name, (&ips, &hosts), days, &key))
         };
-        "genSelfSignedCertWithKey" [env] (name: &Str, ips: List, hosts: List, days: i64, key: &Str) =>
-            self_signed(env, name, (&ips, &hosts), days, &parse_key(key)?);
-        "genSignedCert" [env] (name: &Str, ips: List, hosts: List, days: i64, ca: &Certificate) => {
-            let key = PrivateKey::rsa(env, RSA_BITS);
-            signed(env, name, (&ips, &hosts), days, ca, &key)
+        "genSelfSignedCertWithKey" [env, budget] (name: &Str, ips: List, hosts: List, days: i64, key: &Str) =>
+            charged(budget, self_signed(env, budget, name, (&ips, &hosts), days, &parse_key(budget, key)?));
+        "genSignedCert" [env, budget] (name: &Str, ips: List, hosts: List, days: i64, ca: &Certificate) => {
+            let key = new_key(env, budget)?;
+            charged(budget, signed(env, budget, name, (&ips, &hosts), days, ca, &key))
         };
-        "genSignedCertWithKey" [env] (name: &Str, ips: List, hosts: List, days: i64, ca: &Certificate, key: &Str) =>
-            signed(env, name, (&ips, &hosts), days, ca, &parse_key(key)?);
+        "genSignedCertWithKey" [env, budget]
+            (name: &Str, ips: List, hosts: List, days: i64, ca: &Certificate, key: &Str) =>
+            charged(budget, signed(env, budget, name, (&ips, &hosts), days, ca, &parse_key(budget, key)?));
     });
 }
 
@@ -98,12 +101,32 @@ impl Object for Certificate {
     }
 }
 
-fn parse_key(pem: &Str) -> Result<PrivateKey, CallError> {
-    PrivateKey::from_pem(&pem.to_str_lossy())
-        .map_err(|error| CallError::new(format!("parsing private key: {error}")))
+fn new_key(env: &mut dyn Environment, budget: &Budget) -> Result<PrivateKey, CallError> {
+    budget.charge_cost(cost::RSA_2048)?;
+    Ok(PrivateKey::rsa(env, RSA_BITS))
 }
 
-fn build_custom(cert: &Str, key: &Str) -> Result<Value, CallError> {
+/// Charges for a certificate and its key.
+fn charged(budget: &Budget, made: Result<Certificate, CallError>) -> Result<Value, CallError> {
+    let made = made?;
+    budget.charge_memory(made.cert.len() + made.key.len())?;
+    Ok(Value::Object(Rc::new(made)))
+}
+
+/// A key from PEM, and the cost of a signature with it charged.
+fn read_key(budget: &Budget, pem: &Str) -> Result<Result<PrivateKey, String>, Exceeded> {
+    let key = PrivateKey::from_pem(&pem.to_str_lossy());
+    if let Ok(key) = &key {
+        budget.charge_cost(key.signing_cost())?;
+    }
+    Ok(key)
+}
+
+fn parse_key(budget: &Budget, pem: &Str) -> Result<PrivateKey, CallError> {
+    read_key(budget, pem)?.map_err(|error| CallError::new(format!("parsing private key: {error}")))
+}
+
+fn build_custom(budget: &Budget, cert: &Str, key: &Str) -> Result<Certificate, CallError> {
     let decode = |text: &Str, what: &str| {
         base64_decode(text).map_err(|_| CallError::new(format!("unable to decode base64 {what}")))
     };
@@ -113,42 +136,50 @@ fn build_custom(cert: &Str, key: &Str) -> Result<Value, CallError> {
         .ok_or_else(|| CallError::new("unable to decode certificate"))?;
     Issuer::from_der(&der)
         .map_err(|error| CallError::new(format!("error parsing certificate: decodedCert.Bytes: {error}")))?;
-    PrivateKey::from_pem(&String::from_utf8_lossy(&key))
-        .map_err(|error| CallError::new(format!("error parsing private key: {error}")))?;
-    Ok(Value::Object(Rc::new(Certificate { cert: cert.into(), key: key.into() })))
+    let (cert, key) = (cert.into(), key.into());
+    read_key(budget, &key)?.map_err(|error| CallError::new(format!("error parsing private key: {error}")))?;
+    Ok(Certificate { cert, key })
 }
 
-fn authority(env: &mut dyn Environment, name: &Str, days: i64, key: &PrivateKey) -> Result<Value, CallError> {
-    let request = Request { is_ca: true, ..Request::new(env, name, None, days)? };
+fn authority(
+    env: &mut dyn Environment,
+    budget: &Budget,
+    name: &Str,
+    days: i64,
+    key: &PrivateKey,
+) -> Result<Certificate, CallError> {
+    let request = Request { is_ca: true, ..Request::new(env, budget, name, None, days)? };
     request.issue(key, None)
 }
 
 fn self_signed(
     env: &mut dyn Environment,
+    budget: &Budget,
     name: &Str,
     alternatives: (&List, &List),
     days: i64,
     key: &PrivateKey,
-) -> Result<Value, CallError> {
-    Request::new(env, name, Some(alternatives), days)?.issue(key, None)
+) -> Result<Certificate, CallError> {
+    Request::new(env, budget, name, Some(alternatives), days)?.issue(key, None)
 }
 
 fn signed(
     env: &mut dyn Environment,
+    budget: &Budget,
     name: &Str,
     alternatives: (&List, &List),
     days: i64,
     ca: &Certificate,
     key: &PrivateKey,
-) -> Result<Value, CallError> {
+) -> Result<Certificate, CallError> {
     let (_, der) = der::from_pem(&ca.cert.to_str_lossy())
         .ok_or_else(|| CallError::new("unable to decode certificate"))?;
     let issuer = Issuer::from_der(&der).map_err(|error| {
         CallError::new(format!("error parsing certificate: decodedSignerCert.Bytes: {error}"))
     })?;
-    let issuer_key = PrivateKey::from_pem(&ca.key.to_str_lossy())
+    let issuer_key = read_key(budget, &ca.key)?
         .map_err(|error| CallError::new(format!("error parsing private key: {error}")))?;
-    Request::new(env, name, Some(alternatives), days)?.issue(key, Some((&issuer, &issuer_key)))
+    Request::new(env, budget, name, Some(alternatives), days)?.issue(key, Some((&issuer, &issuer_key)))
 }
 
 /// What a certificate is to say.
@@ -212,14 +243,18 @@ const BOOLEAN_TRUE: &[u8] = &[0x01, 0x01, 0xFF];
 impl Request {
     fn new(
         env: &mut dyn Environment,
+        budget: &Budget,
         name: &Str,
         alternatives: Option<(&List, &List)>,
         days: i64,
     ) -> Result<Self, CallError> {
         let (ips, hosts) = match alternatives {
-            Some((ips, hosts)) => (parse_ips(ips)?, parse_hosts(hosts)?),
+            Some((ips, hosts)) => (parse_ips(budget, ips)?, parse_hosts(budget, hosts)?),
             None => Default::default(),
         };
+        // The encoding is put together from the inside out, and copied on the way.
+        let text = hosts.iter().fold(name.len(), |sum: usize, host| sum.saturating_add(host.len()));
+        budget.ensure_memory(text.saturating_add(TEXT * (ips.len() + hosts.len())).saturating_mul(8))?;
         let mut serial = [0; 16];
         env.fill_random(&mut serial);
         let from = Time::from_system(env.now());
@@ -238,12 +273,16 @@ impl Request {
     }
 
     /// The certificate for a key, signed by the issuer or by that key itself.
-    fn issue(&self, key: &PrivateKey, issuer: Option<(&Issuer, &PrivateKey)>) -> Result<Value, CallError> {
+    fn issue(
+        &self,
+        key: &PrivateKey,
+        issuer: Option<(&Issuer, &PrivateKey)>,
+    ) -> Result<Certificate, CallError> {
         let der = self
             .to_der(key, issuer)
             .map_err(|error| CallError::new(format!("error creating certificate: {error}")))?;
         let cert = der::to_pem("CERTIFICATE", &der).into();
-        Ok(Value::Object(Rc::new(Certificate { cert, key: key.to_pem().into() })))
+        Ok(Certificate { cert, key: key.to_pem().into() })
     }
 
     fn to_der(&self, key: &PrivateKey, issuer: Option<(&Issuer, &PrivateKey)>) -> Result<Vec<u8>, String> {
@@ -339,29 +378,28 @@ fn encode_time(time: &Time) -> Result<Vec<u8>, String> {
     }
 }
 
-fn parse_ips(ips: &List) -> Result<Vec<IpAddr>, CallError> {
+fn parse_ips(budget: &Budget, ips: &List) -> Result<Vec<IpAddr>, CallError> {
     ips.iter()
         .map(|ip| match ip {
             Value::String(text) => text
                 .as_str()
                 .and_then(|text| text.parse().ok())
                 .ok_or_else(|| CallError::new(format!("error parsing ip: {text}"))),
-            other => Err(CallError::new(format!(
-                "error parsing ip: {} is not a string",
-                fmt::format_value(other)?
-            ))),
+            other => {
+                Err(CallError::new(format!("error parsing ip: {} is not a string", budget.print(other)?)))
+            }
         })
         .collect()
 }
 
-fn parse_hosts(hosts: &List) -> Result<Vec<Str>, CallError> {
+fn parse_hosts(budget: &Budget, hosts: &List) -> Result<Vec<Str>, CallError> {
     hosts
         .iter()
         .map(|host| match host {
             Value::String(text) => Ok(text.clone()),
             other => Err(CallError::new(format!(
                 "error processing alternate dns name: {} is not a string",
-                fmt::format_value(other)?
+                budget.print(other)?
             ))),
         })
         .collect()

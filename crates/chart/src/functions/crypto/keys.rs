@@ -4,6 +4,7 @@ use num_bigint::BigUint;
 use p256::ecdsa::signature::hazmat::PrehashSigner as _;
 use sha2::Digest as _;
 
+use super::cost;
 use super::der::{self, Reader, bit_string, integer, oid, sequence, tlv};
 use super::primes::{self, Search};
 use crate::environment::Environment;
@@ -314,6 +315,13 @@ impl PrivateKey {
                 return Err("x509: certificate private key does not implement crypto.Signer".into());
             }
         }))
+    }
+
+    /// The cost of a signature: for RSA it grows with the third power of the key's size, which has no bound.
+    pub(super) fn signing_cost(&self) -> usize {
+        let Self::Rsa(key) = self else { return cost::ELLIPTIC };
+        let ratio = usize::try_from(key.modulus.bits().div_ceil(2048)).unwrap_or(usize::MAX);
+        ratio.saturating_mul(ratio).saturating_mul(ratio).saturating_mul(cost::RSA_SIGNATURE)
     }
 
     /// A signature of the message by [`PrivateKey::signature_algorithm`].

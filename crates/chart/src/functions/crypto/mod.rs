@@ -20,20 +20,54 @@ use keys::PrivateKey;
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     certs::register(funcs);
     define!(funcs {
-        "bcrypt" [env] (password: &Str) => bcrypt_hash(env, password);
-        "htpasswd" [env] (user: &Str, password: &Str) => htpasswd(env, user, password);
-        "derivePassword" (counter: u32, kind: &Str, password: &Str, user: &Str, site: &Str) =>
-            derive_password(counter, kind, password, user, site);
+        "bcrypt" [env, budget] (password: &Str) => {
+            budget.charge_cost(cost::BCRYPT)?;
+            bcrypt_hash(env, password)
+        };
+        "htpasswd" [env, budget] (user: &Str, password: &Str) => {
+            budget.charge_cost(cost::BCRYPT)?;
+            htpasswd(env, user, password)
+        };
+        "derivePassword" [budget] (counter: u32, kind: &Str, password: &Str, user: &Str, site: &Str) => {
+            budget.charge_cost(cost::SCRYPT)?;
+            derive_password(counter, kind, password, user, site)
+        };
         "encryptAES" [env] (password: &Str, text: &Str) => encrypt(env, password, text);
         "decryptAES" (password: &Str, text: &Str) => decrypt(password, text);
-        "genPrivateKey" [env] (kind: &Str) => match kind.as_bytes() {
-            b"" | b"rsa" => PrivateKey::rsa(env, 4096).to_pem(),
-            b"dsa" => PrivateKey::dsa(env).to_pem(),
-            b"ecdsa" => PrivateKey::ecdsa(env).to_pem(),
-            b"ed25519" => PrivateKey::ed25519(env).to_pem(),
-            _ => format!("Unknown type {kind}"),
+        "genPrivateKey" [env, budget] (kind: &Str) => {
+            budget.charge_cost(match kind.as_bytes() {
+                b"" | b"rsa" => cost::RSA_4096,
+                b"dsa" => cost::DSA,
+                b"ecdsa" | b"ed25519" => cost::ELLIPTIC,
+                _ => 0,
+            })?;
+            match kind.as_bytes() {
+                b"" | b"rsa" => PrivateKey::rsa(env, 4096).to_pem(),
+                b"dsa" => PrivateKey::dsa(env).to_pem(),
+                b"ecdsa" => PrivateKey::ecdsa(env).to_pem(),
+                b"ed25519" => PrivateKey::ed25519(env).to_pem(),
+                _ => format!("Unknown type {kind}"),
+            }
         };
     });
+}
+
+/// What cryptography costs, a step being some 30 ns: measured on a common machine and rounded up.
+mod cost {
+    /// A hash of a password, some 50 ms.
+    pub(super) const BCRYPT: usize = 2_000_000;
+    /// A derived password, some 150 ms.
+    pub(super) const SCRYPT: usize = 5_000_000;
+    /// An RSA key of 2048 bits, some 50 ms.
+    pub(super) const RSA_2048: usize = 2_000_000;
+    /// An RSA key of 4096 bits, some 500 ms.
+    pub(super) const RSA_4096: usize = 10_000_000;
+    /// A DSA key with parameters of its own, some seconds.
+    pub(super) const DSA: usize = 40_000_000;
+    /// A key on an elliptic curve, or a signature with one.
+    pub(super) const ELLIPTIC: usize = 10_000;
+    /// A signature with an RSA key of 2048 bits.
+    pub(super) const RSA_SIGNATURE: usize = 100_000;
 }
 
 /// The work factor of the hashes, as Go's default is.

@@ -43,6 +43,16 @@ pub(in crate::functions) fn decode(text: &[u8]) -> Result<Map, String> {
     }
 }
 
+/// An upper estimate of the memory that reading a text takes: each part of a dotted key may be a table of its own.
+pub(in crate::functions) fn reading_memory(text: &[u8]) -> usize {
+    const TABLE: usize = 1024;
+    let size = |byte: &u8| match byte {
+        b'\n' | b'.' | b'=' | b',' | b'[' | b'{' => TABLE,
+        _ => 2,
+    };
+    text.iter().map(size).sum()
+}
+
 type Table = BTreeMap<Str, Node>;
 
 /// What a key stands for while more may come.

@@ -1,7 +1,7 @@
 //! Writing TOML.
 
 use steersman_gostd::strconv;
-use steersman_gotemplate::{FloatType, Kind, List, Map, Object, Str, Value};
+use steersman_gotemplate::{Budget, FloatType, Kind, List, Map, Object, Str, Value};
 
 use super::{LOCAL_DATE, LOCAL_DATETIME, LOCAL_TIME};
 use crate::functions::gofmt::MAX_DEPTH;
@@ -9,11 +9,11 @@ use crate::functions::time::Time;
 use crate::functions::{deeper, layout};
 
 /// Writes a value; the error is Go's text.
-pub(in crate::functions) fn encode(value: &Value) -> Result<Vec<u8>, String> {
+pub(in crate::functions) fn encode(budget: &Budget, value: &Value) -> Result<Vec<u8>, String> {
     if matches!(value, Value::List(list) if list.is_nil()) {
         return Ok(b"[]".to_vec());
     }
-    let mut encoder = Encoder { out: Vec::new() };
+    let mut encoder = Encoder { out: Vec::new(), budget };
     encoder.encode(&mut Vec::new(), value)?;
     Ok(encoder.out)
 }
@@ -28,10 +28,11 @@ enum TomlType {
 }
 
 /// `None` for nil. Fails if an array has a nil element.
-fn toml_type(value: &Value, depth: usize) -> Result<Option<TomlType>, String> {
+fn toml_type(budget: &Budget, value: &Value, depth: usize) -> Result<Option<TomlType>, String> {
     if depth > MAX_DEPTH {
         return Err("toml: the value is nested too deeply or contains itself".into());
     }
+    charge(budget)?;
     Ok(Some(match value {
         Value::Nil => return Ok(None),
         Value::List(list) if list.is_nil() => return Ok(None),
@@ -41,7 +42,7 @@ fn toml_type(value: &Value, depth: usize) -> Result<Option<TomlType>, String> {
         Value::List(list) => {
             let mut all_tables = !list.is_empty();
             for item in list.iter() {
-                match deeper(|| toml_type(item, depth + 1))? {
+                match deeper(|| toml_type(budget, item, depth + 1))? {
                     None => return Err("toml: cannot encode array with nil element".into()),
                     Some(ty) => all_tables &= ty == TomlType::Table,
                 }
@@ -54,16 +55,28 @@ fn toml_type(value: &Value, depth: usize) -> Result<Option<TomlType>, String> {
     }))
 }
 
+/// Charges for one part: a value that shares parts has more of them than the memory it takes.
+fn charge(budget: &Budget) -> Result<(), String> {
+    budget.charge_cost(1).map_err(|limit| limit.to_string())
+}
+
 /// Whether an object marshals itself to text or is a named number.
 fn is_scalar(object: &dyn Object) -> bool {
     object.underlying().is_some() || object.method("MarshalText").is_some()
 }
 
-struct Encoder {
+struct Encoder<'a> {
     out: Vec<u8>,
+    budget: &'a Budget,
 }
 
-impl Encoder {
+impl Encoder<'_> {
+    /// Fails unless what is written so far fits, and charges for what comes next.
+    fn check(&self) -> Result<(), String> {
+        self.budget.ensure_memory(self.out.len()).map_err(|limit| limit.to_string())?;
+        charge(self.budget)
+    }
+
     fn newline(&mut self) {
         if !self.out.is_empty() {
             self.out.push(b'\n');
@@ -77,7 +90,8 @@ impl Encoder {
     }
 
     fn encode(&mut self, key: &mut Vec<Str>, value: &Value) -> Result<(), String> {
-        match toml_type(value, key.len())? {
+        self.check()?;
+        match toml_type(self.budget, value, key.len())? {
             None => Ok(()),
             Some(TomlType::Scalar | TomlType::Array) => self.key_value(key, value, false),
             Some(TomlType::ArrayOfTables) => {
@@ -101,6 +115,7 @@ impl Encoder {
             return Err("toml: top-level values must be Go maps or structs".into());
         }
         for table in list.iter() {
+            self.check()?;
             self.newline();
             self.header(key, b"[[", b"]]");
             self.table(key, table)?;
@@ -123,7 +138,7 @@ impl Encoder {
 
     /// The entries of a table: first those that are no tables themselves, then those that are, each sorted by key.
     fn table(&mut self, key: &mut Vec<Str>, table: &Value) -> Result<(), String> {
-        let (direct, sub) = split_entries(&entries(table))?;
+        let (direct, sub) = split_entries(self.budget, &entries(table))?;
         for (name, value) in direct.into_iter().chain(sub) {
             key.push(name);
             let done = deeper(|| self.encode(key, &value));
@@ -134,11 +149,11 @@ impl Encoder {
     }
 
     fn inline_table(&mut self, table: &Value, depth: usize) -> Result<(), String> {
-        let (direct, sub) = split_entries(&entries(table))?;
+        let (direct, sub) = split_entries(self.budget, &entries(table))?;
         self.out.push(b'{');
         let (direct_len, sub_len) = (direct.len(), sub.len());
         for (i, (name, value)) in direct.into_iter().chain(sub).enumerate() {
-            if toml_type(&value, depth)?.is_none() {
+            if toml_type(self.budget, &value, depth)?.is_none() {
                 continue;
             }
             push_key(&mut self.out, &name);
@@ -169,6 +184,7 @@ impl Encoder {
         if depth > MAX_DEPTH {
             return Err("toml: the value is nested too deeply or contains itself".into());
         }
+        self.check()?;
         match value {
             Value::String(text) => push_quoted(&mut self.out, text),
             Value::Bool(b) => self.out.extend_from_slice(b.to_string().as_bytes()),
@@ -235,10 +251,11 @@ fn entries(table: &Value) -> Map {
 
 type Entries = Vec<(Str, Value)>;
 
-fn split_entries(map: &Map) -> Result<(Entries, Entries), String> {
+fn split_entries(budget: &Budget, map: &Map) -> Result<(Entries, Entries), String> {
     let (mut direct, mut sub) = (Vec::new(), Vec::new());
     for (key, value) in map.borrow().iter() {
-        let is_table = matches!(toml_type(value, 0)?, Some(TomlType::Table | TomlType::ArrayOfTables));
+        let is_table =
+            matches!(toml_type(budget, value, 0)?, Some(TomlType::Table | TomlType::ArrayOfTables));
         if is_table { &mut sub } else { &mut direct }.push((key.clone(), value.clone()));
     }
     Ok((direct, sub))

@@ -12,5 +12,5 @@ const LOCAL_DATETIME: &str = "datetime-local";
 const LOCAL_DATE: &str = "date-local";
 const LOCAL_TIME: &str = "time-local";
 
-pub(super) use decode::decode;
+pub(super) use decode::{decode, reading_memory};
 pub(super) use encode::encode;

@@ -20,18 +20,12 @@ use std::time::Duration;
 use clap::Args;
 use steersman_release::{CrdPolicy, DryRun, Options, Releases, Timeout, WriteMode};
 
-use crate::args::{ChartArgs, GlobalArgs, ValuesArgs};
+use crate::args::{ChartArgs, GlobalArgs, RenderArgs, ValuesArgs};
 use crate::charts;
 use crate::failure::{Failure, Result};
 use crate::flags;
+pub(super) use crate::flags::duration;
 use crate::postrender::PostRenderer;
-
-/// Reads a duration as Go writes it: `90s`, `5m0s`, `1h`.
-pub(super) fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let span: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("{text:?} is no duration such as 90s or 5m"))?;
-    Duration::try_from(span).map_err(|_| format!("{text:?} is negative"))
-}
 
 /// Flags of install and upgrade.
 #[derive(Args, Debug)]
@@ -131,6 +125,9 @@ pub(super) struct DeployArgs {
 
     #[command(flatten)]
     format: show::FormatArgs,
+
+    #[command(flatten)]
+    render: RenderArgs,
 }
 
 /// A policy for definitions, as Flux names them.
@@ -184,6 +181,7 @@ impl DeployArgs {
             skip_schema_validation: self.skip_schema_validation,
             fetch_schema: Some(charts::schemas(globals)),
             enable_dns: self.enable_dns,
+            render: self.render.limits(),
             sub_notes: self.render_subchart_notes,
             post_render,
             ..Options::default()

@@ -78,6 +78,7 @@ impl Uninstall {
                 How::Foreground => Cascade::Foreground,
                 How::Orphan => Cascade::Orphan,
             },
+            rendered: None,
         };
         cluster::run(async {
             let releases = cluster::releases(globals).await?.on_progress(waiting::display());

@@ -386,7 +386,7 @@ fn keyed(item: &Value) -> Result<&Map<String, Value>, String> {
 }
 
 fn keyless(keys: &[String]) -> String {
-    let keys: Vec<_> = keys.iter().map(|k| quote(k)).collect();
+    let keys: Vec<_> = keys.iter().map(quote).collect();
     format!(
         "associative list with keys has an element that omits all key fields [{}] \
          (and doesn't have default values for any key fields)",

@@ -16,7 +16,7 @@
 {{- end }}
 
 {{- define "minimart.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "minimart.name" . }}
+app.kubernetes.io/name: {{ include "minimart.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
@@ -28,6 +28,17 @@ app.kubernetes.io/version: {{ . | quote }}
 {{- end }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
+
+{{- define "minimart.page" -}}
+<!doctype html>
+<title>{{ .Values.shop.name | html }}</title>
+<h1>{{ .Values.shop.name | html }}</h1>
+<ul>
+{{- range .Values.shop.items }}
+  <li>{{ .name | html }}: {{ printf "%.2f" .price }} {{ $.Values.shop.currency | html }}</li>
+{{- end }}
+</ul>
+{{ end }}
 
 {{- define "minimart.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create }}

@@ -1,0 +1,75 @@
+//! The key that signs the records of an operator's releases.
+//!
+//! It is a Secret in the operator's own namespace, made when the first release is worked on. Tenants write in their own
+//! namespaces, so that they can neither read nor replace it. Deleting it makes a new one at the next start; records
+//! signed with the old one are then adopted like those of the real `helm`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use steersman_release::RecordKey;
+use tokio::sync::OnceCell;
+
+/// The name of the Secret.
+pub const KEY_SECRET: &str = "steersman-release-key";
+const FIELD: &str = "key";
+
+/// The key, read or made once.
+#[derive(Debug, Default)]
+pub(crate) struct KeyStore(OnceCell<Option<RecordKey>>);
+
+impl KeyStore {
+    /// The key; nothing if the operator may not keep one. Then no record is believed, and all is rendered anew.
+    pub(crate) async fn key(&self, client: &Client) -> kube::Result<Option<RecordKey>> {
+        self.0.get_or_try_init(|| load(client)).await.cloned()
+    }
+}
+
+async fn load(client: &Client) -> kube::Result<Option<RecordKey>> {
+    let namespace = client.default_namespace();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let without = |reason: &str| {
+        tracing::warn!(
+            reason,
+            "release records are not signed: hooks of uninstalls come from the chart, and nothing is rolled back. \
+             Let the operator get and create the Secret {KEY_SECRET} in namespace {namespace}"
+        );
+        Ok(None)
+    };
+    let found = match secrets.get_opt(KEY_SECRET).await {
+        Ok(Some(found)) => found,
+        Ok(None) => match secrets.create(&PostParams::default(), &fresh()?).await {
+            Ok(made) => made,
+            // Another replica was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => secrets.get(KEY_SECRET).await?,
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+                return without(&status.message);
+            }
+            Err(error) => return Err(error),
+        },
+        Err(kube::Error::Api(status)) if status.code == 403 => return without(&status.message),
+        Err(error) => return Err(error),
+    };
+    let bytes = found.data.as_ref().and_then(|data| data.get(FIELD)).map(|bytes| bytes.0.as_slice());
+    match bytes.and_then(|bytes| <[u8; RecordKey::LENGTH]>::try_from(bytes).ok()) {
+        Some(bytes) => Ok(Some(RecordKey::new(bytes))),
+        None => {
+            without(&format!("data.{FIELD} of the Secret has not {} bytes: delete it", RecordKey::LENGTH))
+        }
+    }
+}
+
+fn fresh() -> kube::Result<Secret> {
+    let mut bytes = [0; RecordKey::LENGTH];
+    getrandom::fill(&mut bytes).map_err(|error| kube::Error::Service(error.to_string().into()))?;
+    Ok(Secret {
+        metadata: ObjectMeta { name: Some(KEY_SECRET.to_owned()), ..ObjectMeta::default() },
+        data: Some(BTreeMap::from([(FIELD.to_owned(), ByteString(bytes.to_vec()))])),
+        immutable: Some(true),
+        type_: Some("steersman.dev/release-key".to_owned()),
+        ..Secret::default()
+    })
+}

@@ -1,0 +1,175 @@
+//! Keeping what a chart renders into Secrets out of texts that others read.
+//!
+//! Who may read a resource, its events or an operator's logs may not be allowed to read Secrets. The objects of kind
+//! Secret are left out of manifests but for their names, and their values are replaced wherever they appear in a text.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+use steersman_chart::split;
+
+use crate::object::documents;
+use crate::record::Release;
+
+/// What stands for a secret value.
+const MASK: &str = "***";
+/// Shorter values are too common to be told from other text.
+const SHORTEST: usize = 4;
+/// Shorter lines of a value are too common to be told from other text.
+const SHORTEST_LINE: usize = 8;
+/// Values that tell nothing, as they are those of switches.
+const COMMON: [&str; 4] = ["true", "false", "null", "none"];
+
+/// Replaces the values of a release's Secrets in texts.
+#[derive(Clone, Debug, Default)]
+pub struct Redactor {
+    /// Finds the longest value at a place, so that no rest of it stays. Nothing without values.
+    values: Option<AhoCorasick>,
+    /// The values are too many to look for: nothing can be told.
+    is_blind: bool,
+}
+
+impl Redactor {
+    /// A redactor for the Secrets among the objects and hooks of a release.
+    pub fn new(release: &Release) -> Self {
+        let mut values = BTreeSet::new();
+        let hooks = release.hooks.iter().map(|hook| hook.manifest.as_str());
+        for manifest in std::iter::once(release.manifest.as_str()).chain(hooks) {
+            // What does not parse is not installed, and shown nowhere.
+            for document in documents(manifest).unwrap_or_default().iter().filter(|one| is_secret(one)) {
+                collect(document, &mut values);
+            }
+        }
+        if values.is_empty() {
+            return Self::default();
+        }
+        let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&values);
+        Self { is_blind: built.is_err(), values: built.ok() }
+    }
+
+    /// A text without the values.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match &self.values {
+            _ if self.is_blind => Cow::Borrowed(MASK),
+            Some(values) if values.is_match(text) => {
+                let mut shown = String::new();
+                values.replace_all_with(text, &mut shown, |_, _, shown| {
+                    shown.push_str(MASK);
+                    true
+                });
+                Cow::Owned(shown)
+            }
+            _ => Cow::Borrowed(text),
+        }
+    }
+
+    /// A manifest in which Secrets are named and nothing else, without the values in the rest of it.
+    pub fn redact_manifest(&self, manifest: &str) -> String {
+        let mut shown = String::new();
+        for text in split(manifest) {
+            shown.push_str("---\n");
+            let found = documents(&text).unwrap_or_default();
+            if !found.iter().any(is_secret) {
+                shown.push_str(self.redact(text.trim_end_matches('\n')).as_ref());
+                shown.push('\n');
+                continue;
+            }
+            // Comments may hold values too: what has a Secret in it is written anew.
+            let parts: Vec<Value> =
+                found.into_iter().map(|one| if is_secret(&one) { bare(&one) } else { one }).collect();
+            let texts = parts.iter().filter_map(|part| steersman_yaml::to_string(part).ok());
+            shown.push_str(self.redact(&texts.collect::<Vec<_>>().join("---\n")).as_ref());
+        }
+        shown
+    }
+}
+
+fn is_secret(document: &Value) -> bool {
+    let text = |key: &str| document.get(key).and_then(Value::as_str);
+    text("kind") == Some("Secret") && text("apiVersion") == Some("v1")
+}
+
+/// What may be told of a Secret.
+fn bare(secret: &Value) -> Value {
+    let mut metadata = json!({});
+    for field in ["name", "namespace"] {
+        if let Some(value) = secret.pointer(&format!("/metadata/{field}")) {
+            metadata[field] = value.clone();
+        }
+    }
+    json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata })
+}
+
+/// The values of a Secret, as they are and in base64, and the longer lines and settings in those that have several.
+fn collect(secret: &Value, values: &mut BTreeSet<String>) {
+    let texts = |field: &str| {
+        let map = secret.get(field).and_then(Value::as_object).into_iter().flatten();
+        map.filter_map(|(_, value)| value.as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut add = |text: &str| {
+        let text = text.trim();
+        if text.len() >= SHORTEST && !COMMON.contains(&text) {
+            values.insert(text.to_owned());
+        }
+        for line in text.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE) {
+            values.insert(line.to_owned());
+            // Of a setting in a file the value alone may be told elsewhere.
+            if let Some((_, value)) = line.split_once(['=', ':']) {
+                let value = value.trim().trim_matches(['"', '\'']);
+                if value.len() >= SHORTEST_LINE {
+                    values.insert(value.to_owned());
+                }
+            }
+        }
+    };
+    for encoded in texts("data") {
+        add(&encoded);
+        if let Ok(Ok(plain)) = BASE64.decode(encoded.trim()).map(String::from_utf8) {
+            add(&plain);
+        }
+    }
+    for plain in texts("stringData") {
+        add(&plain);
+        add(&BASE64.encode(&plain));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Hook;
+
+    #[test]
+    fn values_of_secrets_are_nowhere() {
+        let manifest = "---\n# Source: c/templates/a.yaml\napiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {x: hunter22}}\n\
+            data: {password: aHVudGVyMjI=, on: dHJ1ZQ==}\nstringData:\n  file: |\n    user = root\n    key = correct-horse\n\
+            ---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: b}, stringData: {t: tok-123}}\n\
+            - {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {url: 'http://root:hunter22@db'}}\n\
+            ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d} # tok-123\ndata: {on: 'true'}\n";
+        let hooks = vec![Hook {
+            manifest: "apiVersion: v1\nkind: Secret\nmetadata: {name: h}\nstringData: {z: hooked-secret}"
+                .into(),
+            ..Hook::default()
+        }];
+        let release = Release { manifest: manifest.into(), hooks, ..Release::default() };
+        let redactor = Redactor::new(&release);
+        let shown = redactor.redact_manifest(manifest);
+        for value in ["hunter22", "aHVudGVyMjI=", "correct-horse", "tok-123", "hooked-secret"] {
+            assert!(!shown.contains(value), "{value} is in {shown}");
+            assert_eq!(redactor.redact(&format!("<{value}>")), "<***>");
+        }
+        let found = documents(&shown).unwrap();
+        let names: Vec<_> =
+            found.iter().map(|one| format!("{} {}", one["kind"], one["metadata"]["name"])).collect();
+        assert_eq!(
+            names,
+            ["\"Secret\" \"a\"", "\"Secret\" \"b\"", "\"ConfigMap\" \"c\"", "\"ConfigMap\" \"d\""]
+        );
+        assert_eq!(found[3]["data"]["on"], "true", "a switch tells nothing");
+        assert_eq!(redactor.redact("all is true"), "all is true");
+    }
+}
