@@ -18,7 +18,7 @@ use crate::{
     auth::{Attributes, User},
     catalog::{Resource, api_version, internal_package, split_api_version},
     convert,
-    server::Core,
+    core::Core,
 };
 
 /// One request to a resource: what it is about, who asks, how to answer.

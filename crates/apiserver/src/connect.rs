@@ -1,6 +1,4 @@
-//! Parts of objects that live outside of the server: logs, exec, port-forward, proxies.
-
-use std::fmt;
+//! Requests that a [`Connector`](crate::Connector) serves: logs, exec, port-forward, proxies.
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
@@ -12,38 +10,12 @@ use steersman_api::{
 };
 
 use crate::{
-    admission::{BoxFuture, Operation},
-    auth::{self, Decision, User},
+    admission::Operation,
+    auth::{self, Decision},
     call::Call,
-    catalog::Resource,
+    connector::Connection,
     pipeline,
 };
-
-/// A request for such a part.
-#[derive(Debug)]
-pub struct Connection<'a> {
-    /// Who asks.
-    pub user: &'a User,
-    /// The resource, such as `pods`.
-    pub resource: &'a Resource,
-    /// The part, such as `log`.
-    pub subresource: &'a str,
-    /// What follows it in the path, for proxies.
-    pub rest: &'a str,
-    /// The object that it belongs to, as served.
-    pub object: &'a Value,
-    /// The HTTP request; its extensions carry what an upgrade needs.
-    pub request: &'a Parts,
-}
-
-/// Answers for what the server itself does not keep. Without one, such requests are answered with 501.
-pub trait Connector: Send + Sync + fmt::Debug {
-    /// Answers a request. The object is known to exist.
-    ///
-    /// # Errors
-    /// The refusal is sent to the client.
-    fn connect<'a>(&'a self, connection: Connection<'a>) -> BoxFuture<'a, ApiResult<Response<Body>>>;
-}
 
 /// Whether a subresource is a connection.
 pub(crate) fn is_connection(subresource: &str) -> bool {

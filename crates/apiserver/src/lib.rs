@@ -15,7 +15,9 @@ mod bootstrap;
 mod call;
 mod catalog;
 mod connect;
+mod connector;
 mod convert;
+mod core;
 mod crd;
 mod decode;
 mod expiry;
@@ -23,6 +25,7 @@ mod handlers;
 mod openapi;
 mod pipeline;
 mod render;
+mod scale;
 mod server;
 mod service;
 mod system;
@@ -34,7 +37,7 @@ pub use auth::{
     Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, User,
 };
 pub use catalog::{Catalog, Group, Resource, Subresource, Version};
-pub use connect::{Connection, Connector};
+pub use connector::{Connection, Connector};
 pub use server::{Builder, Server};
 pub use service::Service;
 pub use steersman_api::{
@@ -46,4 +49,6 @@ pub use steersman_api::{
         Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,
     },
 };
-pub use system::KUBERNETES_VERSION;
+
+/// The Kubernetes version that this server behaves like.
+pub const KUBERNETES_VERSION: &str = "v1.36.3";

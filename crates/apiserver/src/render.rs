@@ -6,7 +6,7 @@ use steersman_api::{
     status::ApiResult,
 };
 
-use crate::{call::Call, catalog::Resource, server::Core};
+use crate::{call::Call, catalog::Resource, core::Core};
 
 /// `metadata` of a list.
 #[derive(Debug, Clone, Default)]

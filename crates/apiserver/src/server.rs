@@ -1,14 +1,11 @@
-//! The server's parts and how they are put together.
+//! The server and its builder.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::sync::{Arc, Mutex, RwLock};
 
 use steersman_api::{
     allocator::Allocators,
     environment::{Environment, SystemEnvironment},
-    store::{Draft, EventKind, History, Journal, Record, Store, UndoneEvent},
+    store::{Draft, History, Journal, Record, Store},
 };
 
 use crate::{
@@ -20,89 +17,11 @@ use crate::{
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
     catalog::Catalog,
-    connect::Connector,
+    connector::Connector,
+    core::Core,
     expiry::{self, Expiry},
     service::Service,
 };
-
-/// Everything that requests share.
-pub(crate) struct Core {
-    pub(crate) store: Store,
-    pub(crate) environment: Arc<dyn Environment>,
-    /// In place of the server's own way.
-    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
-    pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// Follows the stored roles, whichever authorizer is used.
-    pub(crate) rbac: Arc<Rbac>,
-    pub(crate) tokens: Tokens,
-    /// Who asks without credentials.
-    pub(crate) anonymous: User,
-    pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    pub(crate) admission: Vec<Arc<dyn Admission>>,
-    pub(crate) webhooks: Webhooks,
-    pub(crate) policies: Policies,
-    pub(crate) connector: Option<Arc<dyn Connector>>,
-    pub(crate) allocators: Allocators,
-    /// Held by writes that a quota counts.
-    pub(crate) quotas: Mutex<()>,
-    pub(crate) definitions: crate::crd::Definitions,
-    pub(crate) expiry: Expiry,
-    catalog: RwLock<Arc<Catalog>>,
-}
-
-impl Core {
-    /// What is served at this moment.
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Learns from what is stored at `key` now.
-    pub(crate) fn learn(self: &Arc<Self>, resource: &crate::catalog::Resource, name: &str, key: &str) {
-        crate::crd::after_write(self, resource, name);
-        self.rbac.learn(&resource.storage, key);
-        self.webhooks.learn(&self.store, &resource.storage);
-        self.policies.learn(&self.store, &resource.storage);
-        if *resource.storage == *expiry::EVENTS {
-            self.lease(key);
-        }
-    }
-
-    /// Forgets what was learned from changes that were undone, which come latest first.
-    fn unlearn(&self, events: &[UndoneEvent]) {
-        let catalog = self.catalog();
-        let mut definitions = false;
-        for (storage, event) in events {
-            let resource = catalog.resources().find(|r| r.storage == *storage);
-            if let Some(resource) = resource.filter(|_| event.kind != EventKind::Deleted) {
-                resource.strategy.release(&self.allocators, &event.entry.value());
-            }
-            if let (Some(resource), Some(former)) = (resource, &event.previous) {
-                resource.strategy.claim(&self.allocators, &former.value());
-            }
-            if **storage == *expiry::EVENTS {
-                self.lease(event.entry.key());
-            }
-            definitions |= **storage == *crate::crd::RESOURCE;
-            self.rbac.learn(storage, event.entry.key());
-            self.webhooks.learn(&self.store, storage);
-            self.policies.learn(&self.store, storage);
-        }
-        if definitions {
-            crate::crd::rebuild(self);
-        }
-    }
-
-    /// Serves something else from now on.
-    pub(crate) fn set_catalog(&self, catalog: Catalog) {
-        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("revision", &self.store.revision()).finish_non_exhaustive()
-    }
-}
 
 /// A Kubernetes API server in this process. Cheap to clone; clones are the same server.
 #[derive(Debug, Clone)]
@@ -317,7 +236,7 @@ impl Builder {
             quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
             expiry: Expiry::default(),
-            catalog: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
+            served: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
         });
         let learned = Arc::downgrade(&core);
         core.store.on_undo(move |events| {

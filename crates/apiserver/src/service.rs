@@ -23,9 +23,9 @@ use crate::{
     auth::{self, Attributes, User},
     call::Call,
     catalog::{Catalog, Resource},
-    connect, handlers,
-    server::Core,
-    system,
+    connect,
+    core::Core,
+    handlers, system,
 };
 
 /// The API server as a tower service, in the shape that `kube::Client::new` and hyper take.

@@ -11,15 +11,13 @@ use steersman_api::{
 };
 
 use crate::{
+    KUBERNETES_VERSION,
     auth::token::ISSUER,
     catalog::Catalog,
+    core::Core,
     openapi,
-    server::Core,
     service::{error_response, not_found, unknown},
 };
-
-/// The Kubernetes version that this server behaves like.
-pub const KUBERNETES_VERSION: &str = "v1.36.3";
 
 pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body> {
     let catalog = core.catalog();

@@ -20,7 +20,7 @@ use crate::{
     call::Call,
     catalog::Resource,
     convert,
-    handlers::scale::{scale_of, take_scale},
+    scale::{scale_of, take_scale},
 };
 
 /// A write that is being admitted.
@@ -140,7 +140,7 @@ impl Attempt<'_> {
     pub(super) async fn converted(&self, resource: &Resource, object: Option<&Value>) -> ApiResult<Value> {
         let Some(object) = object.filter(|object| !object.is_null()) else { return Ok(Value::Null) };
         if self.is_scale() {
-            return Ok(scale_of(self.call, object));
+            return Ok(scale_of(&self.call.resource, object));
         }
         convert::one(resource, object.clone(), &resource.api_version()).await
     }
@@ -167,7 +167,7 @@ impl Attempt<'_> {
     pub(super) async fn adopt(&self, view: View, object: &mut Value) -> ApiResult<()> {
         let View { resource, object: mut changed, hidden } = view;
         if self.is_scale() {
-            take_scale(self.call, object, &changed);
+            take_scale(&self.call.resource, object, &changed);
             return Ok(());
         }
         for (field, value) in hidden {

@@ -5,7 +5,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, Cause, Reason},
 };
 
-use crate::{catalog::Resource, server::Core};
+use crate::{catalog::Resource, core::Core};
 
 /// Namespaces that can't be deleted.
 pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];

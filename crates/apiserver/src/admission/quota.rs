@@ -13,7 +13,7 @@ use steersman_api::{
     status::{ApiError, ApiResult},
 };
 
-use crate::{catalog::Resource, server::Core};
+use crate::{catalog::Resource, core::Core};
 
 const QUOTAS: &str = "resourcequotas";
 

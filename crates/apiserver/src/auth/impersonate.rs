@@ -17,7 +17,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, quote},
 };
 
-use crate::server::Core;
+use crate::core::Core;
 
 const PREFIX: &str = "impersonate-";
 const EXTRA_PREFIX: &str = "impersonate-extra-";

@@ -12,7 +12,7 @@ use std::fmt;
 use http::{HeaderMap, header, request::Parts};
 use steersman_api::status::{ApiError, ApiResult};
 
-use crate::server::Core;
+use crate::core::Core;
 
 pub(crate) use impersonate::impersonate;
 pub use record::{Access, AccessLog, Recorder};

@@ -14,7 +14,7 @@ use steersman_api::{
 
 use crate::{
     admission::webhook::{Caller, Client},
-    server::Core,
+    core::Core,
 };
 
 const GROUP: &str = "apiextensions.k8s.io";

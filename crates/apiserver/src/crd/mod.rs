@@ -23,7 +23,7 @@ use steersman_api::{
 use crate::{
     call::Call,
     catalog::{Catalog, Group, Resource, Subresource, Version, api_version},
-    server::Core,
+    core::Core,
 };
 
 /// The store's table of definitions.

@@ -4,7 +4,7 @@ mod budget;
 mod delete;
 mod list;
 mod patch;
-pub(crate) mod scale;
+mod scale;
 mod subresource;
 mod watch;
 mod write;

@@ -17,7 +17,7 @@ use steersman_api::{
     store::{Batch, Cursor, Entry, Event, EventKind, RevisionError, frame},
 };
 
-use crate::{call::Call, catalog::Resource, convert, render, server::Core};
+use crate::{call::Call, catalog::Resource, convert, core::Core, render};
 
 /// Idle watchers that asked for bookmarks hear one this often.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);

@@ -129,7 +129,7 @@ fn group_version(catalog: &Catalog, path: &str) -> Option<Value> {
     collect("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", &mut schemas);
     Some(json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": crate::system::KUBERNETES_VERSION},
+        "info": {"title": "Kubernetes", "version": crate::KUBERNETES_VERSION},
         "paths": paths,
         "components": {"schemas": schemas},
     }))

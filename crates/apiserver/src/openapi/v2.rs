@@ -35,7 +35,7 @@ pub(super) fn document(catalog: &Catalog) -> Value {
     definitions.extend(builtin.into_iter().map(|(name, schema)| (name, old_schema(schema))));
     json!({
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": crate::system::KUBERNETES_VERSION},
+        "info": {"title": "Kubernetes", "version": crate::KUBERNETES_VERSION},
         "paths": paths.into_iter().map(|(path, item)| (path, old_item(item))).collect::<Map<_, _>>(),
         "definitions": definitions,
         "securityDefinitions": {"BearerToken": {

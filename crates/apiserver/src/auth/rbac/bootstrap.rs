@@ -11,7 +11,7 @@ use steersman_api::{
     store::{Draft, Template},
 };
 
-use crate::server::Core;
+use crate::core::Core;
 
 const DATA: &str = include_str!("../../../data/rbac.tsv");
 /// Stands for the uid in the data file.

@@ -19,7 +19,7 @@ pub(crate) use request::answer as answer_request;
 use super::{AUTHENTICATED, User, rbac::quote_list};
 use steersman_api::{object, status::quote};
 
-use crate::server::Core;
+use crate::core::Core;
 
 /// Who signs, and whom tokens are for unless they say otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
