@@ -39,7 +39,9 @@ impl Durability {
 pub type UndoneEvent = (Arc<str>, Arc<Event>);
 
 /// Called with the changes that were undone, latest first.
-pub(super) struct OnUndo(Box<dyn Fn(&[UndoneEvent]) + Send + Sync>);
+pub(super) struct OnUndo(UndoHook);
+
+type UndoHook = Box<dyn Fn(&[UndoneEvent]) + Send + Sync>;
 
 impl fmt::Debug for OnUndo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

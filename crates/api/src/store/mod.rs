@@ -204,7 +204,8 @@ impl Store {
     /// The latest revision that readers and watchers see.
     #[must_use]
     pub fn revision(&self) -> u64 {
-        self.lock().published
+        let inner = self.lock();
+        inner.published
     }
 
     /// The revision of the latest write, which may not be durable yet.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use serde_json::Value;
 use steersman_patch::apply::{TypeId, Types};
 
-use super::{
-    Operation,
-    constraints::{Constraints, Subject},
-    webhook,
-};
 use steersman_api::{
     object,
     schema::Decoder,
     status::{ApiError, ApiResult, Reason},
 };
 
+use super::{
+    Operation,
+    constraints::{Constraints, Subject},
+    webhook,
+};
 use crate::{
     call::Call,
     catalog::Resource,

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Operation, certificates, limits, pod};
 use steersman_api::{
     object,
     schema::quantity,
     status::{ApiError, ApiResult},
 };
 
+use super::{Operation, certificates, limits, pod};
 use crate::call::Call;
 
 /// Changes or refuses an object before it is validated.

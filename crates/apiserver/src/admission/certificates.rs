@@ -5,12 +5,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use steersman_kinds::pem;
 
-use super::Operation;
 use steersman_api::{
     object,
     status::{ApiError, ApiResult, quote},
 };
 
+use super::Operation;
 use crate::{
     auth::{Attributes, Decision},
     call::Call,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Operation;
 use steersman_api::selector::LabelSelector;
 
+use super::Operation;
 use crate::catalog::{Catalog, Resource};
 
 /// The writes that a webhook or policy matches.

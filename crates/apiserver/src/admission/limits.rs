@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::Operation;
 use steersman_api::{
     object,
     schema::quantity,
     status::{ApiError, ApiResult, aggregate},
 };
 
+use super::Operation;
 use crate::call::Call;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

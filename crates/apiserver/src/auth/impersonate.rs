@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
-use super::{
-    ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, rbac::MASTERS,
-    refuse, split_account,
-};
 use steersman_api::{
     names,
     status::{ApiError, ApiResult, quote},
 };
 
+use super::{
+    ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, rbac::MASTERS,
+    refuse, split_account,
+};
 use crate::core::Core;
 
 const PREFIX: &str = "impersonate-";

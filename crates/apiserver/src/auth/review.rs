@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Attributes, Decision, User, rbac, token};
 use steersman_api::{
     fields::FieldError,
     object,
     status::{ApiError, ApiResult, aggregate},
 };
 
+use super::{Attributes, Decision, User, rbac, token};
 use crate::{apply, call::Call};
 
 /// Whether a resource holds questions.

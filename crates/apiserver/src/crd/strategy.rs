@@ -13,7 +13,6 @@ use steersman_patch::{
 };
 use steersman_structural::CustomSchema;
 
-use super::Converter;
 use steersman_api::{
     allocator::Allocators,
     fields::FieldError,
@@ -25,6 +24,7 @@ use steersman_api::{
     table::{self, Cell, Column, Path},
 };
 
+use super::Converter;
 use crate::catalog::split_api_version;
 
 /// One version of a definition, prepared.

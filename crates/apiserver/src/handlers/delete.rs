@@ -7,7 +7,6 @@ use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{answer, check_dry_run, list};
 use steersman_api::{
     environment::seconds,
     fields::FieldError,
@@ -17,6 +16,7 @@ use steersman_api::{
     store::{Draft, Entry},
 };
 
+use super::{answer, check_dry_run, list};
 use crate::{
     admission::Operation,
     call::Call,

@@ -8,7 +8,6 @@ use memchr::memmem;
 use serde_json::Value;
 use steersman_patch::{JsonPatchError, MergePatchError, StrategicError, json_patch, merge_patch};
 
-use super::answer;
 use steersman_api::{
     fields::FieldError,
     http::{Body, FieldValidation},
@@ -20,6 +19,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, Reason},
 };
 
+use super::answer;
 use crate::{
     apply,
     call::Call,

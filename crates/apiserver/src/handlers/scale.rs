@@ -5,17 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
-use steersman_patch::{
-    apply::{FieldSet, PathElement},
-    strategic_merge_patch,
-};
-
 use steersman_api::{
     fields::FieldError,
     http::Body,
     object, schema,
     status::{ApiError, ApiResult},
     strategy::ScalePaths,
+};
+use steersman_patch::{
+    apply::{FieldSet, PathElement},
+    strategic_merge_patch,
 };
 
 use super::{

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{delete, scale};
 use steersman_api::{
     fields::FieldError,
     http::{Body, json_response},
@@ -12,6 +11,7 @@ use steersman_api::{
     status::{ApiError, ApiResult},
 };
 
+use super::{delete, scale};
 use crate::{
     auth::token,
     call::Call,

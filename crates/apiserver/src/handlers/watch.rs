@@ -8,7 +8,6 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::list::{self, Filter};
 use steersman_api::{
     environment::Environment,
     fields::FieldError,
@@ -17,6 +16,7 @@ use steersman_api::{
     store::{Batch, Cursor, Entry, Event, EventKind, RevisionError, frame},
 };
 
+use super::list::{self, Filter};
 use crate::{call::Call, catalog::Resource, convert, core::Core, render};
 
 /// Idle watchers that asked for bookmarks hear one this often.

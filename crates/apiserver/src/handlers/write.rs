@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
-use super::{answer, answer_value, subresource};
 use steersman_api::{
     http::{Body, Output},
     status::{ApiError, ApiResult, Reason},
 };
 
+use super::{answer, answer_value, subresource};
 use crate::{
     auth::review,
     call::Call,

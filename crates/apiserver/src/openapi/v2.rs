@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{META, add_paths, collect, custom_name, definition_of, group_versions, words};
 use steersman_api::schema::PREFIX;
 
+use super::{META, add_paths, collect, custom_name, definition_of, group_versions, words};
 use crate::catalog::{Catalog, Resource};
 
 const OLD_PREFIX: &str = "#/definitions/";

@@ -5,9 +5,9 @@ mod class;
 
 use serde_json::{Map, Value, json};
 
-use super::Operation;
 use steersman_api::{object, status::ApiResult};
 
+use super::Operation;
 use crate::call::Call;
 
 pub(super) use class::default_priority;

@@ -14,6 +14,8 @@ use steersman_cel::Value as Cel;
 pub(crate) use mutating::Mutators;
 pub(crate) use validating::validate;
 
+use steersman_api::{object, selector::LabelSelector, status::ApiResult, store::Store};
+
 use super::{
     Operation,
     attempt::Attempt,
@@ -22,8 +24,6 @@ use super::{
     values::cel,
     webhook::EXEMPT,
 };
-use steersman_api::{object, selector::LabelSelector, status::ApiResult, store::Store};
-
 use crate::{
     call::Call,
     catalog::{Resource, split_api_version},

@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 use steersman_cel::{Object, Value as Cel};
 use steersman_patch::{JsonPatchError, json_patch};
 
-use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
 use steersman_api::{
     object,
     schema::Decoder,
     status::{ApiError, ApiResult, Cause, Reason},
 };
 
+use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
 use crate::{
     admission::{
         Operation,

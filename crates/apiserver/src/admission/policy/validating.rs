@@ -4,9 +4,9 @@ use http::StatusCode;
 use serde_json::Value;
 use steersman_cel::Value as Cel;
 
-use super::{Action, Denial, Invocation, invocations, items, namespace, text};
 use steersman_api::status::{ApiError, ApiResult, Cause, Reason};
 
+use super::{Action, Denial, Invocation, invocations, items, namespace, text};
 use crate::{
     admission::{
         Operation,

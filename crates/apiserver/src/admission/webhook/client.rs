@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::Client;
 use steersman_api::{object, store::Store};
 
+use super::Client;
 use crate::admission::BoxFuture;
 
 /// Where a webhook is.

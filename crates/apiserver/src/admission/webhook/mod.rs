@@ -16,6 +16,12 @@ pub use client::{WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use hook::Client;
 pub(in crate::admission) use review::request;
 
+use steersman_api::{
+    schema::Decoder,
+    status::{ApiError, ApiResult},
+    store::Store,
+};
+
 use super::{
     Operation,
     attempt::Attempt,
@@ -23,12 +29,6 @@ use super::{
     reinvocation::Reinvocation,
     values::cel,
 };
-use steersman_api::{
-    schema::Decoder,
-    status::{ApiError, ApiResult},
-    store::Store,
-};
-
 use crate::{call::Call, catalog::Resource};
 use hook::Hook;
 use review::Answer;

@@ -5,12 +5,12 @@
 
 use std::sync::LazyLock;
 
-use super::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
 use steersman_api::{
     environment::EnvironmentExt as _,
     store::{Draft, Template},
 };
 
+use super::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
 use crate::core::Core;
 
 const DATA: &str = include_str!("../../../data/rbac.tsv");

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{GROUP, MASTERS, Rule, Unresolved, quote_list, role_of, rule};
 use steersman_api::{
     object,
     status::{ApiError, ApiResult, Reason, aggregate, quote},
 };
 
+use super::{GROUP, MASTERS, Rule, Unresolved, quote_list, role_of, rule};
 use crate::{
     auth::{Attributes, Decision},
     call::Call,

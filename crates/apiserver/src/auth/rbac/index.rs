@@ -7,9 +7,9 @@ use std::{
 
 use serde::Deserialize;
 
-use super::rule::{Rule, or_default};
 use steersman_api::status::quote;
 
+use super::rule::{Rule, or_default};
 use crate::auth::{Attributes, User, account_user};
 
 /// What a stored role says.

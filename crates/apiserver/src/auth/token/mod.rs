@@ -16,9 +16,9 @@ use serde_json::Value;
 pub(crate) use key::Key;
 pub(crate) use request::answer as answer_request;
 
-use super::{AUTHENTICATED, User, rbac::quote_list};
 use steersman_api::{object, status::quote};
 
+use super::{AUTHENTICATED, User, rbac::quote_list};
 use crate::core::Core;
 
 /// Who signs, and whom tokens are for unless they say otherwise.

@@ -5,7 +5,6 @@ use http::{Response, StatusCode};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{Bound, Claims, ISSUER, Reference};
 use steersman_api::{
     environment::{EnvironmentExt as _, seconds},
     fields::FieldError,
@@ -14,6 +13,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, Reason},
 };
 
+use super::{Bound, Claims, ISSUER, Reference};
 use crate::{apply::Detached, auth::account_user, call::Call, catalog::split_api_version, decode};
 
 const GROUP: &str = "authentication.k8s.io";
