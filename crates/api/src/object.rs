@@ -3,22 +3,26 @@
 use serde_json::{Map, Number, Value};
 
 /// The text at `path` of nested objects, if it is there and a string.
+#[inline]
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
     get(value, path)?.as_str()
 }
 
 /// The value at `path` of nested objects.
+#[inline]
 pub fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |v, key| v.get(key))
 }
 
 /// The object at `key`, made if absent or of another type.
+#[inline]
 pub fn child<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     let root = ensure(value);
     ensure(root.entry(key).or_insert(Value::Null))
 }
 
 /// The value as an object, replacing whatever else it was.
+#[inline]
 pub fn ensure(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -40,31 +44,37 @@ pub fn is_deeper(value: &Value, limit: usize) -> bool {
 }
 
 /// Mutable metadata, made if absent.
+#[inline]
 pub fn metadata(value: &mut Value) -> &mut Map<String, Value> {
     child(value, "metadata")
 }
 
 /// A text field of the metadata; empty if absent.
+#[inline]
 pub fn meta_text<'a>(value: &'a Value, key: &str) -> &'a str {
     text(value, &["metadata", key]).unwrap_or_default()
 }
 
 /// The object's name, empty if it has none yet.
+#[inline]
 pub fn name(value: &Value) -> &str {
     meta_text(value, "name")
 }
 
 /// The object's namespace, empty if it has none.
+#[inline]
 pub fn namespace(value: &Value) -> &str {
     meta_text(value, "namespace")
 }
 
 /// The object's uid.
+#[inline]
 pub fn uid(value: &Value) -> &str {
     meta_text(value, "uid")
 }
 
 /// Whether deletion has been asked for.
+#[inline]
 pub fn is_deleting(value: &Value) -> bool {
     get(value, &["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())
 }
@@ -80,6 +90,7 @@ pub fn finalizers(value: &Value) -> Vec<&str> {
 }
 
 /// The object's generation, 0 if it has none.
+#[inline]
 pub fn generation(value: &Value) -> i64 {
     get(value, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
 }
@@ -125,6 +136,7 @@ pub fn at<'a>(value: &'a Value, place: &str) -> &'a Value {
 }
 
 /// Whether a value is null or an empty list or map, which are the same to most kinds.
+#[inline]
 pub fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

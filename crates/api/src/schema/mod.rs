@@ -116,6 +116,7 @@ pub enum Presence {
 
 impl Presence {
     /// Whether the field is written though the client said nothing.
+    #[inline]
     pub fn always(self) -> bool {
         matches!(self, Self::Struct | Self::Zero | Self::Null)
     }
@@ -123,11 +124,13 @@ impl Presence {
 
 impl Schema {
     /// The root type.
+    #[inline]
     pub fn root(&self) -> TypeId {
         self.root
     }
 
     /// Looks a type up.
+    #[inline]
     pub fn get(&self, id: TypeId) -> &Type {
         let TypeId::Builtin(i) = id;
         builtin().get(i as usize).unwrap_or(&Type::Any)

@@ -241,7 +241,7 @@ pub(super) struct Records {
 #[derive(Debug, Default)]
 struct Known {
     records: HashSet<Arc<str>, RandomState>,
-    /// At this number, those that nobody uses any more are looked for.
+    /// At this number, unused ones are looked for.
     limit: usize,
 }
 
@@ -354,6 +354,6 @@ mod tests {
         for number in 0..10_000 {
             encoded(number);
         }
-        assert!(records.inner.lock().unwrap().records.len() < 1_000, "nobody uses most of them");
+        assert!(records.inner.lock().unwrap().records.len() < 1_000, "most of them are unused");
     }
 }

@@ -115,6 +115,7 @@ impl Entry {
 
     /// `namespace/name`, or `name` for objects without a namespace.
     #[must_use]
+    #[inline]
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -125,23 +126,27 @@ impl Entry {
 
     /// The object's name.
     #[must_use]
+    #[inline]
     pub fn name(&self) -> &str {
         self.key.rsplit_once('/').map_or(&*self.key, |(_, name)| name)
     }
 
     /// The object's namespace, empty if it has none.
     #[must_use]
+    #[inline]
     pub fn namespace(&self) -> &str {
         self.key.rsplit_once('/').map_or("", |(namespace, _)| namespace)
     }
 
     /// The revision that wrote this version: its resourceVersion.
     #[must_use]
+    #[inline]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
     /// The revision that created the object.
+    #[inline]
     pub fn created(&self) -> u64 {
         self.created
     }
@@ -157,7 +162,8 @@ impl Entry {
     }
 
     /// The encoded object without its resourceVersion and without the records of fields in `managedFields`: enough for
-    /// whoever looks at other parts of it.
+    /// readers of other parts of it.
+    #[inline]
     pub fn outline(&self) -> &[u8] {
         self.object.outline()
     }
@@ -181,11 +187,13 @@ impl Entry {
     }
 
     /// The object's labels.
+    #[inline]
     pub fn labels(&self) -> &Pairs {
         &self.labels
     }
 
     /// The value of a selectable field of the object's kind.
+    #[inline]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name)
     }
@@ -217,7 +225,7 @@ impl Entry {
         self.value_as(self.revision)
     }
 
-    /// The parsed object, with its resourceVersion, and with the records of who manages which fields as texts: for whoever
+    /// The parsed object, with its resourceVersion, and with the records of managed fields as texts: for a caller that
     /// writes it back.
     pub fn packed(&self) -> Value {
         self.object.packed(self.revision)

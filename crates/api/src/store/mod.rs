@@ -316,7 +316,7 @@ impl Store {
         }
     }
 
-    /// Puts a recorded object back at its old revision. Only for a store that serves nobody yet.
+    /// Puts a recorded object back at its old revision. Only for a store that is not served yet.
     pub fn restore(&self, record: &Record, mut draft: Draft) {
         draft.share(&self.records);
         let mut inner = self.lock();

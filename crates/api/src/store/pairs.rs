@@ -12,6 +12,7 @@ pub struct Pairs {
 
 impl Pairs {
     /// The text of that name.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }

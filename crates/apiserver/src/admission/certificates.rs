@@ -1,4 +1,4 @@
-//! Who may approve and sign requests for certificates, and which of them nobody may make: the plugins `CertificateApproval`,
+//! Rights to approve and sign requests for certificates, and subjects that are restricted: the plugins `CertificateApproval`,
 //! `CertificateSigning` and `CertificateSubjectRestriction`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};

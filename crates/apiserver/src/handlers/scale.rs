@@ -208,8 +208,8 @@ fn of_scale(owners: &[Value], replicas: &[String]) -> Vec<Value> {
     entries
 }
 
-/// The entries of an object once its Scale has those: whoever manages the replicas by the Scale does so with an entry of its
-/// own, which has no time, and nobody else does.
+/// The entries of an object once its Scale has those: a manager of the replicas by way of the Scale has an entry of its own,
+/// which has no time, and no other entry has the replicas.
 fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_version: &str) -> Vec<Value> {
     // Appliers are the same in all versions.
     let identity = |entry: &Value| {
