@@ -8,14 +8,16 @@ use std::{
 
 use http::StatusCode;
 use serde_json::{Value, json};
+use steersman_api::{
+    schema,
+    status::{ApiError, ApiResult, Cause, Reason},
+};
 use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types};
 
 use crate::{
     call::Call,
     catalog::{Resource, split_api_version},
-    convert, schema,
-    server::Core,
-    status::{ApiError, ApiResult, Cause},
+    convert,
 };
 
 /// A resource as the patch room sees it.
@@ -29,7 +31,7 @@ struct Described<'a> {
     conversions: Mutex<Conversions>,
 }
 
-/// Objects in other versions, as far as somebody outside has rewritten them.
+/// Objects in other versions, as far as a webhook has converted them.
 #[derive(Default)]
 struct Conversions {
     /// An object, a version, and the object in that version.
@@ -69,7 +71,7 @@ impl<'a> Described<'a> {
 
     /// What a run gives once everything has been rewritten that it looks at in another version. It runs again whenever it finds
     /// something that has not been: who rewrites objects is outside, and the run itself can't wait for them.
-    async fn complete<T>(&self, core: &Core, mut run: impl FnMut() -> T) -> ApiResult<T> {
+    async fn complete<T>(&self, mut run: impl FnMut() -> T) -> ApiResult<T> {
         for _ in 0..ROUNDS {
             let result = run();
             let wanted = std::mem::take(&mut self.conversions().wanted);
@@ -77,7 +79,7 @@ impl<'a> Described<'a> {
                 return Ok(result);
             }
             for (object, api_version) in wanted {
-                let converted = convert::one(core, self.resource, object.clone(), &api_version).await?;
+                let converted = convert::one(self.resource, object.clone(), &api_version).await?;
                 self.conversions().known.push((object, api_version, converted));
             }
         }
@@ -113,7 +115,7 @@ impl apply::Resource for Described<'_> {
         if self.resource.custom {
             // Without a webhook a version is nothing but a name, and fields that it does not know stay.
             let mut object = object.clone();
-            crate::object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
+            steersman_api::object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
             return Some(Cow::Owned(object));
         }
         self.resource.strategy.convert(object.clone(), from, api_version).ok().map(Cow::Owned)
@@ -133,7 +135,7 @@ impl apply::Resource for Described<'_> {
     }
 
     fn empty(&self, _: &Value) -> Value {
-        self.resource.nothing().clone()
+        self.resource.empty_object().clone()
     }
 
     fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
@@ -152,7 +154,7 @@ pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) 
     }
     let resource = Described::new(call);
     let given = object.clone();
-    let tracked = resource.complete(&call.core, || {
+    let tracked = resource.complete(|| {
         let mut object = given.clone();
         track_by(&resource, call, old, &mut object);
         object
@@ -160,11 +162,11 @@ pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) 
     match tracked.await {
         Ok(tracked) => *object = tracked,
         // A record that can't be kept is dropped rather than the request refused.
-        Err(_) => drop(crate::object::metadata(object).remove("managedFields")),
+        Err(_) => drop(steersman_api::object::metadata(object).remove("managedFields")),
     }
 }
 
-/// The same for an object that nobody outside rewrites.
+/// The same for an object that no webhook converts.
 pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value) {
     track_by(&Described::new(call), call, old, object);
 }
@@ -172,11 +174,11 @@ pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value) {
 fn track_by(resource: &Described<'_>, call: &Call, old: Option<&Value>, object: &mut Value) {
     // A client clears the record with an empty list, which decoding leaves out.
     if call.emptied.iter().any(|place| place == "metadata.managedFields[]") {
-        crate::object::metadata(object).insert("managedFields".into(), json!([]));
+        steersman_api::object::metadata(object).insert("managedFields".into(), json!([]));
     }
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
-    apply::update(resource, old.unwrap_or_else(|| call.resource.nothing()), object, request);
+    apply::update(resource, old.unwrap_or_else(|| call.resource.empty_object()), object, request);
 }
 
 /// A kind without a resource of its own, which is written by way of a subresource.
@@ -192,7 +194,7 @@ impl apply::Resource for Detached<'_> {
     }
 
     fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
-        crate::builtin::types(self.type_name)
+        steersman_kinds::types(self.type_name)
     }
 
     fn convert<'v>(&self, object: &'v Value, _: &str) -> Option<Cow<'v, Value>> {
@@ -258,8 +260,8 @@ pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Val
     let request = Request { manager: &manager, now: &now };
     let force = call.options.force.unwrap_or(false);
     let resource = Described::new(call);
-    let live = current.unwrap_or_else(|| call.resource.nothing());
-    let applied = resource.complete(&call.core, || apply::apply(&resource, live, intent, request, force));
+    let live = current.unwrap_or_else(|| call.resource.empty_object());
+    let applied = resource.complete(|| apply::apply(&resource, live, intent, request, force));
     let object = applied.await?.map_err(refuse)?;
     call.emptied = resource.emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(object)
@@ -267,7 +269,8 @@ pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Val
 
 /// An object with its records of fields as the API shows them.
 pub(crate) fn shown(object: &Value) -> Cow<'_, Value> {
-    let managers = crate::object::get(object, &["metadata", "managedFields"]).and_then(Value::as_array);
+    let managers =
+        steersman_api::object::get(object, &["metadata", "managedFields"]).and_then(Value::as_array);
     let is_packed = managers.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].is_string()));
     if !is_packed {
         return Cow::Borrowed(object);
@@ -281,7 +284,7 @@ fn refuse(error: ApplyError) -> ApiError {
     let message = error.to_string();
     match error {
         ApplyError::Conflict(conflicts) => {
-            let mut error = ApiError::new(StatusCode::CONFLICT, "Conflict", message);
+            let mut error = ApiError::new(StatusCode::CONFLICT, Reason::Conflict, message);
             error.causes = conflicts
                 .into_iter()
                 .map(|c| Cause {
@@ -293,6 +296,6 @@ fn refuse(error: ApplyError) -> ApiError {
             error
         }
         ApplyError::BadRequest(_) => ApiError::bad_request(message),
-        ApplyError::Internal(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        ApplyError::Internal(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::Unknown, message),
     }
 }

@@ -1,10 +1,10 @@
-//! The objects that every cluster has before anybody writes anything.
+//! The objects that every cluster starts with.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::{call::Call, pipeline, server::Core};
+use crate::{call::Call, core::Core, pipeline};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -55,8 +55,7 @@ pub(crate) fn populate(core: &Arc<Core>) {
             },
         }),
     );
-    let network =
-        json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [crate::builtin::SERVICE_NETWORK]}});
+    let network = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [steersman_api::allocator::SERVICE_NETWORK]}});
     ensure(core, "networking.k8s.io", "v1", "servicecidrs", "", &network);
     let port = json!({"name": "https", "port": PORT, "protocol": "TCP"});
     ensure(

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use steersman_api::{
+    environment::EnvironmentExt as _,
+    fields::FieldError,
+    http::{FieldValidation, Include, Options, Output},
+    schema::Decoder,
+    status::{ApiError, ApiResult},
+    store::Entry,
+    strategy::Hook,
+};
 
 use crate::{
     admission::{AdmissionRequest, Operation},
     auth::{Attributes, User},
     catalog::{Resource, api_version, internal_package, split_api_version},
     convert,
-    environment::EnvironmentExt as _,
-    fields::FieldError,
-    http::{FieldValidation, Include, Options, Output},
-    schema::Decoder,
-    server::Core,
-    status::{ApiError, ApiResult},
-    store::Entry,
-    strategy::Hook,
+    core::Core,
 };
 
 /// One request to a resource: what it is about, who asks, how to answer.
@@ -77,7 +79,7 @@ impl Call {
 
     /// The object's key in the store.
     pub(crate) fn key(&self) -> String {
-        crate::object::key(self.scope(), &self.name)
+        steersman_api::object::key(self.scope(), &self.name)
     }
 
     /// The namespace that objects of this resource are keyed by: empty for those without namespaces.
@@ -118,7 +120,8 @@ impl Call {
     /// What strategies may know of this request.
     pub(crate) fn hook(&self) -> Hook<'_> {
         Hook {
-            core: &self.core,
+            environment: &*self.core.environment,
+            allocators: &self.core.allocators,
             user: &self.user,
             version: &self.resource.version,
             subresource: self.subresource.as_deref(),
@@ -129,16 +132,16 @@ impl Call {
 
     /// Rewrites a stored object into the version of the request.
     pub(crate) async fn to_served(&self, stored: Value) -> ApiResult<Value> {
-        convert::one(&self.core, &self.resource, stored, &self.resource.api_version()).await
+        convert::one(&self.resource, stored, &self.resource.api_version()).await
     }
 
     /// Rewrites an object into the version in which it is to be stored.
     pub(crate) async fn to_stored(&self, object: Value) -> ApiResult<Value> {
-        convert::one(&self.core, &self.resource, object, &self.resource.storage_api_version).await
+        convert::one(&self.resource, object, &self.resource.storage_api_version).await
     }
 
     /// Rewrites an object of the request's version into that in which the kind's rules speak.
-    pub(crate) fn to_ruled(&self, served: Value) -> ApiResult<Value> {
+    pub(crate) fn to_validated_version(&self, served: Value) -> ApiResult<Value> {
         if self.resource.custom {
             return Ok(served);
         }
@@ -146,7 +149,7 @@ impl Call {
     }
 
     /// Rewrites an object of the version in which the kind's rules speak into that of the request.
-    pub(crate) fn ruled_to_served(&self, ruled: Value) -> ApiResult<Value> {
+    pub(crate) fn validated_to_served(&self, ruled: Value) -> ApiResult<Value> {
         convert::directly(&self.resource, ruled, &self.resource.api_version())
     }
 
@@ -167,7 +170,7 @@ impl Call {
             "Object" => Ok(Include::Object),
             other => Err(ApiError::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
-                crate::status::quote(other)
+                steersman_api::status::quote(other)
             ))),
         }
     }
@@ -210,8 +213,9 @@ impl Call {
         kind: &str,
     ) -> ApiResult<()> {
         let expected = api_version(group, version);
-        let given_version = crate::object::text(object, &["apiVersion"]).unwrap_or_default().to_owned();
-        let given_kind = crate::object::text(object, &["kind"]).unwrap_or_default().to_owned();
+        let given_version =
+            steersman_api::object::text(object, &["apiVersion"]).unwrap_or_default().to_owned();
+        let given_kind = steersman_api::object::text(object, &["kind"]).unwrap_or_default().to_owned();
         if self.resource.custom && self.subresource.as_deref() != Some("scale") {
             if given_version != expected {
                 return Err(ApiError::bad_request(format!(
@@ -220,7 +224,7 @@ impl Call {
             }
             if given_kind != kind {
                 let error = FieldError::invalid("kind", given_kind.as_str(), format!("must be {kind}"));
-                let name = crate::object::name(object);
+                let name = steersman_api::object::name(object);
                 return Err(ApiError::invalid_kind(group, &given_kind, name, vec![error]));
             }
         }
@@ -229,7 +233,7 @@ impl Call {
         if !same_version || !same_kind {
             return Err(self.wrong_kind(object, &expected, kind, &given_version, &given_kind));
         }
-        let root = crate::object::ensure(object);
+        let root = steersman_api::object::ensure(object);
         root.insert("apiVersion".into(), expected.into());
         root.insert("kind".into(), kind.into());
         Ok(())
@@ -238,7 +242,7 @@ impl Call {
     /// Refuses an object of another name than the path's; a whole object has to say which it is.
     pub(crate) fn check_name(&self, object: &Value) -> ApiResult<()> {
         let url = &self.name;
-        Err(ApiError::bad_request(match crate::object::name(object) {
+        Err(ApiError::bad_request(match steersman_api::object::name(object) {
             "" => format!(
                 "the name of the object ({url} based on URL) was undeterminable: name must be provided"
             ),
@@ -270,7 +274,7 @@ impl Call {
         let why = self.wrong_conversion(object, given_version, given_kind, group, kind);
         ApiError::bad_request(format!(
             "{given_kind} in version {} cannot be handled as a {kind}: {why}",
-            crate::status::quote(version)
+            steersman_api::status::quote(version)
         ))
     }
 

@@ -1,46 +1,21 @@
-//! Parts of objects that live outside of the server: logs, exec, port-forward, proxies.
-
-use std::fmt;
+//! Requests that a [`Connector`](crate::Connector) serves: logs, exec, port-forward, proxies.
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
 use serde_json::Value;
-
-use crate::{
-    admission::{BoxFuture, Operation},
-    auth::{self, Decision, User},
-    call::Call,
-    catalog::Resource,
+use steersman_api::{
     http::{Body, json_response},
-    object, pipeline,
-    status::{ApiError, ApiResult},
+    object,
+    status::{ApiError, ApiResult, Reason},
 };
 
-/// A request for such a part.
-#[derive(Debug)]
-pub struct Connection<'a> {
-    /// Who asks.
-    pub user: &'a User,
-    /// The resource, such as `pods`.
-    pub resource: &'a Resource,
-    /// The part, such as `log`.
-    pub subresource: &'a str,
-    /// What follows it in the path, for proxies.
-    pub rest: &'a str,
-    /// The object that it belongs to, as served.
-    pub object: &'a Value,
-    /// The HTTP request; its extensions carry what an upgrade needs.
-    pub request: &'a Parts,
-}
-
-/// Answers for what the server itself does not keep. Without one, such requests are answered with 501.
-pub trait Connector: Send + Sync + fmt::Debug {
-    /// Answers a request. The object is known to exist.
-    ///
-    /// # Errors
-    /// The refusal is sent to the client.
-    fn connect<'a>(&'a self, connection: Connection<'a>) -> BoxFuture<'a, ApiResult<Response<Body>>>;
-}
+use crate::{
+    admission::Operation,
+    auth::{self, Decision},
+    call::Call,
+    connector::Connection,
+    pipeline,
+};
 
 /// Whether a subresource is a connection.
 pub(crate) fn is_connection(subresource: &str) -> bool {
@@ -74,7 +49,7 @@ pub(crate) async fn connect(
         let part = format!("{}/{}", call.resource.plural, call.subresource_name());
         return Err(ApiError::new(
             StatusCode::NOT_IMPLEMENTED,
-            "",
+            Reason::Unknown,
             format!("{part} is not served: nothing runs here"),
         ));
     };

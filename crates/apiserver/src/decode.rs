@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-
-use crate::{
-    call::Call,
-    catalog::split_api_version,
+use steersman_api::{
     http::FieldValidation,
     object, protobuf,
     schema::{self, Decoder, Schema, duplicates::Shape},
     status::{ApiError, ApiResult},
 };
+
+use crate::{call::Call, catalog::split_api_version};
 
 /// Media types of whole objects.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -80,7 +79,7 @@ fn complain_of_version(call: &mut Call, value: &Value) -> ApiResult<()> {
             .into_iter()
             .flat_map(|root| root.keys())
             .filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"))
-            .map(|key| format!("unknown field {}", crate::status::quote(key)))
+            .map(|key| format!("unknown field {}", steersman_api::status::quote(key)))
             .collect(),
     };
     let mut complaints = std::mem::take(&mut call.complaints);
@@ -141,7 +140,7 @@ pub(crate) fn any_yaml(
     if call.field_validation == FieldValidation::Ignore {
         return Ok((steersman_yaml::from_slice(body)?, None));
     }
-    // Nearly nobody repeats anything: only then it is read once more.
+    // Repeated keys are rare: only then the body is read once more.
     match steersman_yaml::from_slice_strict(body) {
         Ok(value) => Ok((value, None)),
         Err(repeated) => Ok((steersman_yaml::from_slice(body)?, Some(repeated))),
@@ -168,13 +167,8 @@ fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
     Ok(value)
 }
 
-/// The words of Go's decoder for bytes that are not JSON.
-pub(crate) fn syntax(body: &[u8], error: &serde_json::Error) -> String {
-    steersman_yaml::json::from_slice(body).map_or_else(|e| e.to_string(), |_| error.to_string())
-}
-
 fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
-    let why = format!("couldn't get version/kind; json parse error: {}", syntax(body, error));
+    let why = format!("couldn't get version/kind; json parse error: {}", schema::syntax(body, error));
     if call.reads_options { ApiError::bad_request(why) } else { unrecognized(call, body, &why) }
 }
 
@@ -204,7 +198,7 @@ pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> 
         ApiError::bad_request(format!(
             "{} in version {} cannot be handled as a {}: {detail}",
             call.resource.kind,
-            crate::status::quote(&call.resource.version),
+            steersman_api::status::quote(&call.resource.version),
             call.resource.kind
         ))
     })?;
@@ -223,7 +217,7 @@ pub(crate) fn typed(
     version: &str,
 ) -> ApiResult<()> {
     let decoded = schema.decode(value, Decoder::Json).map_err(|why| {
-        let version = crate::status::quote(version);
+        let version = steersman_api::status::quote(version);
         ApiError::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
     })?;
     let mut complaints = std::mem::take(&mut call.complaints);
@@ -254,7 +248,7 @@ pub(crate) fn complain_of(
             let joined = complaints.join(", ");
             return Err(ApiError::bad_request(format!(
                 "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {joined}",
-                crate::status::quote(version)
+                steersman_api::status::quote(version)
             )));
         }
     }

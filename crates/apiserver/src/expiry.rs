@@ -9,7 +9,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
-use crate::server::Core;
+use crate::core::Core;
 
 /// The store's table of events.
 pub(crate) const EVENTS: &str = "events";

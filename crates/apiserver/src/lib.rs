@@ -12,33 +12,23 @@ mod admission;
 mod apply;
 mod auth;
 mod bootstrap;
-mod builtin;
 mod call;
 mod catalog;
 mod connect;
+mod connector;
 mod convert;
+mod core;
 mod crd;
 mod decode;
-mod environment;
 mod expiry;
 mod handlers;
-mod http;
-mod metadata;
-mod object;
 mod openapi;
 mod pipeline;
-mod protobuf;
-mod quota;
 mod render;
-mod schema;
-mod selector;
+mod scale;
 mod server;
 mod service;
-mod status;
-mod store;
-mod strategy;
 mod system;
-mod table;
 
 pub use admission::{
     Admission, AdmissionRequest, BoxFuture, Operation, WebhookCall, WebhookClient, WebhookTarget,
@@ -47,19 +37,18 @@ pub use auth::{
     Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, User,
 };
 pub use catalog::{Catalog, Group, Resource, Subresource, Version};
-pub use connect::{Connection, Connector};
-pub use environment::{Environment, SeededEnvironment, SystemEnvironment};
-pub use http::Body;
-pub use quota::Quota;
-pub use schema::Quantity;
+pub use connector::{Connection, Connector};
 pub use server::{Builder, Server};
 pub use service::Service;
-pub use status::{ApiError, ApiResult, Cause, Refusal};
-pub use steersman_structural::{FieldError, FieldErrorKind};
-pub use store::{
-    Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,
+pub use steersman_api::{
+    environment::{Environment, SeededEnvironment, SystemEnvironment},
+    fields::{FieldError, FieldErrorKind},
+    http::Body,
+    status::{ApiError, ApiResult, Cause, Reason, Refusal},
+    store::{
+        Entry, Event, EventKind, History, Journal, JournalError, JournalObserver, Record, Store, Undone,
+    },
 };
-pub use system::KUBERNETES_VERSION;
 
-use steersman_formats::names;
-use steersman_structural::fields;
+/// The Kubernetes version that this server behaves like.
+pub const KUBERNETES_VERSION: &str = "v1.36.3";

@@ -1,11 +1,18 @@
 //! The way of a write: defaulting, admission, preparation, validation, ownership, commit.
 //!
-//! On the way, the records of who manages which fields are packed; whoever outside looks at the object sees them unpacked.
+//! On the way, the records of who manages which fields are packed; plugins see the object with them unpacked.
 
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::Value;
+use steersman_api::{
+    environment::EnvironmentExt as _,
+    fields::{FieldError, FieldErrorKind},
+    metadata, object,
+    status::{ApiError, ApiResult, Reason},
+    store::{Draft, Entry},
+};
 use steersman_patch::apply::{pack, unpack};
 
 use crate::{
@@ -13,11 +20,6 @@ use crate::{
     apply,
     auth::{self, rbac},
     call::Call,
-    environment::EnvironmentExt as _,
-    fields::{FieldError, FieldErrorKind},
-    metadata, object,
-    status::{ApiError, ApiResult},
-    store::{Draft, Entry},
 };
 
 /// A write that keeps losing races gives up after so many attempts.
@@ -64,7 +66,7 @@ async fn create_by(call: &mut Call, mut object: Value, mode: Mode) -> ApiResult<
     }
     .await;
     if result.is_err() || call.dry_run {
-        call.resource.strategy.release(&call.core, &object);
+        call.resource.strategy.release(&call.core.allocators, &object);
     }
     let written = result?;
     settle(call, &written).await?;
@@ -124,7 +126,7 @@ fn begin_create(call: &mut Call, object: &mut Value, mode: Mode) -> ApiResult<()
 fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
     // Admission may have named the object.
     call.name = object::name(&object).to_owned();
-    let mut object = call.to_ruled(object)?;
+    let mut object = call.to_validated_version(object)?;
     let resource = Arc::clone(&call.resource);
     let strategy = &resource.strategy;
     strategy.prepare_create(call.hook(), &mut object)?;
@@ -145,7 +147,7 @@ fn finish_create(call: &mut Call, object: Value) -> ApiResult<Value> {
         encode(call, &mut object);
         return Ok(object);
     }
-    strategy.release(&call.core, &object);
+    strategy.release(&call.core.allocators, &object);
     Err(invalid(call, object::name(&object), errors))
 }
 
@@ -191,9 +193,9 @@ fn commit_create(call: &Call, object: &Value) -> ApiResult<Written> {
             let message = format!(
                 "{} {} already exists, the server was not able to generate a unique name for the object",
                 call.resource.qualified(),
-                crate::status::quote(name)
+                steersman_api::status::quote(name)
             );
-            let mut error = ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(
+            let mut error = ApiError::new(StatusCode::CONFLICT, Reason::AlreadyExists, message).about(
                 &call.resource.group,
                 &call.resource.plural,
                 name,
@@ -229,7 +231,7 @@ fn encode(call: &Call, object: &mut Value) {
     if call.resource.strategy.typed()
         && let Some(schema) = call.resource.strategy.stored_schema(version)
     {
-        schema.encode_resting(object);
+        schema.encode_stored(object);
     }
 }
 
@@ -288,7 +290,7 @@ async fn settle(call: &Call, written: &Written) -> ApiResult<()> {
     call.core.store.durable(revision).await.map_err(|error| ApiError::read_only(&error))
 }
 
-/// Lets everybody change what is written who has a say in it. The object is null for a deletion.
+/// Mutating admission. The object is null for a deletion.
 pub(crate) async fn mutate(
     call: &mut Call,
     operation: Operation,
@@ -296,7 +298,7 @@ pub(crate) async fn mutate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     own_mutate(call, operation, object, old)?;
-    // Nobody unpacks what nobody looks at.
+    // Nothing is unpacked that no plugin sees.
     if call.core.admission.is_empty()
         && !webhook::mutates(call, operation)
         && !policy::mutates(call, operation)
@@ -335,10 +337,10 @@ fn own_mutate(call: &Call, operation: Operation, object: &mut Value, old: Option
     if operation == Operation::Delete {
         return Ok(());
     }
-    admission::own::mutate(call, operation, object, old)
+    admission::builtin_plugins::mutate(call, operation, object, old)
 }
 
-/// Lets everybody refuse what is written who has a say in it. The object is in the version in which the kind's rules speak, null
+/// Validating admission. The object is in the version in which the kind's rules speak, null
 /// for a deletion.
 pub(crate) async fn validate(
     call: &mut Call,
@@ -346,7 +348,7 @@ pub(crate) async fn validate(
     object: &Value,
     old: Option<&Value>,
 ) -> ApiResult<()> {
-    admission::own::validate(call, operation, object, old)?;
+    admission::builtin_plugins::validate(call, operation, object, old)?;
     if call.core.admission.is_empty()
         && !webhook::validates(call, operation)
         && !policy::validates(call, operation)
@@ -354,7 +356,7 @@ pub(crate) async fn validate(
         return Ok(());
     }
     // Plugins see both versions as the client does.
-    let mut object = if object.is_null() { Value::Null } else { call.ruled_to_served(object.clone())? };
+    let mut object = if object.is_null() { Value::Null } else { call.validated_to_served(object.clone())? };
     unpack(&mut object);
     let old = old.map(apply::shown);
     let old = old.as_deref();
@@ -387,7 +389,7 @@ pub(crate) enum Mode {
     Apply,
 }
 
-/// What a request makes of an object, which is tried again when somebody else was quicker.
+/// The change that a request makes to an object, tried again after a lost race.
 pub(crate) trait Edit: Send {
     /// The object that becomes of the present one, if there is one. Both are in the version of the request.
     fn edit(
@@ -397,7 +399,7 @@ pub(crate) trait Edit: Send {
     ) -> impl Future<Output = ApiResult<Value>> + Send;
 }
 
-/// An edit that waits for nobody.
+/// An edit that is ready at once.
 struct AtOnce<F>(F);
 
 impl<F: FnMut(&mut Call, Option<&Value>) -> ApiResult<Value> + Send> Edit for AtOnce<F> {
@@ -421,7 +423,7 @@ pub(crate) async fn update(
     update_by(call, mode, AtOnce(change)).await
 }
 
-/// The same for an edit that may have to wait for somebody.
+/// The same for an edit that may have to wait for a webhook.
 pub(crate) async fn update_by(
     call: &mut Call,
     mode: Mode,
@@ -454,8 +456,8 @@ pub(crate) async fn update_by(
                 object::metadata(&mut object).remove("resourceVersion");
             }
             match create_by(call, object, mode).await {
-                // Somebody was quicker; the next attempt updates what they made.
-                Err(e) if e.reason == "AlreadyExists" && mode == Mode::Apply => continue,
+                // Another writer created it first; the next attempt updates that object.
+                Err(e) if e.reason == Reason::AlreadyExists && mode == Mode::Apply => continue,
                 other => return Ok((other?, true)),
             }
         };
@@ -487,7 +489,7 @@ pub(crate) async fn update_by(
         mutate(call, Operation::Update, &mut object, Some(served)).await?;
         call.warnings.extend(metadata::merge_owners(&mut object, true));
         rbac::check_escalation(call, &object, Some(served), &call.name, is_versioned)?;
-        let mut object = call.to_ruled(object)?;
+        let mut object = call.to_validated_version(object)?;
         prepare_update(call, &mut object, &old)?;
         validate(call, Operation::Update, &object, Some(served)).await?;
         let object = call.to_stored(object).await?;
@@ -528,7 +530,7 @@ fn check_preconditions(
         Err(_) => {
             let digits = version.bytes().all(|c| c.is_ascii_digit());
             let why = if digits { "value out of range" } else { "invalid syntax" };
-            let version = crate::status::quote(version);
+            let version = steersman_api::status::quote(version);
             Err(ApiError::unforeseen(format!("strconv.ParseUint: parsing {version}: {why}")))
         }
     }
@@ -591,7 +593,7 @@ fn prepare_update(call: &mut Call, object: &mut Value, stored: &Value) -> ApiRes
         object::metadata(object).insert("generation".into(), next.into());
     }
     let mut errors =
-        metadata::validate(object, crate::names::NameRule::PathSegment, call.resource.namespaced);
+        metadata::validate(object, steersman_api::names::NameRule::PathSegment, call.resource.namespaced);
     errors.extend(metadata::validate_update(object, stored));
     if resource.custom {
         // Asked once more by the kind; built-in kinds see to that themselves.
@@ -650,7 +652,7 @@ fn commit_update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResult<O
         if call.core.store.delete(resource, key, entry.revision()).is_err() {
             return Ok(None);
         }
-        call.resource.strategy.release(&call.core, object);
+        call.resource.strategy.release(&call.core.allocators, object);
         return Ok(Some(Written::Value(object.clone())));
     }
     // A write that changes nothing is none: no event, no new version.

@@ -1,14 +1,12 @@
 //! The forms in which objects leave the server besides their own: lists, metadata alone, Tables.
 
 use serde_json::{Map, Value, json};
-
-use crate::{
-    call::Call,
-    catalog::Resource,
+use steersman_api::{
     http::{Include, Meta},
-    server::Core,
     status::ApiResult,
 };
+
+use crate::{call::Call, catalog::Resource, core::Core};
 
 /// `metadata` of a list.
 #[derive(Debug, Clone, Default)]
@@ -90,7 +88,7 @@ pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, version: Meta
     if meta.revision == 0
         && let [one] = items
     {
-        meta.revision = crate::object::meta_text(one, "resourceVersion").parse().unwrap_or_default();
+        meta.revision = steersman_api::object::meta_text(one, "resourceVersion").parse().unwrap_or_default();
     }
     let form = Form { version, include: call.include()?, header: true };
     Ok(rows(&call.core, &call.resource, items, &meta, form))
@@ -108,10 +106,11 @@ pub(crate) struct Form {
 /// A Table, outside of a call.
 pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &ListMeta, form: Form) -> Value {
     let columns = resource.strategy.columns(&resource.version);
+    let now = core.environment.now();
     let rows: Vec<Value> = items
         .iter()
         .map(|item| {
-            let cells = resource.strategy.cells(core, &resource.version, item);
+            let cells = resource.strategy.cells(&resource.version, item, now);
             let mut row = json!({"cells": cells});
             row["object"] = match form.include {
                 Include::None => Value::Null,
@@ -129,7 +128,7 @@ pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &Lis
         "rows": rows,
     });
     if form.header {
-        table["columnDefinitions"] = columns.iter().map(crate::table::Column::to_value).collect();
+        table["columnDefinitions"] = columns.iter().map(steersman_api::table::Column::to_value).collect();
     }
     table
 }

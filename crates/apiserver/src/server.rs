@@ -1,101 +1,27 @@
-//! The server's parts and how they are put together.
+//! The server and its builder.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+use std::sync::{Arc, Mutex, RwLock};
+
+use steersman_api::{
+    allocator::Allocators,
+    environment::{Environment, SystemEnvironment},
+    store::{Draft, History, Journal, Record, Store},
 };
 
 use crate::{
-    admission::{Admission, WebhookClient, policy::Policies, webhook::Webhooks},
+    admission::{
+        Admission, WebhookClient,
+        policy::Policies,
+        webhook::{Caller, Webhooks},
+    },
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
-    builtin::Allocators,
     catalog::Catalog,
-    connect::Connector,
-    environment::{Environment, SystemEnvironment},
+    connector::Connector,
+    core::Core,
     expiry::{self, Expiry},
     service::Service,
-    store::{Draft, EventKind, History, Journal, Record, Store, UndoneEvent},
 };
-
-/// Everything that requests share.
-pub(crate) struct Core {
-    pub(crate) store: Store,
-    pub(crate) environment: Arc<dyn Environment>,
-    /// In place of the server's own way.
-    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
-    pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// Follows the stored roles, whoever authorizes.
-    pub(crate) rbac: Arc<Rbac>,
-    pub(crate) tokens: Tokens,
-    /// Who asks without credentials.
-    pub(crate) nobody: User,
-    pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    pub(crate) admission: Vec<Arc<dyn Admission>>,
-    pub(crate) webhooks: Webhooks,
-    pub(crate) policies: Policies,
-    pub(crate) connector: Option<Arc<dyn Connector>>,
-    pub(crate) allocators: Allocators,
-    /// Held by whoever writes where a quota counts.
-    pub(crate) quotas: Mutex<()>,
-    pub(crate) definitions: crate::crd::Definitions,
-    pub(crate) expiry: Expiry,
-    catalog: RwLock<Arc<Catalog>>,
-}
-
-impl Core {
-    /// What is served at this moment.
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Learns from what is stored at `key` now.
-    pub(crate) fn learn(self: &Arc<Self>, resource: &crate::catalog::Resource, name: &str, key: &str) {
-        crate::crd::after_write(self, resource, name);
-        self.rbac.learn(&resource.storage, key);
-        self.webhooks.learn(&self.store, &resource.storage);
-        self.policies.learn(&self.store, &resource.storage);
-        if *resource.storage == *expiry::EVENTS {
-            self.lease(key);
-        }
-    }
-
-    /// Forgets what was learned from changes that were undone, which come latest first.
-    fn unlearn(&self, events: &[UndoneEvent]) {
-        let catalog = self.catalog();
-        let mut definitions = false;
-        for (storage, event) in events {
-            let resource = catalog.resources().find(|r| r.storage == *storage);
-            if let Some(resource) = resource.filter(|_| event.kind != EventKind::Deleted) {
-                resource.strategy.release(self, &event.entry.value());
-            }
-            if let Some(former) = &event.previous {
-                self.allocators.claim(storage, &former.value());
-            }
-            if **storage == *expiry::EVENTS {
-                self.lease(event.entry.key());
-            }
-            definitions |= **storage == *crate::crd::RESOURCE;
-            self.rbac.learn(storage, event.entry.key());
-            self.webhooks.learn(&self.store, storage);
-            self.policies.learn(&self.store, storage);
-        }
-        if definitions {
-            crate::crd::rebuild(self);
-        }
-    }
-
-    /// Serves something else from now on.
-    pub(crate) fn set_catalog(&self, catalog: Catalog) {
-        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("revision", &self.store.revision()).finish_non_exhaustive()
-    }
-}
 
 /// A Kubernetes API server in this process. Cheap to clone; clones are the same server.
 #[derive(Debug, Clone)]
@@ -153,7 +79,7 @@ pub struct Builder {
     authorizer: Option<Arc<dyn Authorizer>>,
     tokens: Vec<(String, User)>,
     signing_key: Option<[u8; 32]>,
-    nobody: User,
+    anonymous: User,
     recorder: Option<Arc<dyn Recorder>>,
     admission: Vec<Arc<dyn Admission>>,
     webhook_client: Option<Arc<dyn WebhookClient>>,
@@ -172,7 +98,7 @@ impl Default for Builder {
             authorizer: None,
             tokens: Vec::new(),
             signing_key: None,
-            nobody: User::admin(),
+            anonymous: User::admin(),
             recorder: None,
             admission: Vec::new(),
             webhook_client: None,
@@ -219,11 +145,11 @@ impl Builder {
     /// reach says [`User::anonymous`].
     #[must_use]
     pub fn without_credentials(mut self, user: User) -> Self {
-        self.nobody = user;
+        self.anonymous = user;
         self
     }
 
-    /// Who is told of every decision about a request, such as an [`AccessLog`](crate::AccessLog). Default: nobody.
+    /// Receives every decision about a request, such as an [`AccessLog`](crate::AccessLog). Default: none.
     #[must_use]
     pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Self {
         self.recorder = Some(Arc::new(recorder));
@@ -251,7 +177,7 @@ impl Builder {
         self
     }
 
-    /// Who answers for logs, exec, port-forward and proxies. Default: nobody.
+    /// Serves logs, exec, port-forward and proxies. Default: none.
     #[must_use]
     pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
         self.connector = Some(Arc::new(connector));
@@ -292,6 +218,7 @@ impl Builder {
         let store = Store::new(self.history, self.journal);
         let rbac = Arc::new(Rbac::new(store.clone()));
         let seed = self.signing_key.unwrap_or_else(|| draw_seed(&*self.environment));
+        let caller = Caller { store: store.clone(), client: self.webhook_client };
         let core = Arc::new(Core {
             store,
             environment: self.environment,
@@ -299,17 +226,17 @@ impl Builder {
             authorizer: self.authorizer.unwrap_or_else(|| Arc::clone(&rbac) as Arc<dyn Authorizer>),
             rbac,
             tokens: Tokens::new(self.tokens, seed),
-            nobody: self.nobody,
+            anonymous: self.anonymous,
             recorder: self.recorder,
             admission: self.admission,
-            webhooks: Webhooks::new(self.webhook_client),
+            webhooks: Webhooks::new(caller),
             policies: Policies::default(),
             connector: self.connector,
             allocators: Allocators::default(),
             quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
             expiry: Expiry::default(),
-            catalog: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
+            served: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
         });
         let learned = Arc::downgrade(&core);
         core.store.on_undo(move |events| {
@@ -353,7 +280,6 @@ fn restore(core: &Core, records: &[Record]) {
     }
     for (record, object) in &later {
         put_back(core, record, object);
-        core.allocators.claim(&record.resource, object);
         if record.resource == expiry::EVENTS {
             core.lease(&record.key);
         }
@@ -365,11 +291,11 @@ fn restore(core: &Core, records: &[Record]) {
 
 fn put_back(core: &Core, record: &Record, object: &serde_json::Value) {
     let catalog = core.catalog();
-    let fields = catalog
-        .resources()
-        .find(|r| *r.storage == *record.resource)
-        .map(|r| r.strategy.selectable(object))
-        .unwrap_or_default();
+    let resource = catalog.resources().find(|r| *r.storage == *record.resource);
+    let fields = resource.map(|r| r.strategy.selectable(object)).unwrap_or_default();
+    if let Some(resource) = resource {
+        resource.strategy.claim(&core.allocators, object);
+    }
     if let Ok(draft) = Draft::new(object, fields) {
         core.store.restore(record, draft);
     }

@@ -12,18 +12,20 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use serde_json::Value;
+use steersman_api::{
+    http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
+    names,
+    selector::FieldSelector,
+    status::{ApiError, ApiResult, Reason},
+};
 
 use crate::{
     auth::{self, Attributes, User},
     call::Call,
     catalog::{Catalog, Resource},
-    connect, handlers,
-    http::{self as wire, Body, FieldValidation, Options, Route, Target, json_response, text_response},
-    names,
-    selector::FieldSelector,
-    server::Core,
-    status::{ApiError, ApiResult},
-    system,
+    connect,
+    core::Core,
+    handlers, system,
 };
 
 /// The API server as a tower service, in the shape that `kube::Client::new` and hyper take.
@@ -330,7 +332,7 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
 }
 
 fn warning_header(text: &str) -> Option<HeaderValue> {
-    HeaderValue::from_str(&format!("299 - {}", crate::status::quote(text))).ok()
+    HeaderValue::from_str(&format!("299 - {}", steersman_api::status::quote(text))).ok()
 }
 
 /// The plain answer for paths that lead nowhere.
@@ -341,7 +343,7 @@ pub(crate) fn not_found() -> Response<Body> {
 /// The answer of built-in groups for what they do not have.
 pub(crate) fn unknown() -> ApiError {
     let message = "the server could not find the requested resource";
-    ApiError::new(StatusCode::NOT_FOUND, "NotFound", message)
+    ApiError::new(StatusCode::NOT_FOUND, Reason::NotFound, message)
 }
 
 #[cfg(test)]

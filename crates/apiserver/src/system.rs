@@ -2,22 +2,22 @@
 
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::json;
-
-use crate::{
-    auth::token::ISSUER,
-    catalog::Catalog,
+use steersman_api::{
     http::{
         Body, Discovery, OPENAPI_PROTOBUF, Route, json_response, no_such_form, text_response,
         wants_discovery, wants_openapi_protobuf,
     },
-    openapi,
-    server::Core,
-    service::{error_response, not_found, unknown},
     status::ApiError,
 };
 
-/// The Kubernetes version that this server behaves like.
-pub const KUBERNETES_VERSION: &str = "v1.36.3";
+use crate::{
+    KUBERNETES_VERSION,
+    auth::token::ISSUER,
+    catalog::Catalog,
+    core::Core,
+    openapi,
+    service::{error_response, not_found, unknown},
+};
 
 pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body> {
     let catalog = core.catalog();

@@ -7,7 +7,8 @@ use std::{
 };
 
 use http::Request;
-use steersman_apiserver::{Service, User};
+use steersman_api::user::User;
+use steersman_apiserver::Service;
 use tower_service::Service as Tower;
 
 /// The server, asked by one user, or by whoever the requests' own credentials name.

@@ -13,9 +13,11 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kube::Client;
 use sha2::{Digest as _, Sha256};
-use steersman_apiserver::{
-    Access, AccessLog, Environment, SeededEnvironment, Server, SystemEnvironment, User,
+use steersman_api::{
+    environment::{Environment, SeededEnvironment, SystemEnvironment},
+    user::User,
 };
+use steersman_apiserver::{Access, AccessLog, Server};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -423,7 +425,8 @@ impl Builder {
                 panics: Arc::default(),
             };
             let as_controllers = As::new(server.service(), controllers(), None);
-            let parts = world::Parts { server: as_controllers, options, environment: Arc::clone(&environment) };
+            let parts =
+                world::Parts { server: as_controllers, options, environment: Arc::clone(&environment) };
             tasks.push(runtime.spawn(world::run(parts, server.clone(), made.clone())));
             pulse = Some(made);
         }

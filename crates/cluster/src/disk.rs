@@ -11,7 +11,7 @@ use redb::{
     Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError,
     WriteTransaction,
 };
-use steersman_apiserver::{Journal, JournalObserver, Record};
+use steersman_api::store::{Journal, JournalObserver, Record};
 
 use crate::error::Error;
 

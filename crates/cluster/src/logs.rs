@@ -2,7 +2,12 @@
 
 use http::{Response, StatusCode, header};
 use serde_json::Value;
-use steersman_apiserver::{ApiError, ApiResult, Body, BoxFuture, Connection, Connector};
+use steersman_api::{
+    BoxFuture,
+    http::Body,
+    status::{ApiError, ApiResult, Reason},
+};
+use steersman_apiserver::{Connection, Connector};
 
 /// The annotation with what a pod's containers say.
 const LOGS: &str = "cluster.steersman.dev/logs";
@@ -19,7 +24,7 @@ impl Connector for Simulated {
                     "{} is not supported: the containers of this cluster are simulated and run nothing",
                     connection.subresource
                 );
-                return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", what));
+                return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, Reason::NotImplemented, what));
             }
             let text = log(connection.object, connection.request.uri.query().unwrap_or_default())?;
             let mut response = Response::new(Body::whole(text));

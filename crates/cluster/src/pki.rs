@@ -6,7 +6,7 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use sha2::{Digest as _, Sha256};
-use steersman_apiserver::User;
+use steersman_api::user::User;
 
 use crate::error::Error;
 

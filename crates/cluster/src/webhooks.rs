@@ -24,7 +24,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
     server::ParsedCertificate,
 };
-use steersman_apiserver::{BoxFuture, WebhookCall, WebhookClient, WebhookTarget};
+use steersman_api::BoxFuture;
+use steersman_apiserver::{WebhookCall, WebhookClient, WebhookTarget};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 

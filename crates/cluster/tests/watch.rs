@@ -9,7 +9,8 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, ObjectMeta, PostParams},
 };
-use steersman_apiserver::{History, Server};
+use steersman_api::store::History;
+use steersman_apiserver::Server;
 use steersman_cluster::Cluster;
 
 const END: &str = "the-end";

@@ -12,8 +12,8 @@ use serde_json::Value;
 use steersman::{Action, Context, Error as RuntimeError, Kind};
 use steersman_chart::{Chart, Values};
 use steersman_release::{
-    Confinement, CrdPolicy, Error as ReleaseError, Kinds, Redactor, Release, RenderLimits, Status as ReleaseStatus,
-    UninstallOptions,
+    Confinement, CrdPolicy, Error as ReleaseError, Kinds, Redactor, Release, RenderLimits,
+    Status as ReleaseStatus, UninstallOptions,
 };
 use tokio::time::Instant;
 

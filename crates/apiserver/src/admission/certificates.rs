@@ -1,16 +1,19 @@
-//! Who may approve and sign requests for certificates, and which of them nobody may make: the plugins `CertificateApproval`,
+//! Rights to approve and sign requests for certificates, and subjects that are restricted: the plugins `CertificateApproval`,
 //! `CertificateSigning` and `CertificateSubjectRestriction`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use steersman_kinds::pem;
+
+use steersman_api::{
+    object,
+    status::{ApiError, ApiResult, quote},
+};
 
 use super::Operation;
 use crate::{
     auth::{Attributes, Decision},
-    builtin::pem,
     call::Call,
-    object,
-    status::{ApiError, ApiResult, quote},
 };
 
 const GROUP: &str = "certificates.k8s.io";

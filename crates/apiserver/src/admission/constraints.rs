@@ -1,16 +1,15 @@
-//! Which writes somebody wants to hear of: rules and selectors.
+//! Rules and selectors: the writes that a webhook or policy matches.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Operation;
-use crate::{
-    catalog::{Catalog, Resource},
-    selector::LabelSelector,
-};
+use steersman_api::selector::LabelSelector;
 
-/// Which writes somebody wants to hear of.
+use super::Operation;
+use crate::catalog::{Catalog, Resource};
+
+/// The writes that a webhook or policy matches.
 #[derive(Debug)]
 pub(super) struct Constraints {
     namespaces: Result<LabelSelector, String>,
@@ -78,7 +77,7 @@ impl Constraints {
         }
     }
 
-    /// The same for the objects of somebody who need not have any rules.
+    /// The same for a policy binding, which need not have any rules.
     pub(super) fn any(value: &Value) -> Self {
         let everything = serde_json::json!([
             {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*", "*"]},

@@ -1,12 +1,8 @@
 //! Expressions of policies and of conditions on webhooks: what they can name, what they have to give, and what they may cost.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, LazyLock},
-};
-
 use serde_json::Value;
-use steersman_cel::{Environment, ObjectType, Program, Type, Value as Cel};
+use steersman_cel::{Program, Value as Cel};
+pub(super) use steersman_kinds::expression::{Compiler, Gives};
 
 /// One expression may cost so much.
 const CALL_LIMIT: u64 = 1_000_000;
@@ -18,240 +14,6 @@ pub(super) const LIMIT: u64 = 10_000_000;
 /// What is said once the budget is used up.
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-
-/// What an expression has to give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gives {
-    /// A variable's value.
-    Anything,
-    /// Whether something holds.
-    Bool,
-    /// A message.
-    Text,
-    /// What is noted about a request, or null for nothing.
-    Note,
-    /// A configuration to apply.
-    Object,
-    /// Steps of a JSON patch.
-    Patch,
-}
-
-impl Gives {
-    fn is(self, ty: &Type) -> bool {
-        match (self, ty) {
-            (Self::Anything, _)
-            | (Self::Bool, Type::Bool)
-            | (Self::Text, Type::String)
-            | (Self::Note, Type::String | Type::Null) => true,
-            (Self::Object, Type::Object(object)) => object.name == self.name(),
-            (Self::Patch, Type::List(_)) => ty.to_string() == self.name(),
-            _ => false,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Anything => "any",
-            Self::Bool => "bool",
-            Self::Text => "string",
-            Self::Note => "one of [string null_type]",
-            Self::Object => "Object",
-            Self::Patch => "list(JSONPatch)",
-        }
-    }
-}
-
-/// What every expression can name.
-static BASE: LazyLock<Environment> = LazyLock::new(|| {
-    Environment::new()
-        .with("object", Type::Dyn)
-        .with("oldObject", Type::Dyn)
-        .with("request", request_type())
-        .with("namespaceObject", namespace_type())
-});
-
-fn object_type(name: &str, fields: &[(&str, Type)]) -> Type {
-    let fields = fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
-    Type::Object(Arc::new(ObjectType { name: format!("kubernetes.{name}"), fields, open: false }))
-}
-
-fn request_type() -> Type {
-    let text = Type::String;
-    let texts = Type::list(Type::String);
-    let kind = object_type(
-        "GroupVersionKind",
-        &[("group", text.clone()), ("version", text.clone()), ("kind", text.clone())],
-    );
-    let resource = object_type(
-        "GroupVersionResource",
-        &[("group", text.clone()), ("version", text.clone()), ("resource", text.clone())],
-    );
-    let user = object_type(
-        "UserInfo",
-        &[
-            ("username", text.clone()),
-            ("uid", text.clone()),
-            ("groups", texts.clone()),
-            ("extra", Type::map(Type::String, texts)),
-        ],
-    );
-    object_type(
-        "AdmissionRequest",
-        &[
-            ("kind", kind.clone()),
-            ("resource", resource.clone()),
-            ("subResource", text.clone()),
-            ("requestKind", kind),
-            ("requestResource", resource),
-            ("requestSubResource", text.clone()),
-            ("name", text.clone()),
-            ("namespace", text.clone()),
-            ("operation", text),
-            ("userInfo", user),
-            ("dryRun", Type::Bool),
-            ("options", Type::Dyn),
-        ],
-    )
-}
-
-fn namespace_type() -> Type {
-    let (text, texts) = (Type::String, Type::list(Type::String));
-    let pairs = Type::map(Type::String, Type::String);
-    let metadata = object_type(
-        "NamespaceMetadata",
-        &[
-            ("name", text.clone()),
-            ("generateName", text.clone()),
-            ("namespace", text.clone()),
-            ("labels", pairs.clone()),
-            ("annotations", pairs),
-            ("UID", text.clone()),
-            ("creationTimestamp", Type::Timestamp),
-            ("deletionGracePeriodSeconds", Type::Int),
-            ("deletionTimestamp", Type::Timestamp),
-            ("generation", Type::Int),
-            ("resourceVersion", text.clone()),
-            ("finalizers", texts.clone()),
-        ],
-    );
-    let condition = object_type(
-        "NamespaceCondition",
-        &[
-            ("status", text.clone()),
-            ("type", text.clone()),
-            ("lastTransitionTime", Type::Timestamp),
-            ("message", text.clone()),
-            ("reason", text.clone()),
-        ],
-    );
-    object_type(
-        "Namespace",
-        &[
-            ("metadata", metadata),
-            ("spec", object_type("NamespaceSpec", &[("finalizers", texts)])),
-            (
-                "status",
-                object_type("NamespaceStatus", &[("conditions", Type::list(condition)), ("phase", text)]),
-            ),
-        ],
-    )
-}
-
-/// Judges a condition of a webhook.
-///
-/// # Errors
-/// What is wrong with it.
-pub(crate) fn check_condition(text: &str) -> Result<(), String> {
-    Compiler::new(&Value::Null, false).condition(text).map(drop)
-}
-
-/// Compiles the expressions of one policy.
-#[derive(Debug)]
-pub(crate) struct Compiler {
-    base: Environment,
-    /// Variables that have been compiled, which those after them can use.
-    variables: Option<BTreeMap<String, Type>>,
-}
-
-impl Compiler {
-    /// For a policy, by its `spec`, or null for a webhook; `composes` says whether `variables` can be named though there are none.
-    pub(crate) fn new(spec: &Value, composes: bool) -> Self {
-        let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
-        let mut base = BASE.clone();
-        if has("paramKind") {
-            base = base.with("params", Type::Dyn);
-        }
-        let composes = composes || spec["variables"].as_array().is_some_and(|list| !list.is_empty());
-        Self { base, variables: composes.then(BTreeMap::new) }
-    }
-
-    /// Compiles a condition, which knows no variables.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn condition(&self, text: &str) -> Result<Program, String> {
-        compile(&self.base.clone().with("authorizer", Type::Dyn), text, Gives::Bool)
-    }
-
-    /// Compiles a variable, and declares it.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn variable(&mut self, name: &str, text: &str) -> Result<Program, String> {
-        let program = self.expression(text, Gives::Anything);
-        let ty = program.as_ref().map_or(Type::Dyn, |program| declared(program.output()));
-        self.variables.get_or_insert_default().insert(name.to_owned(), ty);
-        program
-    }
-
-    /// Compiles an expression.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn expression(&self, text: &str, gives: Gives) -> Result<Program, String> {
-        let mut environment = self.base.clone();
-        if let Some(variables) = &self.variables {
-            let ty =
-                ObjectType { name: "kubernetes.variables".into(), fields: variables.clone(), open: false };
-            environment = environment.with("variables", Type::Object(Arc::new(ty)));
-        }
-        // Messages have no say in who may do what.
-        if gives != Gives::Text {
-            environment = environment.with("authorizer", Type::Dyn);
-        }
-        if matches!(gives, Gives::Object | Gives::Patch) {
-            environment = environment.with_patches();
-        }
-        compile(&environment, text, gives)
-    }
-}
-
-fn compile(environment: &Environment, text: &str, gives: Gives) -> Result<Program, String> {
-    let program =
-        Program::compile(environment, text).map_err(|error| format!("compilation failed: {error}"))?;
-    if gives.is(program.output()) {
-        return Ok(program);
-    }
-    Err(format!("must evaluate to {} but got {}", gives.name(), program.output()))
-}
-
-/// The type of a variable as far as other expressions know it.
-fn declared(ty: &Type) -> Type {
-    match ty {
-        Type::Null
-        | Type::Bool
-        | Type::Int
-        | Type::Uint
-        | Type::Double
-        | Type::String
-        | Type::Bytes
-        | Type::Timestamp
-        | Type::Duration => ty.clone(),
-        Type::List(elem) => Type::list(declared(elem)),
-        Type::Map(key, value) => Type::map(declared(key), declared(value)),
-        _ => Type::Dyn,
-    }
-}
 
 /// An expression, and what it compiles to.
 #[derive(Debug)]
@@ -342,7 +104,7 @@ impl<'a> Variables<'a> {
 }
 
 impl Scope<'_> {
-    /// Begins with a budget, and with variables that nobody has looked at: when what they are told from has changed, and for
+    /// Begins with a budget and with variables that are not yet evaluated: when their inputs have changed, and for
     /// each purpose of expressions.
     pub(super) fn begin(&mut self, budget: Budget) {
         self.budget = budget;
@@ -367,7 +129,7 @@ impl Scope<'_> {
         value.map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text))
     }
 
-    /// Tells the variables that an expression names. One that can't be told is no harm to whoever does not look at it.
+    /// Evaluates the variables that an expression names. One that fails is an error only where it is read.
     ///
     /// # Errors
     /// That the budget is used up.
@@ -421,7 +183,7 @@ impl Scope<'_> {
                 Err(why) => failures.push(why),
             }
         }
-        if failures.is_empty() { Ok(true) } else { Err(crate::auth::rbac::aggregate(&failures)) }
+        if failures.is_empty() { Ok(true) } else { Err(steersman_api::status::aggregate(&failures)) }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Objects are only made in namespaces that exist and are not on their way out.
 
-use crate::{
-    catalog::Resource,
+use steersman_api::{
     object,
-    server::Core,
-    status::{ApiError, ApiResult, Cause},
+    status::{ApiError, ApiResult, Cause, Reason},
 };
+
+use crate::{catalog::Resource, core::Core};
 
 /// Namespaces that can't be deleted.
 pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -25,8 +25,8 @@ pub(crate) fn check_namespace(
         return Ok(());
     }
     let Some(entry) = core.store.get("namespaces", namespace) else {
-        let message = format!("namespaces {} not found", crate::status::quote(namespace));
-        return Err(ApiError::new(http::StatusCode::NOT_FOUND, "NotFound", message).about(
+        let message = format!("namespaces {} not found", steersman_api::status::quote(namespace));
+        return Err(ApiError::new(http::StatusCode::NOT_FOUND, Reason::NotFound, message).about(
             "",
             "namespaces",
             namespace,

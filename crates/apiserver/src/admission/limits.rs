@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::Operation;
-use crate::{
-    auth::rbac::aggregate,
-    call::Call,
+use steersman_api::{
     object,
     schema::quantity,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, aggregate},
 };
+
+use super::Operation;
+use crate::call::Call;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 

@@ -1,27 +1,29 @@
 //! What happens to a write between decoding and storing: mutating plugins, then validating ones.
 
+mod attempt;
+pub(crate) mod builtin_plugins;
 mod certificates;
 mod constraints;
 pub(crate) mod expression;
 mod lifecycle;
 mod limits;
-pub(crate) mod own;
-mod passage;
 mod pod;
 pub(crate) mod policy;
 mod quota;
-mod repeats;
+mod reinvocation;
 mod values;
 pub(crate) mod webhook;
 
-use std::{fmt, future::Future, pin::Pin};
+use std::fmt;
 
 use serde_json::Value;
+use steersman_api::status::ApiResult;
 
-use crate::{auth::User, catalog::Resource, status::ApiResult};
+use crate::{auth::User, catalog::Resource};
 
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
 pub(crate) use quota::reserve;
+pub use steersman_api::BoxFuture;
 pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
 
 /// What is being done.
@@ -59,9 +61,6 @@ pub struct AdmissionRequest<'a> {
     /// The options of the request (`CreateOptions`, `UpdateOptions`, ...).
     pub options: &'a Value,
 }
-
-/// A future that borrows.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A step on the way of every write.
 pub trait Admission: Send + Sync + fmt::Debug {

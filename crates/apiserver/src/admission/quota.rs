@@ -6,19 +6,18 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use serde_json::Value;
-
-use crate::{
-    catalog::Resource,
+use steersman_api::{
     object,
     quota::{Amounts, Quota, add},
     schema::Quantity,
-    server::Core,
     status::{ApiError, ApiResult},
 };
 
+use crate::{catalog::Resource, core::Core};
+
 const QUOTAS: &str = "resourcequotas";
 
-/// Judges a new object, or a new version of `old`. Whoever may write holds the answer until the object is stored, so that
+/// Checks quotas for a new object, or a new version of `old`. The writer holds the answer until the object is stored, so that
 /// two writers do not share one room.
 pub(crate) fn reserve<'a>(
     core: &'a Core,

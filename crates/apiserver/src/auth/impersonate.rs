@@ -1,4 +1,4 @@
-//! Acting as somebody else.
+//! Impersonation.
 //!
 //! The constrained modes come first: they ask for a right to impersonate this kind of user, and for a right to do what is
 //! asked in their name. The older mode, one right for everything, comes last. The first refusal is the one that is told.
@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
+use steersman_api::{
+    names,
+    status::{ApiError, ApiResult, quote},
+};
+
 use super::{
     ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, rbac::MASTERS,
     refuse, split_account,
 };
-use crate::{
-    names,
-    server::Core,
-    status::{ApiError, ApiResult, quote},
-};
+use crate::core::Core;
 
 const PREFIX: &str = "impersonate-";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
@@ -97,9 +98,9 @@ enum Mode {
     /// Any node.
     ArbitraryNode,
     ServiceAccount,
-    /// Everybody else.
+    /// Any other user.
     UserInfo,
-    /// The older way: anybody, for anything.
+    /// The older form: any user, for any request.
     Legacy,
 }
 

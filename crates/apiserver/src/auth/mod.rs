@@ -7,89 +7,19 @@ mod record;
 pub(crate) mod review;
 pub(crate) mod token;
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use http::{HeaderMap, header, request::Parts};
+use steersman_api::status::{ApiError, ApiResult};
 
-use crate::{
-    names,
-    server::Core,
-    status::{ApiError, ApiResult},
-};
+use crate::core::Core;
 
 pub(crate) use impersonate::impersonate;
 pub use record::{Access, AccessLog, Recorder};
-
-/// Everybody who is known.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// Everybody who is not.
-pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
-const ANONYMOUS: &str = "system:anonymous";
-const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
-
-/// The person or program behind a request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct User {
-    /// Name such as `system:serviceaccount:default:builder`.
-    pub name: String,
-    /// Unique id, possibly empty.
-    pub uid: String,
-    /// Groups such as `system:authenticated`.
-    pub groups: Vec<String>,
-    /// Further attributes.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl User {
-    /// The in-process administrator: may do everything.
-    #[must_use]
-    pub fn admin() -> Self {
-        Self::named("system:admin", ["system:masters"])
-    }
-
-    /// Somebody who is known by a name and belongs to groups, `system:authenticated` among them.
-    #[must_use]
-    pub fn named<'a>(name: &str, groups: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut groups: Vec<String> = groups.into_iter().map(str::to_owned).collect();
-        if !groups.iter().any(|g| g == AUTHENTICATED) {
-            groups.push(AUTHENTICATED.to_owned());
-        }
-        Self { name: name.to_owned(), groups, ..Self::default() }
-    }
-
-    /// A service account, as its tokens name it.
-    #[must_use]
-    pub fn service_account(namespace: &str, name: &str) -> Self {
-        let groups = account_groups(namespace);
-        Self::named(&account_user(namespace, name), groups.iter().map(String::as_str))
-    }
-
-    /// Who asks without saying who they are.
-    #[must_use]
-    pub fn anonymous() -> Self {
-        Self { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
-    }
-
-    pub(crate) fn is_in(&self, group: &str) -> bool {
-        self.groups.iter().any(|g| g == group)
-    }
-}
-
-/// The user name of a service account.
-pub(crate) fn account_user(namespace: &str, name: &str) -> String {
-    format!("{ACCOUNT_PREFIX}{namespace}:{name}")
-}
-
-/// The groups of a service account.
-fn account_groups(namespace: &str) -> [String; 2] {
-    ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
-}
-
-/// Namespace and name of a service account, from its user name.
-fn split_account(user: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
-    (names::label(namespace).is_empty() && names::subdomain(name).is_empty()).then_some((namespace, name))
-}
+pub use steersman_api::user::User;
+pub(crate) use steersman_api::user::{
+    ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, account_groups, account_user, split_account,
+};
 
 /// What a request wants to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -149,7 +79,7 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
     }
 }
 
-/// Everybody may do everything.
+/// Allows every request.
 #[derive(Debug, Default)]
 pub struct AllowAll;
 
@@ -159,7 +89,7 @@ impl Authorizer for AllowAll {
     }
 }
 
-/// The user behind a request: whom a listener found in a certificate, whose token it carries, or nobody in particular.
+/// Authenticates a request: by its client certificate, by its bearer token, or as the user without credentials.
 pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
     if let Some(authenticator) = &core.authenticator {
         return authenticator.authenticate(request);
@@ -172,7 +102,7 @@ pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
             Ok(reviewed) => Ok(reviewed.user),
             Err(_) => Err(ApiError::unauthorized()),
         },
-        None => Ok(core.nobody.clone()),
+        None => Ok(core.anonymous.clone()),
     }
 }
 
@@ -211,9 +141,9 @@ fn refuse(user: &User, a: &Attributes<'_>, reason: &str) -> ApiError {
     ApiError::forbidden(a.group, a.resource, a.name, &text)
 }
 
-/// What somebody can't do, as the API words it. Markup is made harmless, since browsers may show the text.
+/// The denied action, as the API words it. Markup is escaped, since browsers may show the text.
 fn describe(user: &User, a: &Attributes<'_>) -> String {
-    use crate::status::quote;
+    use steersman_api::status::quote;
     let name = quote(&user.name);
     let text = if a.is_resource() {
         let resource = if a.subresource.is_empty() {

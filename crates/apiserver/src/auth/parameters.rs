@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use steersman_api::{fields::FieldError, object};
+
 use super::{Attributes, Decision, User, rbac::MASTERS};
-use crate::{call::Call, catalog::split_api_version, fields::FieldError, object};
+use crate::{call::Call, catalog::split_api_version};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 

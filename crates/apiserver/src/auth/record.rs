@@ -14,7 +14,7 @@ pub trait Recorder: Send + Sync + fmt::Debug {
     fn record(&self, user: &User, attributes: &Attributes<'_>, allowed: bool);
 }
 
-/// What somebody asked for, and whether they got it.
+/// One request and whether it was allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Access {
     /// The user's name.

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Attributes, Decision, User, rbac, token};
-use crate::{
-    apply,
-    call::Call,
+use steersman_api::{
     fields::FieldError,
     object,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, aggregate},
 };
+
+use super::{Attributes, Decision, User, rbac, token};
+use crate::{apply, call::Call};
 
 /// Whether a resource holds questions.
 pub(crate) fn is_review(group: &str, plural: &str) -> bool {
@@ -97,12 +97,12 @@ fn rules(call: &Call, review: &Value) -> ApiResult<Value> {
         .map(|rule| json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}))
         .collect();
     if !errors.is_empty() {
-        status["evaluationError"] = rbac::aggregate(&errors).into();
+        status["evaluationError"] = aggregate(&errors).into();
     }
     Ok(status)
 }
 
-/// Whether somebody may do something.
+/// Answers whether a user may do something.
 fn access(call: &Call, review: &Value) -> ApiResult<Value> {
     let spec = review.get("spec").cloned().unwrap_or_default();
     let own = call.resource.plural.starts_with("self");
@@ -145,7 +145,7 @@ fn user_of(spec: &Value) -> User {
     }
 }
 
-/// A question must be about one thing and about somebody.
+/// A review must name one action and a user.
 fn check(call: &Call, review: &Value, spec: &Value, own: bool) -> ApiResult<()> {
     let mut errors = Vec::new();
     let (resource, path) = (

@@ -1,17 +1,20 @@
 //! Conversion by a webhook: `ConversionReview`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::Value;
+use steersman_api::BoxFuture;
+use steersman_api::{
+    environment::{Environment, EnvironmentExt as _},
+    metadata, object, schema,
+    status::{aggregate, quote},
+    strategy,
+};
 
 use crate::{
-    admission::webhook::{self, Client},
-    auth::rbac::aggregate,
-    environment::EnvironmentExt as _,
-    metadata, object,
-    server::Core,
-    status::quote,
+    admission::webhook::{Caller, Client},
+    core::Core,
 };
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -39,6 +42,8 @@ struct Request<'a> {
 #[derive(Debug)]
 pub(crate) struct Converter {
     client: Client,
+    caller: Caller,
+    environment: Arc<dyn Environment>,
     /// The versions of questions that the webhook understands, as the definition lists them.
     reviews: Vec<String>,
     /// The apiVersions that objects can have.
@@ -47,7 +52,7 @@ pub(crate) struct Converter {
 
 impl Converter {
     /// The converter of a definition, unless its versions differ in nothing but their names.
-    pub(super) fn new(definition: &Value) -> Option<Self> {
+    pub(super) fn new(core: &Core, definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];
         let conversion = &spec["conversion"];
         if conversion["strategy"] != "Webhook" {
@@ -59,6 +64,8 @@ impl Converter {
         let webhook = &conversion["webhook"];
         Some(Self {
             client: Client::new(&webhook["clientConfig"]),
+            caller: core.webhooks.caller.clone(),
+            environment: Arc::clone(&core.environment),
             reviews: list(&webhook["conversionReviewVersions"]).iter().map(text).collect(),
             known: list(&spec["versions"]).iter().map(|v| format!("{group}/{}", text(&v["name"]))).collect(),
         })
@@ -69,12 +76,7 @@ impl Converter {
     ///
     /// # Errors
     /// Why that did not work, in the real server's words.
-    pub(crate) async fn convert(
-        &self,
-        core: &Core,
-        objects: Vec<Value>,
-        to: &str,
-    ) -> Result<Vec<(Value, bool)>, String> {
+    async fn convert_all(&self, objects: Vec<Value>, to: &str) -> Result<Vec<(Value, bool)>, String> {
         // There is nothing to ask about an object without content.
         let is_other = |object: &Value| object["apiVersion"] != to && !is_empty(object);
         let asked: Vec<&Value> = objects.iter().filter(|object| is_other(object)).collect();
@@ -91,7 +93,7 @@ impl Converter {
             }
         }
         let whose = format!("conversion webhook for {}", kind_of(first));
-        let answers = self.ask(core, &asked, to).await.map_err(|why| format!("{whose} failed: {why}"))?;
+        let answers = self.ask(&asked, to).await.map_err(|why| format!("{whose} failed: {why}"))?;
         if answers.len() != asked.len() {
             return Err(format!("{whose} returned {} objects, expected {}", answers.len(), asked.len()));
         }
@@ -113,21 +115,21 @@ impl Converter {
     }
 
     /// What the webhook makes of objects.
-    async fn ask(&self, core: &Core, objects: &[&Value], to: &str) -> Result<Vec<Value>, String> {
+    async fn ask(&self, objects: &[&Value], to: &str) -> Result<Vec<Value>, String> {
         let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
         let Some(version) = self.reviews.iter().find(known) else {
             return Err("no supported conversion review versions".into());
         };
-        let uid = core.environment.uid();
+        let uid = self.environment.uid();
         let question = Question {
             api_version: &format!("{GROUP}/{version}"),
             kind: "ConversionReview",
             request: Request { to, objects, uid: &uid },
         };
         let question = serde_json::to_vec(&question).map_err(|error| error.to_string())?;
-        let answer = webhook::ask(core, &self.client, &question.into(), TIMEOUT).await?;
+        let answer = self.caller.call(&self.client, &question.into(), TIMEOUT).await?;
         let mut answer: Value = serde_json::from_slice(&answer).map_err(|error| {
-            format!("couldn't get version/kind; json parse error: {}", crate::decode::syntax(&answer, &error))
+            format!("couldn't get version/kind; json parse error: {}", schema::syntax(&answer, &error))
         })?;
         if version == "v1" {
             let expected = format!("{GROUP}/v1, Kind=ConversionReview");
@@ -156,6 +158,16 @@ impl Converter {
             Some(Value::Array(objects)) => Ok(objects),
             _ => Ok(Vec::new()),
         }
+    }
+}
+
+impl strategy::Converter for Converter {
+    fn convert<'a>(
+        &'a self,
+        objects: Vec<Value>,
+        to: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<(Value, bool)>, String>> {
+        Box::pin(self.convert_all(objects, to))
     }
 }
 

@@ -1,27 +1,29 @@
 //! Custom resource definitions: what they must say, what they add to the catalog, and how their objects behave.
 
 mod conversion;
-mod definition;
 mod strategy;
+mod version;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use serde_json::{Value, json};
+use steersman_api::resource::EmptyObject;
 
-pub(crate) use conversion::Converter;
-pub(crate) use definition::{DefinitionRules, mark_terminating};
+use conversion::Converter;
+use steersman_api::{
+    environment::EnvironmentExt as _,
+    object,
+    status::{ApiError, ApiResult},
+    store::{Draft, Entry},
+};
 
 use crate::{
     call::Call,
     catalog::{Catalog, Group, Resource, Subresource, Version, api_version},
-    environment::EnvironmentExt as _,
-    object,
-    server::Core,
-    status::{ApiError, ApiResult},
-    store::{Draft, Entry},
+    core::Core,
 };
 
 /// The store's table of definitions.
@@ -164,7 +166,7 @@ fn accepted_names(core: &Core, definition: &Value) -> (Value, Option<(&'static s
         let mut taken: Vec<String> = given
             .iter()
             .filter(|name| !name.is_empty() && used.contains(name))
-            .map(|name| format!("{} is already in use", crate::status::quote(name)))
+            .map(|name| format!("{} is already in use", steersman_api::status::quote(name)))
             .collect();
         if taken.is_empty() {
             let names = object::ensure(&mut names);
@@ -229,6 +231,30 @@ fn finish(core: &Arc<Core>, entry: &Entry, definition: &Value) {
     }
 }
 
+/// A definition that is deleted keeps its objects from being forgotten.
+pub(crate) fn mark_terminating(object: &mut Value, now: &str) {
+    if object::is_deleting(object) {
+        return;
+    }
+    let metadata = object::metadata(object);
+    metadata.insert("deletionTimestamp".into(), now.into());
+    let list = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(list) = list.as_array_mut()
+        && !list.iter().any(|f| f == CLEANUP)
+    {
+        list.push(CLEANUP.into());
+    }
+    let status = object::child(object, "status");
+    set_condition(
+        status,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        now,
+    );
+}
+
 /// Learns from a write: definitions are looked at again, and a definition that waits for its objects' end may have
 /// seen the last of them.
 pub(crate) fn after_write(core: &Arc<Core>, resource: &Resource, object_name: &str) {
@@ -266,7 +292,7 @@ pub(crate) fn rebuild(core: &Core) {
                 if previous.is_some() {
                     core.store.end_watches(entry.key());
                 }
-                resources(&definition, entry.revision())
+                resources(core, &definition, entry.revision())
             }
         };
         next.insert(entry.key().to_owned(), (generation, resources));
@@ -285,7 +311,7 @@ pub(crate) fn rebuild(core: &Core) {
         }
     }
     for group in groups.values_mut() {
-        group.versions.sort_by(|a, b| definition::compare_versions(&b.name, &a.name));
+        group.versions.sort_by(|a, b| version::compare_versions(&b.name, &a.name));
     }
     *served = next;
     drop(served);
@@ -293,7 +319,7 @@ pub(crate) fn rebuild(core: &Core) {
 }
 
 /// The served resources of a definition that has been so since a revision, one per version.
-fn resources(definition: &Value, since: u64) -> Vec<Arc<Resource>> {
+fn resources(core: &Core, definition: &Value, since: u64) -> Vec<Arc<Resource>> {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -301,7 +327,8 @@ fn resources(definition: &Value, since: u64) -> Vec<Arc<Resource>> {
         value.as_array().into_iter().flatten().filter_map(|v| Some(v.as_str()?.to_owned())).collect()
     };
     let group = text(&spec["group"]);
-    let strategy = Arc::new(strategy::Custom::new(definition, since));
+    let converter = Converter::new(core, definition);
+    let strategy = Arc::new(strategy::Custom::new(definition, since, converter));
     let versions = spec["versions"].as_array();
     let storage = versions
         .into_iter()
@@ -352,8 +379,8 @@ fn resources(definition: &Value, since: u64) -> Vec<Arc<Resource>> {
                 storage_api_version: api_version(&group, &storage),
                 storage: format!("{}.{group}", text(&names["plural"])).into(),
                 custom: true,
-                strategy: Arc::clone(&strategy) as Arc<dyn crate::strategy::Strategy>,
-                nothing: OnceLock::new(),
+                strategy: Arc::clone(&strategy) as Arc<dyn steersman_api::strategy::Strategy>,
+                empty: EmptyObject::default(),
                 version: name,
             })
         })

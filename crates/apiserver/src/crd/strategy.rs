@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use steersman_patch::{
     StrategicError,
@@ -12,18 +13,19 @@ use steersman_patch::{
 };
 use steersman_structural::CustomSchema;
 
-use super::Converter;
-use crate::{
-    catalog::split_api_version,
+use steersman_api::{
+    allocator::Allocators,
     fields::FieldError,
     names::NameRule,
     object,
     schema::{Decoded, Decoder, Schema},
-    server::Core,
     status::ApiResult,
-    strategy::{Hook, Judged, ScalePaths, Strategy},
+    strategy::{self, Hook, Judged, ScalePaths, Strategy},
     table::{self, Cell, Column, Path},
 };
+
+use super::Converter;
+use crate::catalog::split_api_version;
 
 /// One version of a definition, prepared.
 struct Version {
@@ -126,7 +128,7 @@ pub(super) struct Custom {
 }
 
 impl Custom {
-    pub(super) fn new(definition: &Value, since: u64) -> Self {
+    pub(super) fn new(definition: &Value, since: u64, converter: Option<Converter>) -> Self {
         let mut storage = String::new();
         let versions = definition["spec"]["versions"]
             .as_array()
@@ -160,7 +162,6 @@ impl Custom {
             .collect();
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
         let storage_api_version = crate::catalog::api_version(group, &storage);
-        let converter = Converter::new(definition);
         Self { versions, storage, storage_api_version, since, converter }
     }
 
@@ -176,7 +177,7 @@ impl Custom {
 /// The component schemas that metadata is made of.
 fn metadata_components() -> &'static Map<String, Value> {
     static COMPONENTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-        let all = crate::schema::definitions();
+        let all = steersman_api::schema::definitions();
         ["ObjectMeta", "OwnerReference", "ManagedFieldsEntry", "FieldsV1", "Time"]
             .iter()
             .map(|name| format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"))
@@ -251,7 +252,7 @@ impl Strategy for Custom {
     fn decode(&self, version: &str, object: &mut Value, _: Decoder) -> Result<Decoded, String> {
         let Some(version) = self.version(version) else { return Ok(Decoded::default()) };
         let unknown = version.schema.decode(object)?;
-        let complaint = |path: &String| format!("unknown field {}", crate::status::quote(path));
+        let complaint = |path: &String| format!("unknown field {}", steersman_api::status::quote(path));
         Ok(Decoded { unknown: unknown.iter().map(complaint).collect(), emptied: Vec::new() })
     }
 
@@ -317,8 +318,8 @@ impl Strategy for Custom {
         Ok(object)
     }
 
-    fn converter(&self) -> Option<&Converter> {
-        self.converter.as_ref()
+    fn converter(&self) -> Option<&dyn strategy::Converter> {
+        self.converter.as_ref().map(|converter| converter as &dyn strategy::Converter)
     }
 
     fn coerce(&self, object: &mut Value) {
@@ -396,8 +397,8 @@ impl Strategy for Custom {
         added.dedup();
         let mut warnings = Vec::new();
         for name in added {
-            let quoted = crate::status::quote(name);
-            for complaint in crate::names::qualified(name) {
+            let quoted = steersman_api::status::quote(name);
+            for complaint in steersman_api::names::qualified(name) {
                 warnings.push(format!("metadata.finalizers: {quoted}: {complaint}"));
             }
             if !name.contains('/') && !STANDARD.contains(&name) {
@@ -416,7 +417,7 @@ impl Strategy for Custom {
         }
     }
 
-    fn release(&self, _: &Core, _: &Value) {}
+    fn release(&self, _: &Allocators, _: &Value) {}
 
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
@@ -473,20 +474,20 @@ impl Strategy for Custom {
         out
     }
 
-    fn cells(&self, core: &Core, version: &str, object: &Value) -> Vec<Cell> {
+    fn cells(&self, version: &str, object: &Value, now: Timestamp) -> Vec<Cell> {
         let mut out: Vec<Cell> = vec![object::name(object).into()];
         for (column, path) in self.version(version).into_iter().flat_map(|v| &v.columns) {
             let value = path.as_ref().and_then(|path| path.first(object));
-            out.push(cell(core, column, value));
+            out.push(cell(now, column, value));
         }
         out
     }
 }
 
-fn cell(core: &Core, column: &Column, value: Option<&Value>) -> Cell {
+fn cell(now: Timestamp, column: &Column, value: Option<&Value>) -> Cell {
     match (column.kind.as_str(), value) {
         (_, None | Some(Value::Null)) => Value::Null,
-        ("date", Some(Value::String(then))) => table::age(core.environment.now(), then).into(),
+        ("date", Some(Value::String(then))) => table::age(now, then).into(),
         ("integer" | "number", Some(v @ Value::Number(_))) | ("boolean", Some(v @ Value::Bool(_))) => {
             v.clone()
         }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-
-use crate::{
-    call::Call,
+use steersman_api::{
     environment::EnvironmentExt as _,
     object,
     selector::LabelSelector,
-    status::{ApiError, ApiResult, Cause},
+    status::{ApiError, ApiResult, Cause, Reason},
     store::{Draft, Entry},
 };
+
+use crate::call::Call;
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 const ATTEMPTS: usize = 32;
@@ -35,7 +35,7 @@ pub(super) fn spend(call: &Call) -> ApiResult<()> {
             }
             return Err(ApiError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                "InternalError",
+                Reason::InternalError,
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         };
@@ -82,7 +82,7 @@ pub(super) fn spend(call: &Call) -> ApiResult<()> {
 
 fn refusal(why: &str, wait: u32) -> ApiError {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+    let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, Reason::TooManyRequests, message);
     error.causes.push(Cause {
         reason: "DisruptionBudget".into(),
         message: why.to_owned(),

@@ -7,19 +7,22 @@ use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use steersman_api::{
+    environment::seconds,
+    fields::FieldError,
+    http::{Body, Output, Propagation, json_response},
+    object,
+    status::{ApiError, ApiResult, quote},
+    store::{Draft, Entry},
+};
+
 use super::{answer, check_dry_run, list};
 use crate::{
     admission::Operation,
     call::Call,
     decode,
-    environment::seconds,
-    fields::FieldError,
-    http::{Body, Output, Propagation, json_response},
-    object,
     pipeline::{self, Written, may_vanish},
     render,
-    status::{ApiError, ApiResult, quote},
-    store::{Draft, Entry},
 };
 
 const ATTEMPTS: usize = 32;
@@ -228,7 +231,7 @@ fn check_preconditions(call: &Call, options: &DeleteOptions, stored: &Value) -> 
     Ok(())
 }
 
-/// One attempt; `None` if somebody else wrote in between.
+/// One attempt; `None` if another write came in between.
 fn attempt(
     call: &Call,
     options: &DeleteOptions,
@@ -289,7 +292,7 @@ fn attempt(
     }
     match store.delete(storage, key, current.revision()) {
         Ok((last, revision)) => {
-            strategy.release(&call.core, &stored);
+            strategy.release(&call.core.allocators, &stored);
             let mut last = last.value();
             object::metadata(&mut last).insert("resourceVersion".into(), revision.to_string().into());
             Ok(Some(Outcome::Gone(Written::Value(last))))
@@ -383,7 +386,7 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
         match delete_one(call, &options).await {
             // The answer shows what was there, not what became of it.
             Ok(_) => items.push(call.to_served(call.resource.read(entry)).await?),
-            // Somebody else was quicker.
+            // Another writer was first.
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
         }
@@ -400,7 +403,7 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
     Ok(json_response(StatusCode::OK, Body::whole(value.to_string())))
 }
 
-/// Deletes a pod on somebody's wish to drain its node.
+/// Evicts a pod, within its disruption budgets.
 pub(super) async fn evict(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let eviction = decode::object(call, media, body)?;
     let nested = eviction.get("deleteOptions").cloned().unwrap_or_default();

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use steersman_api::{
+    fields::FieldError,
+    http::{Body, Output, json_response},
+    selector::{FieldSelector, LabelSelector},
+    status::{ApiError, ApiResult, Reason},
+    store::{Entry, RevisionError, Snapshot},
+};
 
 use crate::{
     call::Call,
     convert,
-    fields::FieldError,
-    http::{Body, Output, json_response},
     render::{self, ListMeta},
-    selector::{FieldSelector, LabelSelector},
     service::error_response,
-    status::{ApiError, ApiResult},
-    store::{Entry, RevisionError, Snapshot},
 };
 
 /// What a list or a watch is restricted to.
@@ -40,7 +42,7 @@ impl Filter {
                     return Err(ApiError::bad_request(if known.is_empty() && !call.resource.custom {
                         format!(
                             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                            crate::status::quote(field)
+                            steersman_api::status::quote(field)
                         )
                     } else {
                         format!("field label not supported: {field}")
@@ -102,8 +104,8 @@ impl Token {
             };
             invalid(&format!("illegal base64 data at input byte {at}"))
         })?;
-        let value: Value =
-            serde_json::from_slice(&bytes).map_err(|e| invalid(&crate::decode::syntax(&bytes, &e)))?;
+        let value: Value = serde_json::from_slice(&bytes)
+            .map_err(|e| invalid(&steersman_api::schema::syntax(&bytes, &e)))?;
         if value["v"] != "meta.k8s.io/v1" {
             let version = value["v"].as_str().unwrap_or_default();
             return Err(invalid(&format!("server does not recognize this encoded version {version}")));
@@ -122,7 +124,7 @@ pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option
         text => Some(text.parse::<u64>().map_err(|_| {
             let digits = text.bytes().all(|c| c.is_ascii_digit());
             let problem = if digits { "value out of range" } else { "invalid syntax" };
-            let text = crate::status::quote(text);
+            let text = steersman_api::status::quote(text);
             let why = format!(
                 "resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {problem}"
             );
@@ -277,7 +279,7 @@ pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
         }
         Err(error) => return Ok(error_response(&error)),
     };
-    // Nothing of the page has to be read for that, unless somebody else has to be asked first.
+    // Nothing of the page has to be read for that, unless a webhook has to convert it first.
     if matches!(call.output, Output::Metadata(_)) && call.resource.strategy.converter().is_none() {
         return Err(not_one(call));
     }
@@ -304,7 +306,7 @@ fn not_one(call: &Call) -> ApiError {
     let what = call.resource.internal_type(&call.resource.list_kind);
     ApiError::new(
         StatusCode::NOT_ACCEPTABLE,
-        "NotAcceptable",
+        Reason::NotAcceptable,
         format!("you requested PartialObjectMetadata, but the requested object is a list ({what})"),
     )
 }
@@ -336,5 +338,5 @@ fn object_list(call: &Call, page: &Page) -> Vec<u8> {
 async fn served(call: &Call, page: &Page) -> ApiResult<Vec<Value>> {
     let resource = &call.resource;
     let stored = page.entries.iter().map(|entry| resource.read(entry)).collect();
-    convert::all(&call.core, resource, stored, &resource.api_version()).await
+    convert::all(resource, stored, &resource.api_version()).await
 }

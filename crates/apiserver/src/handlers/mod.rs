@@ -4,7 +4,7 @@ mod budget;
 mod delete;
 mod list;
 mod patch;
-pub(crate) mod scale;
+mod scale;
 mod subresource;
 mod watch;
 mod write;
@@ -12,16 +12,14 @@ mod write;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
-use steersman_patch::apply::unpack;
-
-use crate::{
-    call::Call,
+use steersman_api::{
     fields::FieldError,
     http::{Body, FieldValidation, Output, Propagation, json_response},
-    pipeline::Written,
-    render,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, Reason},
 };
+use steersman_patch::apply::unpack;
+
+use crate::{call::Call, pipeline::Written, render};
 
 /// Leads a request to its verb.
 pub(crate) async fn dispatch(
@@ -80,7 +78,7 @@ pub(crate) fn answer_value(call: &Call, mut served: Value, code: StatusCode) -> 
             let what = call.resource.internal_type(&call.resource.kind);
             return Err(ApiError::new(
                 StatusCode::NOT_ACCEPTABLE,
-                "NotAcceptable",
+                Reason::NotAcceptable,
                 format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({what})"
                 ),

@@ -8,21 +8,24 @@ use memchr::memmem;
 use serde_json::Value;
 use steersman_patch::{JsonPatchError, MergePatchError, StrategicError, json_patch, merge_patch};
 
+use steersman_api::{
+    fields::FieldError,
+    http::{Body, FieldValidation},
+    object,
+    schema::{
+        self, Decoder,
+        duplicates::{self, Shape},
+    },
+    status::{ApiError, ApiResult, Reason},
+};
+
 use super::answer;
 use crate::{
     apply,
     call::Call,
     catalog::split_api_version,
     decode,
-    fields::FieldError,
-    http::{Body, FieldValidation},
-    object,
     pipeline::{self, Edit, Mode},
-    schema::{
-        Decoder,
-        duplicates::{self, Shape},
-    },
-    status::{ApiError, ApiResult},
 };
 
 const JSON: &str = "application/json-patch+json";
@@ -89,7 +92,7 @@ impl Patch {
         }
         let bad = |why: &str| ApiError::bad_request(format!("error decoding patch: {why}"));
         let (operations, complaints) =
-            duplicates::parse(body, Shape::Operations).map_err(|e| bad(&decode::syntax(body, &e)))?;
+            duplicates::parse(body, Shape::Operations).map_err(|e| bad(&schema::syntax(body, &e)))?;
         check_operations(&operations).map_err(|why| bad(&why))?;
         let complaints = complaints.into_iter().map(|what| format!("json patch {what}")).collect();
         Ok(Self { kind, complaints })
@@ -100,7 +103,7 @@ impl Patch {
         let (value, complaints) = match duplicates::parse(body, Shape::Any) {
             Ok(parsed) => parsed,
             Err(_) if !judged => return Err(ApiError::bad_request(MergePatchError.to_string())),
-            Err(error) => return Err(bad(&decode::syntax(body, &error))),
+            Err(error) => return Err(bad(&schema::syntax(body, &error))),
         };
         if judged && !value.is_object() && !value.is_null() {
             return Err(bad(&not_a_map(&value)));
@@ -110,7 +113,7 @@ impl Patch {
 
     fn strategic(body: &Bytes) -> ApiResult<Self> {
         let (mut value, complaints) = duplicates::parse(body, Shape::Any)
-            .map_err(|e| ApiError::bad_request(decode::syntax(body, &e)))?;
+            .map_err(|e| ApiError::bad_request(schema::syntax(body, &e)))?;
         if value.is_null() {
             value = Value::Object(serde_json::Map::new());
         }
@@ -129,7 +132,7 @@ impl Patch {
         let unprocessable = || {
             ApiError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "Invalid",
+                Reason::Invalid,
                 "the server rejected our request due to an error in our request",
             )
         };
@@ -137,13 +140,13 @@ impl Patch {
             Kind::Json(patch) => json_patch(&seen(current, patch), patch).map_err(|e| match e {
                 JsonPatchError::Malformed(why) => {
                     let text = match serde_json::from_slice::<serde::de::IgnoredAny>(patch) {
-                        Err(e) => decode::syntax(patch, &e),
+                        Err(e) => schema::syntax(patch, &e),
                         Ok(_) => why,
                     };
                     ApiError::bad_request(text)
                 }
                 JsonPatchError::TooManyOperations(_) => {
-                    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", e.to_string())
+                    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge, e.to_string())
                 }
                 JsonPatchError::DoesNotApply(_) | JsonPatchError::TestFailed(_) => unprocessable(),
             })?,
@@ -287,7 +290,7 @@ fn strategic_error(error: &StrategicError) -> ApiError {
         | "invalid patch format of setElementOrder list"
         | "strategic merge patch format is not supported" => ApiError::bad_request(message),
         "lists of lists are not supported" | "patch content doesn't match retainKeys list" => {
-            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "", message)
+            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Unknown, message)
         }
         _ => ApiError::unforeseen(message),
     }
@@ -417,7 +420,7 @@ impl Intent {
     }
 }
 
-/// What there is to complain about in a configuration that repeats keys, unless it is refused.
+/// The warning about repeated keys of a configuration that is not refused for them.
 pub(super) fn judge_repeated(call: &Call, repeated: Option<&str>) -> ApiResult<Vec<String>> {
     match repeated {
         Some(why) if call.field_validation == FieldValidation::Strict => {

@@ -1,10 +1,17 @@
-//! `scale`: the replicas of whatever has some, as a kind of its own.
+//! The subresource `scale`.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
+use steersman_api::{
+    fields::FieldError,
+    http::Body,
+    object, schema,
+    status::{ApiError, ApiResult},
+    strategy::ScalePaths,
+};
 use steersman_patch::{
     apply::{FieldSet, PathElement},
     strategic_merge_patch,
@@ -17,91 +24,13 @@ use super::{
 use crate::{
     apply::Detached,
     call::Call,
-    catalog::Resource,
     decode,
-    fields::FieldError,
-    http::Body,
-    object,
     pipeline::{self, Mode, Written},
-    schema,
-    status::{ApiError, ApiResult},
-    strategy::ScalePaths,
+    scale::{at, paths, set, to_scale},
 };
 
 const API_VERSION: &str = "autoscaling/v1";
 const TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
-
-/// The `Scale` of an object, which is in the version of the request.
-pub(crate) fn scale_of(call: &Call, object: &Value) -> Value {
-    to_scale(call, paths(&call.resource), object)
-}
-
-/// Takes the replicas of a `Scale` over into its object.
-pub(crate) fn take_scale(call: &Call, object: &mut Value, scale: &Value) {
-    let replicas = object::get(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-    set(object, &paths(&call.resource).replicas, replicas.into());
-}
-
-fn paths(resource: &Resource) -> &ScalePaths {
-    static USUAL: LazyLock<ScalePaths> =
-        LazyLock::new(|| ScalePaths::new("spec.replicas", "status.replicas", "spec.selector"));
-    resource.strategy.scale_paths(&resource.version).unwrap_or(&USUAL)
-}
-
-fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |v, key| v.get(key))
-}
-
-fn to_scale(call: &Call, paths: &ScalePaths, object: &Value) -> Value {
-    let mut metadata = serde_json::Map::new();
-    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = object["metadata"].get(key) {
-            metadata.insert(key.into(), value.clone());
-        }
-    }
-    let mut status = json!({"replicas": at(object, &paths.status).and_then(Value::as_i64).unwrap_or(0)});
-    let selector = match at(object, &paths.selector) {
-        Some(Value::String(text)) => text.clone(),
-        Some(selector @ Value::Object(_)) => {
-            selector_text(selector, call.resource.plural == "replicationcontrollers")
-        }
-        _ => String::new(),
-    };
-    if !selector.is_empty() {
-        status["selector"] = selector.into();
-    }
-    let mut spec = serde_json::Map::new();
-    let replicas = at(object, &paths.replicas).and_then(Value::as_i64).unwrap_or(0);
-    if replicas != 0 {
-        spec.insert("replicas".into(), replicas.into());
-    }
-    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
-}
-
-/// A selector object as text.
-fn selector_text(selector: &Value, plain: bool) -> String {
-    let labels = if plain { Some(selector) } else { selector.get("matchLabels") };
-    let mut parts: Vec<String> = labels
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()))
-        .collect();
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten().filter(|_| !plain) {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let mut values: Vec<&str> =
-            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        values.sort_unstable();
-        parts.push(match expression["operator"].as_str().unwrap_or_default() {
-            "In" => format!("{key} in ({})", values.join(",")),
-            "NotIn" => format!("{key} notin ({})", values.join(",")),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    parts.sort();
-    parts.join(",")
-}
 
 pub(super) async fn scale(
     call: &mut Call,
@@ -117,7 +46,7 @@ pub(super) async fn scale(
             let path = paths.replicas.join(".");
             return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
         }
-        return answer_value(call, to_scale(call, paths, &object), StatusCode::OK);
+        return answer_value(call, to_scale(&call.resource, paths, &object), StatusCode::OK);
     }
     let wish = Wish::read(call, verb, media, body)?;
     let mut complaints = Vec::new();
@@ -137,7 +66,7 @@ pub(super) async fn scale(
         Written::Value(value) => value,
     };
     let object = call.to_served(stored).await?;
-    answer_value(call, to_scale(call, paths, &object), StatusCode::OK)
+    answer_value(call, to_scale(&call.resource, paths, &object), StatusCode::OK)
 }
 
 /// What a client wants of a Scale.
@@ -168,7 +97,7 @@ impl Wish {
 
     /// What becomes of an object that is scaled, and complaints about fields.
     fn fulfil(&self, call: &Call, paths: &ScalePaths, current: &Value) -> ApiResult<(Value, Vec<String>)> {
-        let mut before = to_scale(call, paths, current);
+        let mut before = to_scale(&call.resource, paths, current);
         let owners = current["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
         let owners_of_replicas = of_scale(owners, &paths.replicas);
         if !owners_of_replicas.is_empty() {
@@ -279,8 +208,8 @@ fn of_scale(owners: &[Value], replicas: &[String]) -> Vec<Value> {
     entries
 }
 
-/// The entries of an object once its Scale has those: whoever manages the replicas by the Scale does so with an entry of its
-/// own, which has no time, and nobody else does.
+/// The entries of an object once its Scale has those: a manager of the replicas by way of the Scale has an entry of its own,
+/// which has no time, and no other entry has the replicas.
 fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_version: &str) -> Vec<Value> {
     // Appliers are the same in all versions.
     let identity = |entry: &Value| {
@@ -321,17 +250,10 @@ fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_vers
     entries
 }
 
-fn set(value: &mut Value, path: &[String], leaf: Value) {
-    let Some((last, head)) = path.split_last() else { return };
-    let mut at = value;
-    for key in head {
-        at = object::ensure(at).entry(key.as_str()).or_insert(Value::Null);
-    }
-    object::ensure(at).insert(last.clone(), leaf);
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

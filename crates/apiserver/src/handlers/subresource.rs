@@ -4,16 +4,19 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use steersman_api::{
+    fields::FieldError,
+    http::{Body, json_response},
+    object,
+    status::{ApiError, ApiResult},
+};
+
 use super::{delete, scale};
 use crate::{
     auth::token,
     call::Call,
     decode,
-    fields::FieldError,
-    http::{Body, json_response},
-    object,
     pipeline::{self, Mode},
-    status::{ApiError, ApiResult},
 };
 
 /// Answers requests to special subresources; `None` leaves the request to the ordinary verbs.
@@ -53,7 +56,7 @@ async fn bind(call: &mut Call, binding: &Value) -> ApiResult<Response<Body>> {
     if !matches!(kind, "" | "Node") {
         return Err(ApiError::unforeseen(format!(
             "target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
-            crate::status::quote(kind)
+            steersman_api::status::quote(kind)
         )));
     }
     if node.is_empty() {
@@ -65,7 +68,7 @@ async fn bind(call: &mut Call, binding: &Value) -> ApiResult<Response<Body>> {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
         let assigned = object::text(current, &["spec", "nodeName"]).unwrap_or_default();
         if !assigned.is_empty() {
-            let why = format!("pod {} is already assigned to node {}", call.name, crate::status::quote(assigned));
+            let why = format!("pod {} is already assigned to node {}", call.name, steersman_api::status::quote(assigned));
             let mut named = (*call.resource).clone();
             named.plural.push_str("/binding");
             return Err(ApiError::conflict(&named, &call.name, &why));

@@ -8,19 +8,16 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::list::{self, Filter};
-use crate::{
-    call::Call,
-    catalog::Resource,
-    convert,
+use steersman_api::{
     environment::Environment,
     fields::FieldError,
     http::{Body, Include, Output, json_response},
-    render,
-    server::Core,
     status::{ApiError, ApiResult},
     store::{Batch, Cursor, Entry, Event, EventKind, RevisionError, frame},
 };
+
+use super::list::{self, Filter};
+use crate::{call::Call, catalog::Resource, convert, core::Core, render};
 
 /// Idle watchers that asked for bookmarks hear one this often.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -179,7 +176,7 @@ impl Encoder {
         }
         let resource = &self.resource;
         let stored = resource.read_as(entry, revision);
-        let served = convert::one(&self.core, resource, stored, &resource.api_version()).await?;
+        let served = convert::one(resource, stored, &resource.api_version()).await?;
         let object = match self.output {
             Output::Object => served,
             Output::Metadata(version) | Output::MetadataList(version) => render::partial(&served, version),

@@ -3,14 +3,17 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
+use steersman_api::{
+    http::{Body, Output},
+    status::{ApiError, ApiResult, Reason},
+};
+
 use super::{answer, answer_value, subresource};
 use crate::{
     auth::review,
     call::Call,
     decode,
-    http::{Body, Output},
     pipeline::{self, Mode},
-    status::{ApiError, ApiResult},
 };
 
 pub(super) async fn create(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
@@ -21,7 +24,7 @@ pub(super) async fn create(call: &mut Call, media: &str, body: &Bytes) -> ApiRes
                 "the resource {} does not support being converted to a Table",
                 call.resource.qualified()
             );
-            return Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", what));
+            return Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, what));
         }
         let answer = review::answer(call, object)?;
         return answer_value(call, answer, StatusCode::CREATED);

@@ -6,11 +6,9 @@ mod words;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
+use steersman_api::schema::{self, PREFIX, reference};
 
-use crate::{
-    catalog::{Catalog, Resource, api_version},
-    schema::{self, PREFIX, reference},
-};
+use crate::catalog::{Catalog, Resource, api_version};
 
 /// How a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,7 +129,7 @@ fn group_version(catalog: &Catalog, path: &str) -> Option<Value> {
     collect("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", &mut schemas);
     Some(json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": crate::system::KUBERNETES_VERSION},
+        "info": {"title": "Kubernetes", "version": crate::KUBERNETES_VERSION},
         "paths": paths,
         "components": {"schemas": schemas},
     }))
@@ -192,7 +190,7 @@ fn custom_schemas(resource: &Resource, document: &Value, schemas: &mut Map<Strin
     schema["x-kubernetes-group-version-kind"] = gvk;
     let said = |field: &str| words::of_every_kind(field).unwrap_or_default();
     let text = |field: &str| json!({"type": "string", "description": said(field)});
-    let properties = crate::object::child(&mut schema, "properties");
+    let properties = steersman_api::object::child(&mut schema, "properties");
     for field in ["apiVersion", "kind"] {
         properties.insert(field.into(), text(field));
     }

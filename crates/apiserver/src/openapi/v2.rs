@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use steersman_api::schema::PREFIX;
+
 use super::{META, add_paths, collect, custom_name, definition_of, group_versions, words};
-use crate::{
-    catalog::{Catalog, Resource},
-    schema::PREFIX,
-};
+use crate::catalog::{Catalog, Resource};
 
 const OLD_PREFIX: &str = "#/definitions/";
 
@@ -36,7 +35,7 @@ pub(super) fn document(catalog: &Catalog) -> Value {
     definitions.extend(builtin.into_iter().map(|(name, schema)| (name, old_schema(schema))));
     json!({
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": crate::system::KUBERNETES_VERSION},
+        "info": {"title": "Kubernetes", "version": crate::KUBERNETES_VERSION},
         "paths": paths.into_iter().map(|(path, item)| (path, old_item(item))).collect::<Map<_, _>>(),
         "definitions": definitions,
         "securityDefinitions": {"BearerToken": {
@@ -58,7 +57,7 @@ fn custom(resource: &Resource, schema: &Value, definitions: &mut Map<String, Val
     let untyped = schema.as_object().is_none_or(Map::is_empty);
     let mut own = if preserves || untyped { json!({"type": "object"}) } else { simplify(schema.clone()) };
     if !preserves && !untyped {
-        let properties = crate::object::child(&mut own, "properties");
+        let properties = steersman_api::object::child(&mut own, "properties");
         for field in ["apiVersion", "kind"] {
             properties.insert(field.into(), text(field));
         }

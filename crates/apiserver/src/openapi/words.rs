@@ -31,7 +31,7 @@ use k8s_openapi::{
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
-/// Schemas with descriptions by name, made when somebody first asks for a document.
+/// Schemas with descriptions by name, made when a document is first asked for.
 static DESCRIBED: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let mut generator = SchemaGenerator::default();
     macro_rules! describe {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn nearly_every_type_is_described() {
-        let all = crate::schema::definitions();
+        let all = steersman_api::schema::definitions();
         let silent: Vec<&String> = all
             .keys()
             .filter(|name| !name.ends_with("List") && !DESCRIBED.contains_key(name.as_str()))

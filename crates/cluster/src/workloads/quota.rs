@@ -8,7 +8,8 @@ use k8s_openapi::{
 };
 use kube::{Api, api::ListParams, core::DynamicObject};
 use serde_json::{Value, json};
-use steersman_apiserver::{Quantity, Quota};
+use steersman_api::quota::Quota;
+use steersman_formats::quantity::Quantity;
 
 use super::pods;
 use crate::world::World;

@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource,
 };
 use kube::ResourceExt as _;
-use steersman_apiserver::Quantity;
+use steersman_formats::quantity::Quantity;
 
 use super::{pods, scheduler};
 use crate::world::{Duty, Key, World};

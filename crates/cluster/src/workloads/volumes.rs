@@ -14,7 +14,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource,
 };
 use kube::{ResourceExt as _, api::ObjectMeta};
-use steersman_apiserver::Quantity;
+use steersman_formats::quantity::Quantity;
 
 use super::pods;
 use crate::world::{Duty, Notice, World, exists_already};

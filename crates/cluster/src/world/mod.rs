@@ -44,7 +44,8 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
     core::PartialObjectMeta,
 };
-use steersman_apiserver::{Environment, Server};
+use steersman_api::environment::Environment;
+use steersman_apiserver::Server;
 use tokio::sync::{Notify, watch as signal};
 
 pub(crate) use cache::{controller_uid, name_of};

@@ -11,7 +11,7 @@ use std::{
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, Uri};
 use kube::client::Body as RequestBody;
-use steersman_apiserver::Body;
+use steersman_api::http::Body;
 use tower_service::Service;
 
 use crate::client::As;

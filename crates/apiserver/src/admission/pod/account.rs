@@ -1,13 +1,13 @@
 //! The account that a pod acts as, and the token for it.
 
 use serde_json::{Value, json};
-
-use crate::{
-    call::Call,
+use steersman_api::{
     environment::EnvironmentExt as _,
     object,
     status::{ApiError, ApiResult, quote},
 };
+
+use crate::call::Call;
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -2,12 +2,12 @@
 
 use memchr::memmem;
 use serde_json::{Value, json};
-
-use crate::{
-    call::Call,
+use steersman_api::{
     object,
     status::{ApiError, ApiResult},
 };
+
+use crate::call::Call;
 
 const PRIORITIES: &str = "priorityclasses.scheduling.k8s.io";
 

@@ -5,8 +5,10 @@ mod class;
 
 use serde_json::{Map, Value, json};
 
+use steersman_api::{object, status::ApiResult};
+
 use super::Operation;
-use crate::{call::Call, object, status::ApiResult};
+use crate::call::Call;
 
 pub(super) use class::default_priority;
 

@@ -14,21 +14,20 @@ use steersman_cel::Value as Cel;
 pub(crate) use mutating::Mutators;
 pub(crate) use validating::validate;
 
+use steersman_api::{object, selector::LabelSelector, status::ApiResult, store::Store};
+
 use super::{
     Operation,
+    attempt::Attempt,
     constraints::Constraints,
     expression::{Budget, CONDITIONS_LIMIT, Compiler, Expression, Scope, Variables},
-    passage::Passage,
     values::cel,
     webhook::EXEMPT,
 };
 use crate::{
     call::Call,
     catalog::{Resource, split_api_version},
-    convert, object,
-    selector::LabelSelector,
-    status::ApiResult,
-    store::Store,
+    convert,
 };
 use mutating::Mutating;
 use validating::Validating;
@@ -44,7 +43,7 @@ pub(crate) struct Policies {
 #[derive(Debug)]
 struct Shelf<A> {
     hooks: RwLock<Arc<[Hook<A>]>>,
-    /// Held by who learns: reading and compiling takes its time, in which nobody else has to wait.
+    /// Held while policies are read and compiled, so that requests need not wait for it.
     learning: Mutex<()>,
 }
 
@@ -194,8 +193,8 @@ impl<A: Action> Shelf<A> {
     }
 
     /// Whether any policy may have to do with a write.
-    fn concerns(&self, passage: &Passage<'_>) -> bool {
-        self.current(passage.call).iter().any(|hook| passage.concerns(&hook.policy.constraints))
+    fn concerns(&self, attempt: &Attempt<'_>) -> bool {
+        self.current(attempt.call).iter().any(|hook| attempt.concerns(&hook.policy.constraints))
     }
 }
 
@@ -218,14 +217,14 @@ impl Policies {
 
 /// Whether any policy may want to refuse a write.
 pub(crate) fn validates(call: &Call, operation: Operation) -> bool {
-    let passage = Passage { call, operation, old: None, changes: false };
-    call.core.policies.validating.concerns(&passage)
+    let attempt = Attempt { call, operation, old: None, changes: false };
+    call.core.policies.validating.concerns(&attempt)
 }
 
 /// Whether any policy may want to change a write.
 pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
-    let passage = Passage { call, operation, old: None, changes: true };
-    call.core.policies.mutating.concerns(&passage)
+    let attempt = Attempt { call, operation, old: None, changes: true };
+    call.core.policies.mutating.concerns(&attempt)
 }
 
 /// A policy that is to be carried out, once for each parameter of a binding.
@@ -248,20 +247,20 @@ struct Denial<'a> {
 
 /// What is to be carried out about a write, or what keeps it from being so where that is not ignored.
 async fn invocations<'a, A: Action>(
-    passage: &Passage<'_>,
+    attempt: &Attempt<'_>,
     hooks: &'a [Hook<A>],
     object: &Value,
 ) -> ApiResult<Vec<Result<Invocation<'a, A>, Denial<'a>>>> {
     let mut all = Vec::new();
     for Hook { policy, bindings } in hooks {
-        let Some(resource) = passage.matches(&policy.constraints, object)? else { continue };
+        let Some(resource) = attempt.matches(&policy.constraints, object)? else { continue };
         let obstacle = |binding: Option<&'a Binding>, why: String| {
             let what = if binding.is_some() { "binding" } else { "policy" };
             let message = format!("failed to configure {what}: {why}");
             let denial = Denial { policy: &policy.name, binding, message, reason: String::new() };
             (!policy.ignores_failure).then_some(Err(denial))
         };
-        let kind = match parameter_resource(passage, policy) {
+        let kind = match parameter_resource(attempt, policy) {
             Ok(kind) => kind,
             Err(why) => {
                 all.extend(obstacle(None, why));
@@ -270,11 +269,11 @@ async fn invocations<'a, A: Action>(
         };
         for binding in bindings {
             if let Some(constraints) = &binding.constraints
-                && passage.matches(constraints, object)?.is_none()
+                && attempt.matches(constraints, object)?.is_none()
             {
                 continue;
             }
-            match parameters(passage, kind.as_deref(), binding.parameter.as_ref()).await {
+            match parameters(attempt, kind.as_deref(), binding.parameter.as_ref()).await {
                 Err(why) => all.extend(obstacle(Some(binding), why)),
                 Ok(found) => all.extend(found.into_iter().map(|parameter| {
                     Ok(Invocation { policy, binding, resource: Arc::clone(&resource), parameter })
@@ -286,10 +285,10 @@ async fn invocations<'a, A: Action>(
 }
 
 /// The resource of a policy's parameters, where it takes any.
-fn parameter_resource<A>(passage: &Passage<'_>, policy: &Policy<A>) -> Result<Option<Arc<Resource>>, String> {
+fn parameter_resource<A>(attempt: &Attempt<'_>, policy: &Policy<A>) -> Result<Option<Arc<Resource>>, String> {
     let Some((api_version, kind)) = &policy.parameter else { return Ok(None) };
     let (group, version) = split_api_version(api_version);
-    let catalog = passage.call.core.catalog();
+    let catalog = attempt.call.core.catalog();
     match catalog.find_kind(group, version, kind) {
         Some(resource) => Ok(Some(Arc::clone(resource))),
         None => {
@@ -301,7 +300,7 @@ fn parameter_resource<A>(passage: &Passage<'_>, policy: &Policy<A>) -> Result<Op
 
 /// The parameters of a binding: one null where the policy takes none.
 async fn parameters(
-    passage: &Passage<'_>,
+    attempt: &Attempt<'_>,
     resource: Option<&Resource>,
     reference: Option<&Reference>,
 ) -> Result<Vec<Value>, String> {
@@ -311,16 +310,16 @@ async fn parameters(
         (false, _) => {
             return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into());
         }
-        (true, "") if passage.namespace().is_empty() => {
+        (true, "") if attempt.namespace().is_empty() => {
             return Err(
                 "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
                     .into(),
             );
         }
-        (true, "") => passage.namespace(),
+        (true, "") => attempt.namespace(),
         (true, given) => given,
     };
-    let store = &passage.call.core.store;
+    let store = &attempt.call.core.store;
     let stored: Vec<Value> = match &reference.selector {
         Some(selector) => {
             let selector = selector.as_ref().map_err(Clone::clone)?;
@@ -337,17 +336,16 @@ async fn parameters(
     if stored.is_empty() && reference.needed {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
     }
-    let core = &passage.call.core;
-    convert::all(core, resource, stored, &resource.api_version()).await.map_err(|error| error.message.clone())
+    convert::all(resource, stored, &resource.api_version()).await.map_err(|error| error.message.clone())
 }
 
 impl<'a, A> Invocation<'a, A> {
     /// What the policy's expressions can name, with an object in the version in which the policy wants it.
-    async fn scope(&self, passage: &Passage<'_>, object: &Value) -> ApiResult<Scope<'a>> {
+    async fn scope(&self, attempt: &Attempt<'_>, object: &Value) -> ApiResult<Scope<'a>> {
         Ok(Scope {
             object: cel(object),
-            old: cel(&passage.converted(&self.resource, passage.old).await?),
-            request: cel(&passage.about(&self.resource)),
+            old: cel(&attempt.converted(&self.resource, attempt.old).await?),
+            request: cel(&attempt.about(&self.resource)),
             parameter: cel(&self.parameter),
             // Conditions do not get to know it.
             namespace: Cel::Null,
@@ -371,9 +369,9 @@ impl<'a, A> Invocation<'a, A> {
 }
 
 /// The namespace of a write, as expressions see it.
-fn namespace(passage: &Passage<'_>) -> Cel {
-    match passage.call.scope() {
+fn namespace(attempt: &Attempt<'_>) -> Cel {
+    match attempt.call.scope() {
         "" => Cel::Null,
-        name => cel(&passage.call.core.store.get("namespaces", name).map(|n| n.value()).unwrap_or_default()),
+        name => cel(&attempt.call.core.store.get("namespaces", name).map(|n| n.value()).unwrap_or_default()),
     }
 }

@@ -6,19 +6,22 @@ use serde_json::{Map, Value, json};
 use steersman_cel::{Object, Value as Cel};
 use steersman_patch::{JsonPatchError, json_patch};
 
+use steersman_api::{
+    object,
+    schema::Decoder,
+    status::{ApiError, ApiResult, Cause, Reason},
+};
+
 use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
 use crate::{
     admission::{
         Operation,
+        attempt::{Attempt, View},
         expression::{Budget, Compiler, Expression, Gives, LIMIT, Scope},
-        passage::{Passage, View},
-        repeats::Repeats,
+        reinvocation::Reinvocation,
         values::{cel, json as to_json},
     },
     call::Call,
-    object,
-    schema::Decoder,
-    status::{ApiError, ApiResult, Cause},
 };
 
 /// What a policy does to writes.
@@ -63,28 +66,32 @@ type Key = [String; 4];
 
 /// The policies that may change a write.
 pub(crate) struct Mutators<'a> {
-    passage: Passage<'a>,
+    attempt: Attempt<'a>,
     hooks: Arc<[Hook<Mutating>]>,
-    repeats: Repeats<Key>,
+    reinvocation: Reinvocation<Key>,
 }
 
 impl<'a> Mutators<'a> {
     pub(crate) fn new(call: &'a Call, operation: Operation, old: Option<&'a Value>) -> Self {
-        let passage = Passage { call, operation, old, changes: true };
-        Self { passage, hooks: call.core.policies.mutating.current(call), repeats: Repeats::default() }
+        let attempt = Attempt { call, operation, old, changes: true };
+        Self {
+            attempt,
+            hooks: call.core.policies.mutating.current(call),
+            reinvocation: Reinvocation::default(),
+        }
     }
 
-    /// Lets policies change an object; in a second round, those that asked for it. Says whether everybody else should look at
+    /// Lets policies change an object; in a second round, those that asked for it. Returns whether other plugins should look at
     /// it again.
     pub(crate) async fn run(&mut self, object: &mut Value) -> ApiResult<bool> {
         // There is nothing to change about a deletion.
         if self.hooks.is_empty() || object.is_null() {
             return Ok(false);
         }
-        self.repeats.begin(object);
-        let passage = &self.passage;
+        self.reinvocation.begin(object);
+        let attempt = &self.attempt;
         let (mut denials, mut due) = (Vec::new(), Vec::new());
-        for invocation in invocations(passage, &self.hooks, object).await? {
+        for invocation in invocations(attempt, &self.hooks, object).await? {
             match invocation {
                 Ok(invocation) => due.push(invocation),
                 Err(denial) => denials.push(denial),
@@ -92,8 +99,8 @@ impl<'a> Mutators<'a> {
         }
         let mut touched = false;
         for invocation in due {
-            let view = passage.view(Arc::clone(&invocation.resource), object).await?;
-            let mut scope = invocation.scope(passage, &view.object).await?;
+            let view = attempt.view(Arc::clone(&invocation.resource), object).await?;
+            let mut scope = invocation.scope(attempt, &view.object).await?;
             match invocation.holds(&mut scope) {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -103,33 +110,33 @@ impl<'a> Mutators<'a> {
                 }
             }
             let key = invocation.key();
-            if self.repeats.skips(&key) {
+            if self.reinvocation.skips(&key) {
                 continue;
             }
-            scope.namespace = namespace(passage);
+            scope.namespace = namespace(attempt);
             let before = view.object.clone();
-            let (view, done) = invocation.change(passage, view, &mut scope, &mut denials)?;
+            let (view, done) = invocation.change(attempt, view, &mut scope, &mut denials)?;
             touched |= done;
             if view.object != before {
-                self.repeats.changed();
+                self.reinvocation.changed();
             }
             if invocation.policy.action.reinvocable {
-                self.repeats.saw(key);
+                self.reinvocation.saw(key);
             }
-            passage.adopt(view, object).await?;
+            attempt.adopt(view, object).await?;
         }
         if touched {
             // Even those who changed something last are asked again: the real server does not tell a change from none.
-            self.repeats.changed();
+            self.reinvocation.changed();
         }
-        self.repeats.end(object);
-        if denials.is_empty() { Ok(touched) } else { Err(refuse(passage, object, denials)) }
+        self.reinvocation.end(object);
+        if denials.is_empty() { Ok(touched) } else { Err(refuse(attempt, object, denials)) }
     }
 }
 
 /// The refusal for all denials together.
-fn refuse(passage: &Passage<'_>, object: &Value, denials: Vec<Denial<'_>>) -> ApiError {
-    let mut error = passage.forbid(object, "");
+fn refuse(attempt: &Attempt<'_>, object: &Value, denials: Vec<Denial<'_>>) -> ApiError {
+    let mut error = attempt.forbid(object, "");
     error.message.clear();
     for denial in denials {
         let (policy, why) = (denial.policy, &denial.message);
@@ -137,12 +144,12 @@ fn refuse(passage: &Passage<'_>, object: &Value, denials: Vec<Denial<'_>>) -> Ap
             Some(binding) => {
                 format!("policy '{policy}' with binding '{}' denied request: {why}", binding.name)
             }
-            None => format!("policy {} denied request: {why}", crate::status::quote(policy)),
+            None => format!("policy {} denied request: {why}", steersman_api::status::quote(policy)),
         };
         if error.message.is_empty() {
             error.message.clone_from(&message);
             if denial.reason == "Invalid" {
-                error.reason = "Invalid";
+                error.reason = Reason::Invalid;
             }
         }
         error.causes.push(Cause { reason: String::new(), message, field: String::new() });
@@ -174,7 +181,7 @@ impl<'a> Invocation<'a, Mutating> {
     /// Makes all changes of the policy. Says whether any of them could be made.
     fn change(
         &self,
-        passage: &Passage<'_>,
+        attempt: &Attempt<'_>,
         mut view: View,
         scope: &mut Scope<'_>,
         denials: &mut Vec<Denial<'a>>,
@@ -183,7 +190,7 @@ impl<'a> Invocation<'a, Mutating> {
         for mutation in &self.policy.action.mutations {
             scope.object = cel(&view.object);
             scope.begin(Budget::new(LIMIT));
-            match mutation.make(passage, &view, scope) {
+            match mutation.make(attempt, &view, scope) {
                 Ok(changed) => {
                     view.object = changed;
                     done = true;
@@ -199,13 +206,13 @@ impl<'a> Invocation<'a, Mutating> {
 
 impl Mutation {
     /// What the change makes of an object.
-    fn make(&self, passage: &Passage<'_>, view: &View, scope: &mut Scope<'_>) -> Result<Value, Failure> {
+    fn make(&self, attempt: &Attempt<'_>, view: &View, scope: &mut Scope<'_>) -> Result<Value, Failure> {
         let changed = match self {
-            Self::Apply(expression) => Self::apply(expression, passage, view, scope)?,
-            Self::Patch(expression) => Self::patch(expression, passage, view, scope)?,
+            Self::Apply(expression) => Self::apply(expression, attempt, view, scope)?,
+            Self::Patch(expression) => Self::patch(expression, attempt, view, scope)?,
         };
         // A typed object that is changed in another version than the request's does not find back on the real server.
-        let (seen, own) = (&view.resource, &passage.call.resource);
+        let (seen, own) = (&view.resource, &attempt.call.resource);
         if seen.strategy.typed() && seen.api_version() != own.api_version() {
             let (from, to) =
                 (format!("{}.{}", seen.version, seen.kind), format!("{}.{}", own.version, own.kind));
@@ -216,12 +223,12 @@ impl Mutation {
 
     fn apply(
         expression: &Expression,
-        passage: &Passage<'_>,
+        attempt: &Attempt<'_>,
         view: &View,
         scope: &mut Scope<'_>,
     ) -> Result<Value, Failure> {
         let config = configuration(&scope.run(expression)?, &view.object)?;
-        let merged = match passage.types(&view.resource) {
+        let merged = match attempt.types(&view.resource) {
             Some((types, ty)) => types.configure(ty, &view.object, &config),
             None => {
                 let text = |field: &str| object::text(&config, &[field]).unwrap_or_default();
@@ -231,13 +238,13 @@ impl Mutation {
             }
         };
         let mut changed = merged.map_err(|why| format!("error applying patch: {why}"))?;
-        passage.shape(&view.resource, &mut changed, Decoder::Conversion)?;
+        attempt.shape(&view.resource, &mut changed, Decoder::Conversion)?;
         Ok(changed)
     }
 
     fn patch(
         expression: &Expression,
-        passage: &Passage<'_>,
+        attempt: &Attempt<'_>,
         view: &View,
         scope: &mut Scope<'_>,
     ) -> Result<Value, Failure> {
@@ -248,7 +255,7 @@ impl Mutation {
             Err(JsonPatchError::TestFailed(_)) => view.object.clone(),
             Err(why) => return Err(Failure::Policy(format!("JSON Patch: {why}"))),
         };
-        let unknown = passage
+        let unknown = attempt
             .shape(&view.resource, &mut changed, Decoder::Json)
             .map_err(|why| Failure::Refusal(ApiError::internal(why)))?;
         if unknown.is_empty() {
@@ -286,8 +293,8 @@ fn find_misnamed(value: &Cel, expected: &str, errors: &mut Vec<String>) {
             if *object.name != *expected {
                 errors.push(format!(
                     "unexpected type name {}, expected {}, which matches field name path from root Object type",
-                    crate::status::quote(&object.name),
-                    crate::status::quote(expected)
+                    steersman_api::status::quote(&object.name),
+                    steersman_api::status::quote(expected)
                 ));
             }
             for (name, value) in &object.fields {

@@ -4,15 +4,16 @@ use http::StatusCode;
 use serde_json::Value;
 use steersman_cel::Value as Cel;
 
+use steersman_api::status::{ApiError, ApiResult, Cause, Reason};
+
 use super::{Action, Denial, Invocation, invocations, items, namespace, text};
 use crate::{
     admission::{
         Operation,
+        attempt::Attempt,
         expression::{Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
-        passage::Passage,
     },
     call::Call,
-    status::{ApiError, ApiResult, Cause},
 };
 
 /// What a policy has against writes.
@@ -60,20 +61,20 @@ pub(crate) async fn validate(
     if hooks.is_empty() {
         return Ok(());
     }
-    let passage = Passage { call, operation, old, changes: false };
+    let attempt = Attempt { call, operation, old, changes: false };
     let mut refusal = None;
-    for invocation in invocations(&passage, &hooks, object).await? {
+    for invocation in invocations(&attempt, &hooks, object).await? {
         let denials = match invocation {
-            Ok(invocation) => invocation.judge(&passage, object).await?,
+            Ok(invocation) => invocation.judge(&attempt, object).await?,
             Err(denial) => {
-                refusal = refusal.or_else(|| Some(refuse(&passage, object, &denial)));
+                refusal = refusal.or_else(|| Some(refuse(&attempt, object, &denial)));
                 continue;
             }
         };
         for denial in denials {
             let Some(binding) = denial.binding else { continue };
             if binding.denies {
-                refusal = refusal.or_else(|| Some(refuse(&passage, object, &denial)));
+                refusal = refusal.or_else(|| Some(refuse(&attempt, object, &denial)));
             }
             if binding.warns {
                 warnings.push(format!(
@@ -86,17 +87,17 @@ pub(crate) async fn validate(
     refusal.map_or(Ok(()), Err)
 }
 
-fn refuse(passage: &Passage<'_>, object: &Value, denial: &Denial<'_>) -> ApiError {
+fn refuse(attempt: &Attempt<'_>, object: &Value, denial: &Denial<'_>) -> ApiError {
     let (code, reason) = match denial.reason.as_str() {
-        "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-        "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
-        "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
-        _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
+        "Unauthorized" => (StatusCode::UNAUTHORIZED, Reason::Unauthorized),
+        "Forbidden" => (StatusCode::FORBIDDEN, Reason::Forbidden),
+        "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge),
+        _ => (StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid),
     };
     let with = denial.binding.map(|binding| format!(" with binding '{}'", binding.name)).unwrap_or_default();
     let message =
         format!("ValidatingAdmissionPolicy '{}'{with} denied request: {}", denial.policy, denial.message);
-    let mut error = passage.forbid(object, &message);
+    let mut error = attempt.forbid(object, &message);
     error.code = code;
     error.reason = reason;
     error.causes.push(Cause { reason: String::new(), message, field: String::new() });
@@ -105,15 +106,15 @@ fn refuse(passage: &Passage<'_>, object: &Value, denial: &Denial<'_>) -> ApiErro
 
 impl<'a> Invocation<'a, Validating> {
     /// What the policy has against a write.
-    async fn judge(&self, passage: &Passage<'_>, object: &Value) -> ApiResult<Vec<Denial<'a>>> {
-        let object = passage.converted(&self.resource, Some(object)).await?;
-        let mut scope = self.scope(passage, &object).await?;
+    async fn judge(&self, attempt: &Attempt<'_>, object: &Value) -> ApiResult<Vec<Denial<'a>>> {
+        let object = attempt.converted(&self.resource, Some(object)).await?;
+        let mut scope = self.scope(attempt, &object).await?;
         match self.holds(&mut scope) {
             Ok(true) => {}
             Ok(false) => return Ok(Vec::new()),
             Err(denial) => return Ok(vec![denial]),
         }
-        scope.namespace = namespace(passage);
+        scope.namespace = namespace(attempt);
         scope.begin(Budget::new(LIMIT));
         let failure = |why: String| (!self.policy.ignores_failure).then(|| self.denial(why, String::new()));
         let validations = &self.policy.action.0;

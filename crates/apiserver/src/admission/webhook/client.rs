@@ -1,10 +1,13 @@
 //! The door to webhooks, which live outside of the server.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::Value;
 
+use steersman_api::{object, store::Store};
+
+use super::Client;
 use crate::admission::BoxFuture;
 
 /// Where a webhook is.
@@ -65,4 +68,50 @@ pub trait WebhookClient: Send + Sync + fmt::Debug {
     /// # Errors
     /// Why there is none, in words that follow `failed to call webhook: `.
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, String>>;
+}
+
+/// Calls webhooks by their configuration, in time.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// Where the services are that webhooks stand behind.
+    pub(crate) store: Store,
+    pub(crate) client: Option<Arc<dyn WebhookClient>>,
+}
+
+impl Caller {
+    /// The body of the webhook's answer.
+    ///
+    /// # Errors
+    /// Why there is none, in words that follow the name of the webhook.
+    pub(crate) async fn call(
+        &self,
+        webhook: &Client,
+        body: &Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, String> {
+        let service = webhook
+            .url
+            .is_none()
+            .then(|| self.store.get("services", &object::key(&webhook.namespace, &webhook.name)))
+            .flatten()
+            .map(|entry| entry.value());
+        let target = match &webhook.url {
+            Some(url) => WebhookTarget::Url(url),
+            None => WebhookTarget::Service {
+                namespace: &webhook.namespace,
+                name: &webhook.name,
+                port: webhook.port,
+                path: &webhook.path,
+                object: service.as_ref(),
+            },
+        };
+        let call = WebhookCall { target, ca_bundle: &webhook.ca_bundle, body, timeout };
+        let Some(client) = &self.client else {
+            return Err(format!("Post \"{}\": webhooks are not reachable from here", call.url()));
+        };
+        match tokio::time::timeout(timeout, client.call(call)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!("Post \"{}\": context deadline exceeded", call.url())),
+        }
+    }
 }

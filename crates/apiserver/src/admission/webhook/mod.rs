@@ -6,38 +6,36 @@ mod review;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use serde_json::Value;
 use steersman_cel::Value as Cel;
 use steersman_patch::json_patch;
 
+pub(crate) use client::Caller;
 pub use client::{WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use hook::Client;
 pub(in crate::admission) use review::request;
 
-use super::{
-    Operation,
-    expression::{Budget, CONDITIONS_LIMIT, Scope, Variables},
-    passage::Passage,
-    repeats::Repeats,
-    values::cel,
-};
-use crate::{
-    call::Call,
-    catalog::Resource,
-    object,
+use steersman_api::{
     schema::Decoder,
-    server::Core,
     status::{ApiError, ApiResult},
     store::Store,
 };
+
+use super::{
+    Operation,
+    attempt::Attempt,
+    expression::{Budget, CONDITIONS_LIMIT, Scope, Variables},
+    reinvocation::Reinvocation,
+    values::cel,
+};
+use crate::{call::Call, catalog::Resource};
 use hook::Hook;
 use review::Answer;
 
 const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
 const VALIDATING: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
-/// What configures admission is not subject to it, or nobody could repair it.
+/// Configurations of admission are exempt from it, so that a wrong one can be repaired.
 pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
 
 /// The webhooks of a server, in the order in which they are asked.
@@ -45,9 +43,9 @@ pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
 pub(crate) struct Webhooks {
     mutating: RwLock<Arc<[Hook]>>,
     validating: RwLock<Arc<[Hook]>>,
-    /// Held by who learns: reading and compiling takes its time, in which nobody else has to wait.
+    /// Held while configurations are read and compiled, so that requests need not wait for it.
     learning: Mutex<()>,
-    client: Option<Arc<dyn WebhookClient>>,
+    pub(crate) caller: Caller,
 }
 
 fn current(hooks: &RwLock<Arc<[Hook]>>) -> Arc<[Hook]> {
@@ -55,9 +53,9 @@ fn current(hooks: &RwLock<Arc<[Hook]>>) -> Arc<[Hook]> {
 }
 
 impl Webhooks {
-    pub(crate) fn new(client: Option<Arc<dyn WebhookClient>>) -> Self {
+    pub(crate) fn new(caller: Caller) -> Self {
         let none = || RwLock::new(Arc::from([]));
-        Self { mutating: none(), validating: none(), learning: Mutex::new(()), client }
+        Self { mutating: none(), validating: none(), learning: Mutex::new(()), caller }
     }
 
     /// Takes over the configurations of a kind, if it is one.
@@ -92,53 +90,17 @@ impl Webhooks {
 
 /// Whether any hook may want to refuse a write.
 pub(crate) fn validates(call: &Call, operation: Operation) -> bool {
-    concerns(&call.core.webhooks.validating, &Passage { call, operation, old: None, changes: false })
+    concerns(&call.core.webhooks.validating, &Attempt { call, operation, old: None, changes: false })
 }
 
 /// Whether any hook may want to change a write.
 pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
-    concerns(&call.core.webhooks.mutating, &Passage { call, operation, old: None, changes: true })
+    concerns(&call.core.webhooks.mutating, &Attempt { call, operation, old: None, changes: true })
 }
 
-fn concerns(hooks: &RwLock<Arc<[Hook]>>, passage: &Passage<'_>) -> bool {
-    passage.call.resource.group != EXEMPT
-        && current(hooks).iter().any(|hook| passage.concerns(&hook.constraints))
-}
-
-/// Asks somebody outside, in time.
-///
-/// # Errors
-/// Why there is no answer, in words that follow the name of who was asked.
-pub(crate) async fn ask(
-    core: &Core,
-    client: &Client,
-    body: &Bytes,
-    timeout: std::time::Duration,
-) -> Result<Bytes, String> {
-    let service = client
-        .url
-        .is_none()
-        .then(|| core.store.get("services", &object::key(&client.namespace, &client.name)))
-        .flatten()
-        .map(|entry| entry.value());
-    let target = match &client.url {
-        Some(url) => WebhookTarget::Url(url),
-        None => WebhookTarget::Service {
-            namespace: &client.namespace,
-            name: &client.name,
-            port: client.port,
-            path: &client.path,
-            object: service.as_ref(),
-        },
-    };
-    let call = WebhookCall { target, ca_bundle: &client.ca_bundle, body, timeout };
-    let Some(outside) = &core.webhooks.client else {
-        return Err(format!("Post \"{}\": webhooks are not reachable from here", call.url()));
-    };
-    match tokio::time::timeout(timeout, outside.call(call)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(format!("Post \"{}\": context deadline exceeded", call.url())),
-    }
+fn concerns(hooks: &RwLock<Arc<[Hook]>>, attempt: &Attempt<'_>) -> bool {
+    attempt.call.resource.group != EXEMPT
+        && current(hooks).iter().any(|hook| attempt.concerns(&hook.constraints))
 }
 
 /// Why a hook's answer does not let a write pass.
@@ -157,41 +119,41 @@ impl From<ApiError> for Failure {
 
 /// The hooks that may change a write.
 pub(crate) struct Mutators<'a> {
-    passage: Passage<'a>,
+    attempt: Attempt<'a>,
     hooks: Arc<[Hook]>,
-    repeats: Repeats<usize>,
+    reinvocation: Reinvocation<usize>,
 }
 
 impl<'a> Mutators<'a> {
     pub(crate) fn new(call: &'a Call, operation: Operation, old: Option<&'a Value>) -> Self {
         let hooks =
             if call.resource.group == EXEMPT { Arc::from([]) } else { current(&call.core.webhooks.mutating) };
-        let passage = Passage { call, operation, old, changes: true };
-        Self { passage, hooks, repeats: Repeats::default() }
+        let attempt = Attempt { call, operation, old, changes: true };
+        Self { attempt, hooks, reinvocation: Reinvocation::default() }
     }
 
     /// Lets hooks change an object; in a second round, those that asked for it. Gives their warnings, and whether anything
-    /// changed, so that everybody else should look at it again.
+    /// changed, so that other plugins have to be called again.
     pub(crate) async fn run(&mut self, object: &mut Value, warnings: &mut Vec<String>) -> ApiResult<bool> {
         if self.hooks.is_empty() {
             return Ok(false);
         }
-        self.repeats.begin(object);
+        self.reinvocation.begin(object);
         let mut changed_any = false;
         for (index, hook) in self.hooks.iter().enumerate() {
-            if self.repeats.skips(&index) {
+            if self.reinvocation.skips(&index) {
                 continue;
             }
-            let Some(changed) = self.passage.mutate(hook, object, warnings).await? else { continue };
+            let Some(changed) = self.attempt.mutate(hook, object, warnings).await? else { continue };
             if changed {
-                self.repeats.changed();
+                self.reinvocation.changed();
                 changed_any = true;
             }
             if hook.reinvocable {
-                self.repeats.saw(index);
+                self.reinvocation.saw(index);
             }
         }
-        self.repeats.end(object);
+        self.reinvocation.end(object);
         Ok(changed_any)
     }
 }
@@ -208,14 +170,14 @@ pub(crate) async fn validate(
     if hooks.is_empty() || call.resource.group == EXEMPT {
         return Ok(());
     }
-    let passage = Passage { call, operation, old, changes: false };
+    let attempt = Attempt { call, operation, old, changes: false };
     let mut wanted = Vec::new();
     for hook in hooks.iter() {
-        if let Some(resource) = passage.wants(hook, object).await? {
+        if let Some(resource) = attempt.wants(hook, object).await? {
             wanted.push((hook, resource));
         }
     }
-    let answers = wanted.iter().map(|(hook, resource)| passage.validate(hook, resource, object));
+    let answers = wanted.iter().map(|(hook, resource)| attempt.validate(hook, resource, object));
     let mut refusal = None;
     for (result, mut said) in join_all(answers).await {
         warnings.append(&mut said);
@@ -224,7 +186,7 @@ pub(crate) async fn validate(
     refusal.map_or(Ok(()), Err)
 }
 
-impl Passage<'_> {
+impl Attempt<'_> {
     /// As which resource a hook wants to hear of this write, if at all.
     async fn wants(&self, hook: &Hook, object: &Value) -> ApiResult<Option<Arc<Resource>>> {
         let Some(resource) = self.matches(&hook.constraints, object)? else { return Ok(None) };
@@ -260,7 +222,7 @@ impl Passage<'_> {
     ) -> Result<Answer, Failure> {
         let call = self.call;
         if call.dry_run && hook.side_effects {
-            let name = crate::status::quote(&hook.name);
+            let name = steersman_api::status::quote(&hook.name);
             let why = format!("admission webhook {name} does not support dry run");
             return Err(ApiError::bad_request(why).into());
         }
@@ -269,9 +231,13 @@ impl Passage<'_> {
             return Err(Failure::Call(why.into()));
         };
         let old = self.converted(resource, self.old).await?;
-        let uid = crate::environment::EnvironmentExt::uid(&*call.core.environment);
+        let uid = steersman_api::environment::EnvironmentExt::uid(&*call.core.environment);
         let body = review::question(self, resource, version, &uid, object, &old);
-        let answer = ask(&call.core, &hook.client, &body, hook.timeout)
+        let answer = call
+            .core
+            .webhooks
+            .caller
+            .call(&hook.client, &body, hook.timeout)
             .await
             .map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
         Answer::read(&answer, version, &uid, mutating).map_err(Failure::Call)
@@ -283,7 +249,7 @@ impl Passage<'_> {
             Failure::Refusal(error) => Err(error),
             Failure::Call(_) if hook.ignores_failure => Ok(()),
             Failure::Call(why) => {
-                let name = crate::status::quote(&hook.name);
+                let name = steersman_api::status::quote(&hook.name);
                 Err(ApiError::internal(format!("failed calling webhook {name}: {why}")))
             }
         }
@@ -309,7 +275,7 @@ impl Passage<'_> {
         if answer.patch.is_empty() {
             return Ok(Some(false));
         }
-        let name = crate::status::quote(&hook.name);
+        let name = steersman_api::status::quote(&hook.name);
         if view.object.is_null() {
             return Err(ApiError::internal(format!(
                 "admission webhook {name} attempted to modify the object, which is not supported for this operation"

@@ -3,37 +3,37 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
+use steersman_api::status::{ApiError, quote};
 
 use crate::{
-    admission::{Operation, passage::Passage},
+    admission::{Operation, attempt::Attempt},
     auth::review::user_info,
     catalog::Resource,
-    status::{ApiError, quote},
 };
 
 /// The question, encoded.
 pub(super) fn question(
-    passage: &Passage<'_>,
+    attempt: &Attempt<'_>,
     resource: &Resource,
     version: &str,
     uid: &str,
     object: &Value,
     old: &Value,
 ) -> Bytes {
-    let request = request(passage, resource, uid, object, old);
+    let request = request(attempt, resource, uid, object, old);
     let api = format!("admission.k8s.io/{version}");
     json!({"kind": "AdmissionReview", "apiVersion": api, "request": request}).to_string().into()
 }
 
 /// What is asked, with the objects in the version of `resource`.
 pub(in crate::admission) fn request(
-    passage: &Passage<'_>,
+    attempt: &Attempt<'_>,
     resource: &Resource,
     uid: &str,
     object: &Value,
     old: &Value,
 ) -> Value {
-    let call = passage.call;
+    let call = attempt.call;
     let kind = |r: &Resource| {
         // A part of an object may have a kind of its own.
         let part = call.subresource.as_deref().and_then(|name| r.subresource(name));
@@ -57,31 +57,31 @@ pub(in crate::admission) fn request(
         say("subResource", part.as_str().into());
         say("requestSubResource", part.as_str().into());
     }
-    if !passage.name().is_empty() {
-        say("name", passage.name().into());
+    if !attempt.name().is_empty() {
+        say("name", attempt.name().into());
     }
-    if !passage.namespace().is_empty() {
-        say("namespace", passage.namespace().into());
+    if !attempt.namespace().is_empty() {
+        say("namespace", attempt.namespace().into());
     }
-    say("operation", passage.operation.name().into());
+    say("operation", attempt.operation.name().into());
     say("userInfo", user_info(&call.user));
     say("object", object.clone());
     say("oldObject", old.clone());
     say("dryRun", call.dry_run.into());
-    say("options", options(passage));
+    say("options", options(attempt));
     Value::Object(request)
 }
 
 /// The options of the request, of the kind that goes with the operation.
-fn options(passage: &Passage<'_>) -> Value {
-    let mut options = passage.call.options_object.clone();
-    let kind = match passage.operation {
+fn options(attempt: &Attempt<'_>) -> Value {
+    let mut options = attempt.call.options_object.clone();
+    let kind = match attempt.operation {
         Operation::Create => "CreateOptions",
         Operation::Update => "UpdateOptions",
         Operation::Delete => "DeleteOptions",
         Operation::Connect => return Value::Null,
     };
-    let options_map = crate::object::ensure(&mut options);
+    let options_map = steersman_api::object::ensure(&mut options);
     options_map.insert("kind".into(), kind.into());
     options_map.insert("apiVersion".into(), "meta.k8s.io/v1".into());
     options

@@ -5,12 +5,13 @@
 
 use std::sync::LazyLock;
 
-use super::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
-use crate::{
+use steersman_api::{
     environment::EnvironmentExt as _,
-    server::Core,
     store::{Draft, Template},
 };
+
+use super::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
+use crate::core::Core;
 
 const DATA: &str = include_str!("../../../data/rbac.tsv");
 /// Stands for the uid in the data file.
@@ -75,7 +76,10 @@ mod tests {
             );
             assert_eq!(value["metadata"]["resourceVersion"], entry.revision().to_string());
             assert_eq!(
-                crate::object::key(crate::object::namespace(&value), crate::object::name(&value)),
+                steersman_api::object::key(
+                    steersman_api::object::namespace(&value),
+                    steersman_api::object::name(&value)
+                ),
                 object.key
             );
             let labels: Vec<_> = value["metadata"]["labels"].as_object().into_iter().flatten().collect();

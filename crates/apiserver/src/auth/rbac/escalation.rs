@@ -1,13 +1,16 @@
-//! Nobody gives away what they don't have.
+//! Prevention of privilege escalation: no user can grant rights that they do not hold.
 
 use serde_json::Value;
 
-use super::{GROUP, MASTERS, Rule, Unresolved, aggregate, quote_list, role_of, rule};
+use steersman_api::{
+    object,
+    status::{ApiError, ApiResult, Reason, aggregate, quote},
+};
+
+use super::{GROUP, MASTERS, Rule, Unresolved, quote_list, role_of, rule};
 use crate::{
     auth::{Attributes, Decision},
     call::Call,
-    object,
-    status::{ApiError, ApiResult, quote},
 };
 
 /// Refuses a role or binding by which the caller would hand out more than they hold.
@@ -98,7 +101,7 @@ fn binding(call: &Call, object: &Value) -> ApiResult<()> {
     }
     let rules = call.core.rbac.rules(&role, call.scope()).map_err(|error| match &error {
         Unresolved::Missing { resource, name } => {
-            ApiError::new(http::StatusCode::NOT_FOUND, "NotFound", error.to_string())
+            ApiError::new(http::StatusCode::NOT_FOUND, Reason::NotFound, error.to_string())
                 .about(GROUP, resource, name)
         }
         Unresolved::Kind(_) => ApiError::unforeseen(error.to_string()),

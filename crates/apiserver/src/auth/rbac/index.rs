@@ -7,11 +7,10 @@ use std::{
 
 use serde::Deserialize;
 
+use steersman_api::status::quote;
+
 use super::rule::{Rule, or_default};
-use crate::{
-    auth::{Attributes, User, account_user},
-    status::quote,
-};
+use crate::auth::{Attributes, User, account_user};
 
 /// What a stored role says.
 #[derive(Debug, Deserialize)]

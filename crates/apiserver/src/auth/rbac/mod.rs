@@ -15,8 +15,11 @@ pub(crate) use index::Unresolved;
 pub(crate) use rule::{Rule, quote_list};
 
 use super::{Attributes, Authorizer, Decision, User};
-use crate::store::{Entry, Store};
 use index::{Index, RoleRef};
+use steersman_api::{
+    status::aggregate,
+    store::{Entry, Store},
+};
 
 /// The group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -32,7 +35,7 @@ pub(crate) const MASTERS: &str = "system:masters";
 #[derive(Debug)]
 pub(crate) struct Rbac {
     store: Store,
-    /// Made when it is first needed: many servers never hear of anybody but their administrator.
+    /// Made on first use: many servers are used by their administrator alone.
     index: RwLock<Option<Index>>,
 }
 
@@ -119,20 +122,6 @@ impl Authorizer for Rbac {
             return String::new();
         }
         self.with(|index| index.reason(user, attributes)).unwrap_or_default()
-    }
-}
-
-/// Several errors as Go prints them together.
-pub(crate) fn aggregate<E: std::fmt::Display>(errors: &[E]) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(ToString::to_string) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    match texts.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
     }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use steersman_api::status::quote;
 
-use crate::{auth::Attributes, status::quote};
+use crate::auth::Attributes;
 
 /// Stands for everything.
 const ALL: &str = "*";

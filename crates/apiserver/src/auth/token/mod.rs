@@ -16,8 +16,10 @@ use serde_json::Value;
 pub(crate) use key::Key;
 pub(crate) use request::answer as answer_request;
 
+use steersman_api::{object, status::quote};
+
 use super::{AUTHENTICATED, User, rbac::quote_list};
-use crate::{object, server::Core, status::quote};
+use crate::core::Core;
 
 /// Who signs, and whom tokens are for unless they say otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -126,7 +128,7 @@ struct Reference {
 /// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Invalid {
-    /// Nobody knows it.
+    /// The token is unknown.
     #[error("invalid bearer token")]
     Unknown,
     /// It is a service account's, and not valid.

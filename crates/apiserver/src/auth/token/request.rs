@@ -5,19 +5,16 @@ use http::{Response, StatusCode};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{Bound, Claims, ISSUER, Reference};
-use crate::{
-    apply::Detached,
-    auth::account_user,
-    call::Call,
-    catalog::split_api_version,
-    decode,
+use steersman_api::{
     environment::{EnvironmentExt as _, seconds},
     fields::FieldError,
     http::{Body, json_response},
     object, schema,
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, Reason},
 };
+
+use super::{Bound, Claims, ISSUER, Reference};
+use crate::{apply::Detached, auth::account_user, call::Call, catalog::split_api_version, decode};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
@@ -143,8 +140,8 @@ fn bind(call: &Call, reference: &Value, bound: &mut Bound) -> ApiResult<()> {
         call.core.store.get(plural, &object::key(namespace, name)).map(|entry| entry.value())
     };
     let Some(found) = get(plural, namespace, name) else {
-        let message = format!("{plural} {} not found", crate::status::quote(name));
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).about("", plural, name));
+        let message = format!("{plural} {} not found", steersman_api::status::quote(name));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, Reason::NotFound, message).about("", plural, name));
     };
     let refer =
         |object: &Value| Reference { name: object::name(object).into(), uid: object::uid(object).into() };
@@ -153,7 +150,7 @@ fn bind(call: &Call, reference: &Value, bound: &mut Bound) -> ApiResult<()> {
             if object::text(&found, &["spec", "serviceAccountName"]).unwrap_or_default() != call.name {
                 return Err(ApiError::bad_request(format!(
                     "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
-                    crate::status::quote(&call.name)
+                    steersman_api::status::quote(&call.name)
                 )));
             }
             let node = object::text(&found, &["spec", "nodeName"]).unwrap_or_default();
@@ -182,7 +179,7 @@ fn bind(call: &Call, reference: &Value, bound: &mut Bound) -> ApiResult<()> {
 
 fn conflict(group: &str, kind: &str, name: &str, why: &str) -> ApiError {
     let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-    let name_text = crate::status::quote(name);
+    let name_text = steersman_api::status::quote(name);
     let message = format!("Operation cannot be fulfilled on {qualified} {name_text}: {why}");
-    ApiError::new(StatusCode::CONFLICT, "Conflict", message).about(group, kind, name)
+    ApiError::new(StatusCode::CONFLICT, Reason::Conflict, message).about(group, kind, name)
 }

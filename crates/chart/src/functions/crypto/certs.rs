@@ -10,9 +10,7 @@ use std::rc::Rc;
 use num_bigint::BigUint;
 use sha2::Digest as _;
 use steersman_gostd::strconv;
-use steersman_gotemplate::{
-    Budget, CallError, Exceeded, Funcs, Kind, List, Object, Str, Type, Value,
-};
+use steersman_gotemplate::{Budget, CallError, Exceeded, Funcs, Kind, List, Object, Str, Type, Value};
 
 use super::cost;
 use super::der::{self, Reader, bit_string, integer, oid, sequence, tlv};

@@ -1,0 +1,130 @@
+//! Time and randomness, handed in so that a run can be replayed.
+
+use std::{fmt, sync::Mutex};
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Source of time and randomness of one server.
+///
+/// Everything that would differ between two runs (creation times, uids, generated names, allocated addresses)
+/// is derived from this value, so a seeded environment makes a server repeatable.
+pub trait Environment: Send + Sync + fmt::Debug {
+    /// The current time.
+    fn now(&self) -> Timestamp;
+
+    /// The next random number.
+    fn random(&self) -> u64;
+}
+
+/// The machine's clock and an unpredictable generator. The default.
+#[derive(Debug, Default)]
+pub struct SystemEnvironment;
+
+impl Environment for SystemEnvironment {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn random(&self) -> u64 {
+        fastrand::u64(..)
+    }
+}
+
+/// A clock that starts at a chosen moment and advances with tokio's clock (which tests can pause), and a seeded generator.
+pub struct SeededEnvironment {
+    start: Timestamp,
+    origin: tokio::time::Instant,
+    generator: Mutex<fastrand::Rng>,
+}
+
+impl SeededEnvironment {
+    /// Starts the clock at `start` and the generator at `seed`.
+    #[must_use]
+    pub fn new(start: Timestamp, seed: u64) -> Self {
+        Self {
+            start,
+            origin: tokio::time::Instant::now(),
+            generator: Mutex::new(fastrand::Rng::with_seed(seed)),
+        }
+    }
+}
+
+impl fmt::Debug for SeededEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SeededEnvironment").field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+impl Environment for SeededEnvironment {
+    fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.origin.elapsed()).unwrap_or(SignedDuration::MAX);
+        self.start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+    }
+
+    fn random(&self) -> u64 {
+        self.generator.lock().unwrap_or_else(std::sync::PoisonError::into_inner).u64(..)
+    }
+}
+
+/// Letters of generated name suffixes: no vowels (no words) and nothing easily confused.
+const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Conveniences over any [`Environment`].
+pub trait EnvironmentExt: Environment {
+    /// A version 4 uuid.
+    fn uid(&self) -> String {
+        let high = (self.random() & !0xf000) | 0x4000;
+        let low = (self.random() & !(0b11 << 62)) | (0b10 << 62);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        )
+    }
+
+    /// Five characters for `generateName`.
+    fn name_suffix(&self) -> String {
+        let mut bits = self.random();
+        (0..5)
+            .map(|_| {
+                let index = usize::try_from(bits % 27).unwrap_or_default();
+                bits /= 27;
+                char::from(SUFFIX_ALPHABET[index])
+            })
+            .collect()
+    }
+
+    /// Now in the form of `metadata.creationTimestamp`: whole seconds, UTC.
+    fn now_string(&self) -> String {
+        seconds(self.now())
+    }
+}
+
+impl<E: Environment + ?Sized> EnvironmentExt for E {}
+
+/// A moment as the API writes `metav1.Time`.
+pub fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_names() {
+        let make = || {
+            let env = SeededEnvironment::new(Timestamp::UNIX_EPOCH, 7);
+            (env.uid(), env.name_suffix())
+        };
+        assert_eq!(make(), make());
+        let (uid, suffix) = make();
+        assert_eq!(uid.len(), 36);
+        assert_eq!(&uid[14..15], "4");
+        assert!(matches!(&uid[19..20], "8" | "9" | "a" | "b"));
+        assert_eq!(suffix.len(), 5);
+    }
+}

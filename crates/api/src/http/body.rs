@@ -1,0 +1,121 @@
+//! Bodies in and out.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use crate::status::{ApiError, ApiResult, Reason};
+
+/// Bodies larger than this are refused, as the real server refuses them.
+const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// An answer's body: whole, or a stream of frames.
+pub struct Body(Kind);
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Frames(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl Body {
+    /// A body that is there at once.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Whole(Some(bytes.into())))
+    }
+
+    /// The bytes of a whole body; a stream is given back.
+    pub fn into_whole(self) -> Result<Bytes, Self> {
+        match self.0 {
+            Kind::Whole(bytes) => Ok(bytes.unwrap_or_default()),
+            frames @ Kind::Frames(_) => Err(Self(frames)),
+        }
+    }
+
+    /// A body whose frames come over time.
+    pub fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(Kind::Frames(Box::pin(frames)))
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Whole(_) => "Body::Whole",
+            Kind::Frames(_) => "Body::Frames",
+        })
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) => {
+                Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))
+            }
+            Kind::Frames(frames) => {
+                frames.as_mut().poll_next(cx).map(|next| next.map(|b| Ok(Frame::data(b))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Kind::Whole(bytes) if bytes.as_ref().is_none_or(Bytes::is_empty))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Kind::Frames(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Reads a request's body, up to the limit.
+pub async fn collect<B>(body: B) -> ApiResult<Bytes>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(e) if e.is::<LengthLimitError>() => Err(ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Reason::RequestEntityTooLarge,
+            format!("Request entity too large: limit is {MAX_BODY}"),
+        )),
+        Err(e) => Err(ApiError::bad_request(format!("the body could not be read: {e}"))),
+    }
+}
+
+/// An answer of JSON.
+pub fn json_response(code: StatusCode, body: Body) -> Response<Body> {
+    respond(code, HeaderValue::from_static("application/json"), body)
+}
+
+/// An answer of plain text.
+pub fn text_response(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    respond(code, HeaderValue::from_static("text/plain; charset=utf-8"), Body::whole(text))
+}
+
+fn respond(code: StatusCode, content_type: HeaderValue, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}

@@ -1,0 +1,14 @@
+//! The HTTP face: paths, query options, content negotiation and bodies. Nothing here knows what a request means.
+
+mod body;
+mod negotiate;
+mod options;
+mod path;
+
+pub use body::{Body, collect, json_response, text_response};
+pub use negotiate::{
+    Discovery, Include, Meta, OPENAPI_PROTOBUF, Output, media_type, negotiate, no_such_form, wants_discovery,
+    wants_openapi_protobuf, wants_yaml,
+};
+pub use options::{FieldValidation, Options, Propagation};
+pub use path::{Route, Target};

@@ -1,0 +1,214 @@
+//! Content negotiation: the form in which a client wants its answer.
+
+use http::{HeaderMap, header};
+
+use crate::status::{ApiError, ApiResult};
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Output {
+    /// The object itself.
+    #[default]
+    Object,
+    /// A Table.
+    Table(Meta),
+    /// Metadata alone: of one object, as `PartialObjectMetadata`.
+    Metadata(Meta),
+    /// Metadata alone: of a list, as `PartialObjectMetadataList`.
+    MetadataList(Meta),
+}
+
+/// The version of `meta.k8s.io` that an answer is written in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Meta {
+    /// `v1`.
+    #[default]
+    V1,
+    /// `v1beta1`.
+    V1Beta1,
+}
+
+impl Meta {
+    fn parse(version: &str) -> Option<Self> {
+        match version {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1Beta1),
+            _ => None,
+        }
+    }
+
+    /// The apiVersion.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// Content of a Table's rows besides cells (`includeObject`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// The object's metadata.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+/// Which discovery form the client asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discovery {
+    /// The aggregated document.
+    V2,
+    /// The older lists.
+    Legacy,
+    /// A form that is not served.
+    Unknown,
+}
+
+struct Clause<'a> {
+    media: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl Clause<'_> {
+    fn parameter(&self, name: &str) -> &str {
+        self.parameters.iter().find(|(k, _)| *k == name).map(|(_, v)| *v).unwrap_or_default()
+    }
+}
+
+/// The clauses of all Accept headers, best first.
+fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
+    let mut all: Vec<(f32, Clause<'_>)> = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','))
+        .filter_map(|clause| {
+            let mut parts = clause.split(';').map(str::trim);
+            let media = parts.next().filter(|m| !m.is_empty())?;
+            let parameters: Vec<_> = parts.filter_map(|p| p.split_once('=')).collect();
+            let clause = Clause { media, parameters };
+            let quality = clause.parameter("q").parse().unwrap_or(1.0);
+            Some((quality, clause))
+        })
+        .collect();
+    // Stable, so that the client's order decides among equals.
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.into_iter().map(|(_, c)| c).collect()
+}
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const SERVED: [&str; 3] = [JSON, YAML, "application/vnd.kubernetes.protobuf"];
+
+/// Whether answers that come in one form only are to be YAML.
+pub fn wants_yaml(headers: &HeaderMap) -> bool {
+    let known = |c: &Clause<'_>| matches!(c.media, JSON | YAML | "*/*");
+    clauses(headers).into_iter().find(known).is_some_and(|c| c.media == YAML)
+}
+
+/// The protobuf form of OpenAPI v2, as answers name it.
+pub const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// And as clients ask for it besides.
+const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// Whether OpenAPI v2 is wanted as protobuf.
+pub fn wants_openapi_protobuf(headers: &HeaderMap) -> bool {
+    let protobuf = |media: &str| matches!(media, OPENAPI_PROTOBUF | OPENAPI_PROTOBUF_OLD);
+    let known = |c: &Clause<'_>| protobuf(c.media) || matches!(c.media, JSON | "*/*");
+    clauses(headers).into_iter().find(known).is_some_and(|c| protobuf(c.media))
+}
+
+/// Chooses the form of an answer, and says whether it is to be YAML.
+pub fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, bool)> {
+    let clauses = clauses(headers);
+    if clauses.is_empty() {
+        return Ok((Output::Object, false));
+    }
+    let mut understood = false;
+    for clause in &clauses {
+        if !matches!(clause.media, JSON | YAML | "*/*") {
+            continue;
+        }
+        understood = true;
+        let meta = Meta::parse(clause.parameter("v")).filter(|_| clause.parameter("g") == "meta.k8s.io");
+        let output = match (clause.parameter("as"), meta) {
+            ("", _) => Output::Object,
+            ("Table", Some(meta)) => Output::Table(meta),
+            ("PartialObjectMetadata", Some(meta)) => Output::Metadata(meta),
+            ("PartialObjectMetadataList", Some(meta)) => Output::MetadataList(meta),
+            _ => continue,
+        };
+        return Ok((output, clause.media == YAML));
+    }
+    Err(if understood { no_such_form() } else { ApiError::not_acceptable(&SERVED) })
+}
+
+/// Which discovery form the client asked for.
+pub fn wants_discovery(headers: &HeaderMap) -> Discovery {
+    let mut asked = clauses(headers).into_iter().filter(|c| c.media == "application/json").peekable();
+    if asked.peek().is_none() {
+        return Discovery::Legacy;
+    }
+    asked
+        .find_map(|c| match (c.parameter("as"), c.parameter("v")) {
+            ("", _) => Some(Discovery::Legacy),
+            ("APIGroupDiscoveryList", "v2") => Some(Discovery::V2),
+            _ => None,
+        })
+        .unwrap_or(Discovery::Unknown)
+}
+
+/// The refusal of a form that there is none of.
+pub fn no_such_form() -> ApiError {
+    ApiError::no_such_form(&SERVED)
+}
+
+/// The media type of a body, without parameters.
+pub fn media_type(headers: &HeaderMap) -> &str {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    text.split(';').next().unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(accept: &str) -> ApiResult<Output> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().unwrap());
+        negotiate(&headers).map(|(output, _)| output)
+    }
+
+    #[test]
+    fn the_first_form_that_can_be_served_wins() {
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(output(kubectl).unwrap(), Output::Table(Meta::V1));
+        let client_go = "application/vnd.kubernetes.protobuf, application/json";
+        assert_eq!(output(client_go).unwrap(), Output::Object);
+        assert_eq!(
+            output("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").unwrap(),
+            Output::MetadataList(Meta::V1)
+        );
+        assert_eq!(output("*/*").unwrap(), Output::Object);
+        assert_eq!(output("text/html").unwrap_err().code.as_u16(), 406);
+    }
+
+    #[test]
+    fn an_answer_is_written_as_the_form_that_was_chosen() {
+        for (accept, yaml) in [
+            ("application/yaml;as=Unknown, application/json", false),
+            ("application/json;as=Unknown, application/yaml", true),
+            ("application/yaml;as=Table;v=v1;g=meta.k8s.io, application/json", true),
+            ("*/*, application/yaml", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            assert_eq!(negotiate(&headers).unwrap().1, yaml, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Query parameters.
+
+use crate::status::{ApiError, ApiResult};
+
+/// Treatment of unknown and repeated fields (`fieldValidation`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them with a warning.
+    #[default]
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// Treatment of the dependents of a deleted object (`propagationPolicy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are left alone.
+    Orphan,
+    /// They follow.
+    Background,
+    /// They go first.
+    Foreground,
+}
+
+impl Propagation {
+    /// Parses a `propagationPolicy`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "Orphan" => Some(Self::Orphan),
+            "Background" => Some(Self::Background),
+            "Foreground" => Some(Self::Foreground),
+            _ => None,
+        }
+    }
+}
+
+/// All query parameters that the API knows, of all verbs.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `labelSelector`, not yet parsed.
+    pub label_selector: String,
+    /// `fieldSelector`, not yet parsed.
+    pub field_selector: String,
+    /// Items per page of a list; 0 for all.
+    pub limit: usize,
+    /// `continue`: where the next page of a list begins.
+    pub continue_token: String,
+    /// `resourceVersion`, not yet parsed.
+    pub resource_version: String,
+    /// `resourceVersionMatch`: `Exact`, `NotOlderThan` or empty.
+    pub resource_version_match: String,
+    /// Whether a list is to be followed.
+    pub watch: bool,
+    /// `allowWatchBookmarks`.
+    pub allow_bookmarks: bool,
+    /// `sendInitialEvents`: a watch begins with the present objects.
+    pub send_initial_events: Option<bool>,
+    /// `timeoutSeconds` of a watch.
+    pub timeout_seconds: Option<u64>,
+    /// `dryRun`, once per value.
+    pub dry_run: Vec<String>,
+    /// `fieldManager`, or empty.
+    pub field_manager: String,
+    /// `fieldValidation`, or empty for the default.
+    pub field_validation: String,
+    /// `force` of an apply: conflicting fields are taken over.
+    pub force: Option<bool>,
+    /// `gracePeriodSeconds` of a deletion.
+    pub grace_period_seconds: Option<i64>,
+    /// `propagationPolicy` of a deletion.
+    pub propagation_policy: Option<String>,
+    /// `orphanDependents`, the predecessor of `propagationPolicy`.
+    pub orphan_dependents: Option<bool>,
+    /// `includeObject` of a Table, or empty for the default.
+    pub include_object: String,
+}
+
+/// The names of all parameters.
+const KNOWN: [&str; 18] = [
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "watch",
+    "allowWatchBookmarks",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "dryRun",
+    "fieldManager",
+    "fieldValidation",
+    "force",
+    "gracePeriodSeconds",
+    "propagationPolicy",
+    "orphanDependents",
+    "includeObject",
+];
+
+impl Options {
+    /// Parses the query of a request.
+    ///
+    /// # Errors
+    /// 400 for a value that is malformed.
+    pub fn parse(query: &str) -> ApiResult<Self> {
+        let mut o = Self::default();
+        let mut seen = 0_u32;
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            let Some(place) = KNOWN.iter().position(|known| *known == key) else { continue };
+            // Of a parameter that is given twice, the first counts.
+            let bit = 1 << place;
+            if seen & bit != 0 && key != "dryRun" {
+                continue;
+            }
+            seen |= bit;
+            let value = value.into_owned();
+            match &*key {
+                "labelSelector" => o.label_selector = value,
+                "fieldSelector" => o.field_selector = value,
+                "limit" => {
+                    let limit: i64 = number(&value)?;
+                    o.limit = usize::try_from(limit).unwrap_or_default();
+                }
+                "continue" => o.continue_token = value,
+                "resourceVersion" => o.resource_version = value,
+                "resourceVersionMatch" => o.resource_version_match = value,
+                "watch" => o.watch = boolean(&value),
+                "allowWatchBookmarks" => o.allow_bookmarks = boolean(&value),
+                "sendInitialEvents" => o.send_initial_events = Some(boolean(&value)),
+                "timeoutSeconds" => {
+                    o.timeout_seconds = u64::try_from(number::<i64>(&value)?).ok().filter(|t| *t > 0);
+                }
+                "dryRun" => o.dry_run.push(value),
+                "fieldManager" => o.field_manager = value,
+                "fieldValidation" => o.field_validation = value,
+                "force" => o.force = Some(boolean(&value)),
+                "gracePeriodSeconds" => o.grace_period_seconds = Some(number(&value)?),
+                "propagationPolicy" => o.propagation_policy = Some(value),
+                "orphanDependents" => o.orphan_dependents = Some(boolean(&value)),
+                "includeObject" => o.include_object = value,
+                _ => {}
+            }
+        }
+        Ok(o)
+    }
+}
+
+fn number<T: std::str::FromStr>(value: &str) -> ApiResult<T> {
+    value.parse().map_err(|_| {
+        let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+        let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let why = if whole { "value out of range" } else { "invalid syntax" };
+        let value = crate::status::quote(value);
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {value}: {why}"))
+    })
+}
+
+/// The API takes anything but an explicit no for a yes.
+fn boolean(value: &str) -> bool {
+    !matches!(value, "false" | "0")
+}

@@ -1,0 +1,118 @@
+//! From a path to what it means.
+
+use percent_encoding::percent_decode_str;
+
+/// The target of a request path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// `/api`.
+    CoreRoot,
+    /// `/apis`.
+    GroupsRoot,
+    /// `/apis/GROUP`.
+    Group(String),
+    /// `/api/VERSION` or `/apis/GROUP/VERSION`.
+    GroupVersion(String, String),
+    /// A resource, an object or a part of one.
+    Resource(Target),
+    /// Everything else.
+    Other(String),
+}
+
+/// A resource, an object or a part of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Plural name of the resource.
+    pub plural: String,
+    /// Name of the object, or empty.
+    pub name: String,
+    /// Subresource, or empty.
+    pub subresource: String,
+    /// The path after the subresource, for proxies.
+    pub rest: String,
+    /// The old `/watch/` form of a path.
+    pub watch: bool,
+}
+
+impl Route {
+    /// Parses the path of a request.
+    #[must_use]
+    pub fn parse(path: &str) -> Self {
+        if path.contains("//") {
+            return Self::Other(path.to_owned());
+        }
+        let parts: Vec<String> = path
+            .split('/')
+            .filter(|p| !p.is_empty())
+            .map(|p| percent_decode_str(p).decode_utf8_lossy().into_owned())
+            .collect();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        match parts.as_slice() {
+            ["api"] => Self::CoreRoot,
+            ["apis"] => Self::GroupsRoot,
+            ["apis", group] => Self::Group((*group).to_owned()),
+            ["api", version] => Self::GroupVersion(String::new(), (*version).to_owned()),
+            ["apis", group, version] => Self::GroupVersion((*group).to_owned(), (*version).to_owned()),
+            ["api", version, rest @ ..] => Self::Resource(Target::parse("", version, rest)),
+            ["apis", group, version, rest @ ..] => Self::Resource(Target::parse(group, version, rest)),
+            _ => Self::Other(path.trim_end_matches('/').to_owned()),
+        }
+    }
+}
+
+impl Target {
+    fn parse(group: &str, version: &str, mut rest: &[&str]) -> Self {
+        let mut target = Self { group: group.to_owned(), version: version.to_owned(), ..Self::default() };
+        if let ["watch", inner @ ..] = rest {
+            target.watch = true;
+            rest = inner;
+        }
+        if let ["namespaces", namespace, inner @ ..] = rest {
+            target.namespace = (*namespace).to_owned();
+            // A namespace is itself an object, with two parts of its own.
+            if !inner.is_empty() && !matches!(inner, ["status" | "finalize", ..]) {
+                rest = inner;
+            }
+        }
+        let mut rest = rest.iter();
+        let mut next = || rest.next().map(|s| (*s).to_owned()).unwrap_or_default();
+        target.plural = next();
+        target.name = next();
+        target.subresource = next();
+        target.rest = rest.copied().collect::<Vec<_>>().join("/");
+        target
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(path: &str) -> [String; 6] {
+        match Route::parse(path) {
+            Route::Resource(t) => [t.group, t.version, t.namespace, t.plural, t.name, t.subresource],
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_name_resources() {
+        assert_eq!(target("/api/v1/pods"), ["", "v1", "", "pods", "", ""]);
+        assert_eq!(target("/api/v1/namespaces/a"), ["", "v1", "a", "namespaces", "a", ""]);
+        assert_eq!(target("/api/v1/namespaces/a/status"), ["", "v1", "a", "namespaces", "a", "status"]);
+        assert_eq!(target("/api/v1/namespaces/a/pods/b/log"), ["", "v1", "a", "pods", "b", "log"]);
+        assert_eq!(
+            target("/apis/apps/v1/namespaces/a/deployments/b%3Ac"),
+            ["apps", "v1", "a", "deployments", "b:c", ""]
+        );
+        assert_eq!(Route::parse("/apis/apps/"), Route::Group("apps".into()));
+        assert_eq!(Route::parse("/healthz/"), Route::Other("/healthz".into()));
+        assert_eq!(Route::parse("//api/v1/pods"), Route::Other("//api/v1/pods".into()));
+    }
+}

@@ -1,0 +1,198 @@
+//! Resources as a server serves them, and the groups and versions that they are in.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    group_version::{GroupKind, GroupResource, api_version, internal_package, qualified, split_api_version},
+    store::Entry,
+    strategy::Strategy,
+};
+
+/// A resource as served in one version.
+#[derive(Clone)]
+pub struct Resource {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version such as `v1`.
+    pub version: String,
+    /// Plural name as in paths.
+    pub plural: String,
+    /// Singular name.
+    pub singular: String,
+    /// Kind of one object.
+    pub kind: String,
+    /// Kind of a list.
+    pub list_kind: String,
+    /// Short names that kubectl understands.
+    pub short_names: Vec<String>,
+    /// Categories such as `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Verbs of the resource itself.
+    pub verbs: Vec<String>,
+    /// Subresources such as `status`.
+    pub subresources: Vec<Subresource>,
+    /// Version in which objects are stored.
+    pub storage_version: String,
+    /// `apiVersion` of stored objects; the group differs from `group` where two groups share a storage.
+    pub storage_api_version: String,
+    /// Table of the store.
+    pub storage: Arc<str>,
+    /// Whether a custom resource definition defines it.
+    pub custom: bool,
+    /// Behaviour of the kind.
+    pub strategy: Arc<dyn Strategy>,
+    /// Filled by [`Resource::empty_object`].
+    pub empty: EmptyObject,
+}
+
+/// The encoded form of an object without content, made when first asked for.
+#[derive(Debug, Clone, Default)]
+pub struct EmptyObject(OnceLock<Value>);
+
+/// A part of a resource with a path of its own.
+#[derive(Debug, Clone)]
+pub struct Subresource {
+    /// Name such as `status`.
+    pub name: String,
+    /// Kind that it speaks.
+    pub kind: String,
+    /// Group of that kind.
+    pub group: String,
+    /// Version of that kind.
+    pub version: String,
+    /// Verbs that it has.
+    pub verbs: Vec<String>,
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Resource({} {})", self.api_version(), self.plural)
+    }
+}
+
+impl Resource {
+    /// `group/version`, or the version alone in the core group.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
+    }
+
+    /// `plural.group`, or the plural alone in the core group.
+    #[must_use]
+    pub fn qualified(&self) -> String {
+        qualified(&self.plural, &self.group)
+    }
+
+    /// The Go type of the real server behind a kind of this resource, as some of its refusals print it.
+    pub fn internal_type(&self, kind: &str) -> String {
+        if self.custom {
+            let list = if kind == self.list_kind { "List" } else { "" };
+            return format!("*unstructured.Unstructured{list}");
+        }
+        format!("*{}.{kind}", internal_package(split_api_version(&self.storage_api_version).0))
+    }
+
+    /// An object without content as a typed encoder writes it. Every new object is compared with it.
+    pub fn empty_object(&self) -> &Value {
+        self.empty.0.get_or_init(|| {
+            let mut empty = json!({"apiVersion": self.api_version(), "kind": self.kind});
+            if self.strategy.typed()
+                && let Some(schema) = self.strategy.schema(&self.version)
+            {
+                schema.encode(&mut empty);
+            }
+            empty
+        })
+    }
+
+    /// The subresource of that name.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+
+    /// The warning that clients get whenever they use a resource that is deprecated.
+    #[must_use]
+    pub fn deprecation(&self) -> Option<&'static str> {
+        self.strategy.deprecation()
+    }
+
+    /// Whether objects are stored in this version.
+    pub fn is_storage_version(&self) -> bool {
+        split_api_version(&self.storage_api_version) == (self.group.as_str(), self.version.as_str())
+    }
+
+    /// Whether the stored bytes are what clients of this version see.
+    pub fn serves_bytes(&self, entry: &Entry) -> bool {
+        self.is_storage_version() && !self.strategy.outdates(entry.revision())
+    }
+
+    /// A stored object as it reads today, in the stored version.
+    pub fn read(&self, entry: &Entry) -> Value {
+        self.read_as(entry, entry.revision())
+    }
+
+    /// The same with a resourceVersion other than its own.
+    pub fn read_as(&self, entry: &Entry, revision: u64) -> Value {
+        self.refreshed(entry, entry.value_as(revision))
+    }
+
+    /// The same with packed records of fields, for a caller that writes it back.
+    pub fn read_packed(&self, entry: &Entry) -> Value {
+        self.refreshed(entry, entry.packed())
+    }
+
+    fn refreshed(&self, entry: &Entry, mut object: Value) -> Value {
+        if self.strategy.outdates(entry.revision()) {
+            self.strategy.refresh(&mut object);
+        }
+        object
+    }
+}
+
+/// One API group.
+#[derive(Debug, Clone, Default)]
+pub struct Group {
+    /// Versions, the preferred one first.
+    pub versions: Vec<Version>,
+}
+
+/// One version of a group.
+#[derive(Debug, Clone)]
+pub struct Version {
+    /// Name such as `v1`.
+    pub name: String,
+    /// Resources, ordered by name.
+    pub resources: Vec<Arc<Resource>>,
+}
+
+impl<'a> From<&'a Resource> for GroupResource<'a> {
+    fn from(resource: &'a Resource) -> Self {
+        Self { group: &resource.group, resource: &resource.plural }
+    }
+}
+
+impl<'a> From<&'a Arc<Resource>> for GroupResource<'a> {
+    fn from(resource: &'a Arc<Resource>) -> Self {
+        Self::from(&**resource)
+    }
+}
+
+impl<'a> From<&'a Resource> for GroupKind<'a> {
+    fn from(resource: &'a Resource) -> Self {
+        Self { group: &resource.group, kind: &resource.kind }
+    }
+}
+
+impl<'a> From<&'a Arc<Resource>> for GroupKind<'a> {
+    fn from(resource: &'a Arc<Resource>) -> Self {
+        Self::from(&**resource)
+    }
+}

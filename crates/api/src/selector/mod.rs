@@ -1,0 +1,7 @@
+//! Label and field selectors.
+
+mod field;
+mod label;
+
+pub use field::FieldSelector;
+pub use label::LabelSelector;

@@ -1,0 +1,224 @@
+//! One write as webhooks and policies see it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use steersman_patch::apply::{TypeId, Types};
+
+use steersman_api::{
+    object,
+    schema::Decoder,
+    status::{ApiError, ApiResult, Reason},
+};
+
+use super::{
+    Operation,
+    constraints::{Constraints, Subject},
+    webhook,
+};
+use crate::{
+    call::Call,
+    catalog::Resource,
+    convert,
+    scale::{scale_of, take_scale},
+};
+
+/// A write that is being admitted.
+pub(super) struct Attempt<'a> {
+    pub(super) call: &'a Call,
+    pub(super) operation: Operation,
+    pub(super) old: Option<&'a Value>,
+    /// Whether the plugins are mutating ones.
+    pub(super) changes: bool,
+}
+
+/// An object as a mutating plugin sees it.
+pub(super) struct View {
+    /// The resource as which it is seen.
+    pub(super) resource: Arc<Resource>,
+    /// The object in that resource's version, or the `Scale` of it.
+    pub(super) object: Value,
+    /// Fields that the plugin does not see.
+    hidden: Vec<(String, Value)>,
+}
+
+impl Attempt<'_> {
+    /// Whether plugins see a `Scale` in place of the object.
+    fn is_scale(&self) -> bool {
+        self.call.subresource_name() == "scale"
+    }
+
+    /// The name that plugins see, if any.
+    pub(super) fn name(&self) -> &str {
+        let unknown = self.call.of_many || (self.call.named_here && self.changes);
+        if unknown { "" } else { &self.call.name }
+    }
+
+    /// The namespace that plugins see; a namespace is in itself.
+    pub(super) fn namespace(&self) -> &str {
+        let call = self.call;
+        if *call.resource.storage == *"namespaces" { &call.name } else { call.scope() }
+    }
+
+    /// The resource as which a plugin wants this write, if at all.
+    pub(super) fn matches(
+        &self,
+        constraints: &Constraints,
+        object: &Value,
+    ) -> ApiResult<Option<Arc<Resource>>> {
+        let subject = self.subject(object);
+        // Rules come first: they exclude most plugins and need nothing but the request.
+        let Some(resource) = constraints.wants(&subject, &self.call.core.catalog()) else { return Ok(None) };
+        let in_namespace = self.in_namespace(constraints, &subject);
+        if matches!(in_namespace, Ok(false)) {
+            return Ok(None);
+        }
+        let selected = constraints.selects_object(&subject).map_err(ApiError::internal);
+        if matches!(selected, Ok(false)) {
+            return Ok(None);
+        }
+        in_namespace?;
+        selected?;
+        Ok(Some(resource))
+    }
+
+    /// Whether a plugin may want this write, judged by the request alone.
+    pub(super) fn concerns(&self, constraints: &Constraints) -> bool {
+        constraints.wants(&self.subject(&Value::Null), &self.call.core.catalog()).is_some()
+    }
+
+    fn subject<'s>(&'s self, object: &'s Value) -> Subject<'s> {
+        Subject {
+            operation: self.operation,
+            resource: &self.call.resource,
+            subresource: self.call.subresource_name(),
+            namespace: self.namespace(),
+            object: (!object.is_null()).then_some(object),
+            old: self.old,
+            name: self.name(),
+        }
+    }
+
+    /// The request as expressions see it.
+    pub(super) fn about(&self, resource: &Resource) -> Value {
+        let mut about = webhook::request(self, resource, "", &Value::Null, &Value::Null);
+        for field in ["object", "oldObject"] {
+            object::ensure(&mut about).remove(field);
+        }
+        about
+    }
+
+    /// Whether a namespace selector takes the write.
+    fn in_namespace(&self, constraints: &Constraints, subject: &Subject<'_>) -> ApiResult<bool> {
+        let is_namespace = subject.resource.plural == "namespaces";
+        if subject.namespace.is_empty() && !is_namespace {
+            return Ok(true);
+        }
+        let selector = constraints.namespace_selector().map_err(ApiError::internal)?;
+        let Some(selector) = selector else { return Ok(true) };
+        let writes = matches!(self.operation, Operation::Create | Operation::Update);
+        if let Some(object) =
+            subject.object.filter(|_| is_namespace && subject.subresource.is_empty() && writes)
+        {
+            return Ok(selector.selects(object));
+        }
+        match self.call.core.store.get("namespaces", subject.namespace) {
+            Some(entry) => Ok(selector.matches(entry.labels())),
+            None => {
+                let name = steersman_api::status::quote(subject.namespace);
+                let message = format!("namespaces {name} not found");
+                Err(ApiError::new(http::StatusCode::NOT_FOUND, Reason::NotFound, message).about(
+                    "",
+                    "namespaces",
+                    subject.namespace,
+                ))
+            }
+        }
+    }
+
+    /// An object in the version in which a plugin wants it.
+    pub(super) async fn converted(&self, resource: &Resource, object: Option<&Value>) -> ApiResult<Value> {
+        let Some(object) = object.filter(|object| !object.is_null()) else { return Ok(Value::Null) };
+        if self.is_scale() {
+            return Ok(scale_of(&self.call.resource, object));
+        }
+        convert::one(resource, object.clone(), &resource.api_version()).await
+    }
+
+    /// Takes out of a new object what the real server fills in only after it has been changed.
+    fn hide_system_fields(&self, object: &mut Value) -> Vec<(String, Value)> {
+        if self.operation != Operation::Create || !object.is_object() {
+            return Vec::new();
+        }
+        let metadata = object::metadata(object);
+        let name = self.call.named_here.then_some("name");
+        let fields = ["uid", "creationTimestamp"].into_iter().chain(name);
+        fields.filter_map(|field| Some((field.to_owned(), metadata.remove(field)?))).collect()
+    }
+
+    /// The object as a mutating plugin sees it.
+    pub(super) async fn view(&self, resource: Arc<Resource>, object: &Value) -> ApiResult<View> {
+        let mut object = self.converted(&resource, Some(object)).await?;
+        let hidden = self.hide_system_fields(&mut object);
+        Ok(View { resource, object, hidden })
+    }
+
+    /// Takes over the changes of a view.
+    pub(super) async fn adopt(&self, view: View, object: &mut Value) -> ApiResult<()> {
+        let View { resource, object: mut changed, hidden } = view;
+        if self.is_scale() {
+            take_scale(&self.call.resource, object, &changed);
+            return Ok(());
+        }
+        for (field, value) in hidden {
+            // A plugin may have named the object.
+            object::metadata(&mut changed).entry(field).or_insert(value);
+        }
+        *object = convert::one(&resource, changed, &self.call.resource.api_version()).await?;
+        Ok(())
+    }
+
+    /// Decodes a changed view as its type and fills in defaults. Returns warnings about fields that
+    /// the type does not know, which are dropped.
+    ///
+    /// # Errors
+    /// Those of the decoder.
+    pub(super) fn shape(
+        &self,
+        resource: &Resource,
+        object: &mut Value,
+        decoder: Decoder,
+    ) -> Result<Vec<String>, String> {
+        object::normalise_numbers(object);
+        if self.is_scale() {
+            return Ok(Vec::new());
+        }
+        let strategy = &resource.strategy;
+        let schema = strategy.schema(&resource.version).filter(|_| strategy.typed());
+        let mut unknown = Vec::new();
+        if let Some(schema) = &schema {
+            unknown = schema.decode(object, decoder)?.unknown;
+        }
+        strategy.default(&resource.version, object);
+        if let Some(schema) = &schema {
+            schema.encode(object);
+        }
+        Ok(unknown)
+    }
+
+    /// The types by which a view is merged; the real server knows none of a `Scale` here.
+    pub(super) fn types<'r>(&self, resource: &'r Resource) -> Option<(&'r Types, TypeId)> {
+        if self.is_scale() { None } else { resource.strategy.types(&resource.version) }
+    }
+
+    /// The refusal of a write, for which the name that the server gives it counts only once it is given.
+    pub(super) fn forbid(&self, object: &Value, why: &str) -> ApiError {
+        let call = self.call;
+        let name = match self.name() {
+            "" if call.named_here => object::meta_text(object, "generateName"),
+            "" => "Unknown",
+            name => name,
+        };
+        ApiError::forbidden(&call.resource.group, &call.resource.plural, name, why)
+    }
+}

@@ -1,0 +1,7 @@
+//! `coordination.k8s.io`.
+
+mod lease;
+
+use crate::kind::Kind;
+
+pub(crate) static KINDS: &[Kind] = &[lease::KIND];

@@ -1,0 +1,7 @@
+//! `discovery.k8s.io`.
+
+mod endpoint_slice;
+
+use crate::kind::Kind;
+
+pub(crate) static KINDS: &[Kind] = &[endpoint_slice::KIND];
