@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::Client;
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, WatchEvent, WatchParams,
+};
 use serde_json::Value;
 use steersman_cluster::{Cluster, User};
 use support::{Outcome, Steer, outcome, pack};
@@ -67,7 +69,8 @@ impl Place {
             if path.is_dir() {
                 left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
             } else {
-                files.insert(path.strip_prefix(&self.directory).unwrap().to_owned(), fs::read(&path).unwrap());
+                files
+                    .insert(path.strip_prefix(&self.directory).unwrap().to_owned(), fs::read(&path).unwrap());
             }
         }
         files
@@ -107,7 +110,9 @@ fn a_chart_becomes_an_operator() {
 fn charts_come_from_archives_too() {
     let place = Place::new("shop");
     place.steer.write("minimart-0.1.0.tgz", pack(Path::new(&minimart())));
-    place.run(&["init", "--plugins=helm.sdk.operatorframework.io/v1", "--helm-chart=../minimart-0.1.0.tgz"]).success();
+    place
+        .run(&["init", "--plugins=helm.sdk.operatorframework.io/v1", "--helm-chart=../minimart-0.1.0.tgz"])
+        .success();
     assert!(place.directory.join("helm-charts/minimart/Chart.yaml").exists());
     assert_eq!(place.yaml("PROJECT")["domain"], "my.domain");
 }
@@ -116,7 +121,18 @@ fn charts_come_from_archives_too() {
 fn running_a_command_twice_changes_nothing() {
     let place = Place::new("shop");
     let init = ["init", "--plugins", "helm", "--domain", "example.com", "--helm-chart", &minimart()];
-    let api = ["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached", "--image", "memcached:1.6"];
+    let api = [
+        "create",
+        "api",
+        "--group",
+        "cache",
+        "--version",
+        "v1",
+        "--kind",
+        "Memcached",
+        "--image",
+        "memcached:1.6",
+    ];
     let edit = ["edit", "--namespaced", "--multigroup"];
     for command in [&init[..], &api, &edit] {
         place.run(command).success();
@@ -151,7 +167,11 @@ fn what_was_edited_stays() {
     for path in edited {
         assert!(place.read(path).contains("# mine\n"), "{path}");
     }
-    assert!(place.read("config/rbac/role.yaml").starts_with("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n"));
+    assert!(
+        place
+            .read("config/rbac/role.yaml")
+            .starts_with("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n")
+    );
 }
 
 #[test]
@@ -160,7 +180,19 @@ fn kinds_are_added_to_what_is_there() {
     place.run(&["init", "--plugins", "helm", "--domain", "example.com"]).success();
     place.run(&["create", "api", "--helm-chart", &minimart()]).success();
     place
-        .run(&["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached", "--plural", "caches", "--namespaced=false"])
+        .run(&[
+            "create",
+            "api",
+            "--group",
+            "cache",
+            "--version",
+            "v1",
+            "--kind",
+            "Memcached",
+            "--plural",
+            "caches",
+            "--namespaced=false",
+        ])
         .success();
     let crd = place.yaml("config/crd/bases/cache.example.com_caches.yaml");
     assert_eq!(crd["spec"]["scope"], "Cluster");
@@ -177,8 +209,23 @@ fn kinds_are_added_to_what_is_there() {
         assert!(place.directory.join(format!("config/rbac/memcached_{role}_role.yaml")).exists());
     }
     // After the chart has changed, --force writes what comes from it anew.
-    place.write("helm-charts/memcached/templates/extra.yaml", "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n");
-    let again = ["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached", "--plural", "caches", "--namespaced=false"];
+    place.write(
+        "helm-charts/memcached/templates/extra.yaml",
+        "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n",
+    );
+    let again = [
+        "create",
+        "api",
+        "--group",
+        "cache",
+        "--version",
+        "v1",
+        "--kind",
+        "Memcached",
+        "--plural",
+        "caches",
+        "--namespaced=false",
+    ];
     assert!(place.run(&again).success().contains("nothing to do"));
     let forced: Vec<&str> = again.iter().copied().chain(["--force"]).collect();
     place.run(&forced).success();
@@ -192,7 +239,20 @@ fn kinds_are_added_to_what_is_there() {
 fn an_operator_works_in_one_namespace() {
     let place = Place::new("web");
     place
-        .run(&["init", "--plugins", "helm", "--domain", "example.com", "--namespaced", "--group", "web", "--version", "v1", "--kind", "Site"])
+        .run(&[
+            "init",
+            "--plugins",
+            "helm",
+            "--domain",
+            "example.com",
+            "--namespaced",
+            "--group",
+            "web",
+            "--version",
+            "v1",
+            "--kind",
+            "Site",
+        ])
         .success();
     assert_eq!(place.yaml("config/rbac/role.yaml")["kind"], "Role");
     assert!(place.read("config/manager/manager.yaml").contains("WATCH_NAMESPACE"));
@@ -214,9 +274,18 @@ fn bad_input_is_named() {
     };
     refused(&["init"], &["--plugins is required"]);
     refused(&["init", "--plugins", "python"], &["unknown plugin \"python\"", "helm and rust"]);
-    refused(&["init", "--plugins", "go.kubebuilder.io/v4"], &["Go projects are not scaffolded", "--plugins rust"]);
-    refused(&["init", "--plugins", "helm", "--domain", "Example.com"], &["--domain \"Example.com\" is not valid"]);
-    refused(&["init", "--plugins", "helm", "--project-name", "My_Shop"], &["--project-name \"My_Shop\" is not valid"]);
+    refused(
+        &["init", "--plugins", "go.kubebuilder.io/v4"],
+        &["Go projects are not scaffolded", "--plugins rust"],
+    );
+    refused(
+        &["init", "--plugins", "helm", "--domain", "Example.com"],
+        &["--domain \"Example.com\" is not valid"],
+    );
+    refused(
+        &["init", "--plugins", "helm", "--project-name", "My_Shop"],
+        &["--project-name \"My_Shop\" is not valid"],
+    );
     refused(&["init", "--plugins", "helm", "--kind", "Shop"], &["--group is required"]);
     let api = ["init", "--plugins", "helm", "--domain", "example.com"];
     let with = |group: &str, version: &str, kind: &str| {
@@ -232,9 +301,15 @@ fn bad_input_is_named() {
         let words = with(group, version, kind);
         refused(&words.iter().map(String::as_str).collect::<Vec<_>>(), &[word, "is not valid"]);
     }
-    refused(&["init", "--plugins", "helm", "--domain", "k8s.io", "--helm-chart", &minimart()], &["reserved for Kubernetes"]);
+    refused(
+        &["init", "--plugins", "helm", "--domain", "k8s.io", "--helm-chart", &minimart()],
+        &["reserved for Kubernetes"],
+    );
     refused(&["init", "--plugins", "helm", "--helm-chart", "./nowhere"], &["\"./nowhere\" not found"]);
-    refused(&["create", "api", "--group", "web", "--version", "v1", "--kind", "Site"], &["has no PROJECT file", "steer init"]);
+    refused(
+        &["create", "api", "--group", "web", "--version", "v1", "--kind", "Site"],
+        &["has no PROJECT file", "steer init"],
+    );
     refused(&["edit", "--multigroup"], &["has no PROJECT file"]);
 
     place.write("main.go", "package main\n");
@@ -274,7 +349,8 @@ async fn a_project_of_operator_sdk_is_run_by_its_account() {
     copy(&root().join("examples/nginx/helm-charts/nginx"), &place.directory.join("helm-charts/nginx"));
     let cluster = Cluster::builder().listen((Ipv4Addr::LOCALHOST, 0).into()).start().await.unwrap();
     let client = cluster.client();
-    let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "system"}});
+    let namespace =
+        serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "system"}});
     apply(&client, "namespaces", namespace).await;
     for (plural, path) in [
         ("customresourcedefinitions", "config/crd/bases/demo.example.com_nginxes.yaml"),
@@ -286,8 +362,13 @@ async fn a_project_of_operator_sdk_is_run_by_its_account() {
     }
     let account = User::service_account("system", "controller-manager");
     place.write("kubeconfig", &cluster.kubeconfig_as(account).unwrap());
-    let mut command = place.steer.command(&["run", "helm", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
-    command.current_dir(&place.directory).env("KUBECONFIG", "kubeconfig").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut command =
+        place.steer.command(&["run", "helm", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
+    command
+        .current_dir(&place.directory)
+        .env("KUBECONFIG", "kubeconfig")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut operator = command.spawn().unwrap();
 
     let objects = apply(&client, "nginxes", place.yaml("config/samples/demo_v1alpha1_nginx.yaml")).await;
@@ -397,8 +478,14 @@ spec:
       status: {}
 ",
     ),
-    ("config/crd/kustomization.yaml", "resources:\n- bases/demo.example.com_nginxes.yaml\n# +kubebuilder:scaffold:crdkustomizeresource\n"),
-    ("config/samples/kustomization.yaml", "resources:\n- demo_v1alpha1_nginx.yaml\n# +kubebuilder:scaffold:manifestskustomizesamples\n"),
+    (
+        "config/crd/kustomization.yaml",
+        "resources:\n- bases/demo.example.com_nginxes.yaml\n# +kubebuilder:scaffold:crdkustomizeresource\n",
+    ),
+    (
+        "config/samples/kustomization.yaml",
+        "resources:\n- demo_v1alpha1_nginx.yaml\n# +kubebuilder:scaffold:manifestskustomizesamples\n",
+    ),
     (
         "config/samples/demo_v1alpha1_nginx.yaml",
         "apiVersion: demo.example.com/v1alpha1
@@ -409,7 +496,10 @@ spec:
   replicaCount: 1
 ",
     ),
-    ("config/rbac/kustomization.yaml", "resources:\n- service_account.yaml\n- role.yaml\n- role_binding.yaml\n"),
+    (
+        "config/rbac/kustomization.yaml",
+        "resources:\n- service_account.yaml\n- role.yaml\n- role_binding.yaml\n",
+    ),
     (
         "config/rbac/service_account.yaml",
         "apiVersion: v1
@@ -554,7 +644,8 @@ fn charts_of_others_become_operators() {
             scope.spawn(|| {
                 while let Some(chart) = charts.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = install(chart);
-                    let name = chart.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
+                    let name =
+                        chart.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
                     match result {
                         Ok(()) => eprintln!("{name}: installed"),
                         Err(why) => {
@@ -567,6 +658,10 @@ fn charts_of_others_become_operators() {
         }
     });
     let failed = failed.into_inner().unwrap();
-    eprintln!("{} of {} charts installed under the generated role", charts.len() - failed.len(), charts.len());
+    eprintln!(
+        "{} of {} charts installed under the generated role",
+        charts.len() - failed.len(),
+        charts.len()
+    );
     assert!(failed.len() <= CHARTS - INSTALLED, "{failed:?}");
 }

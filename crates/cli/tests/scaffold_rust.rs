@@ -33,11 +33,42 @@ fn a_project_in_rust_compiles_and_passes_its_tests() {
     };
     let said = run(&["init", "--plugins", "rust", "--domain", "example.com", "--owner", "The \"Owners\""]);
     assert!(said.contains("not published yet"), "{said}");
-    run(&["create", "api", "--group", "cache", "--version", "v1alpha1", "--kind", "Memcached", "--image", "memcached:1.6"]);
-    run(&["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached", "--image", "memcached:1.6"]);
+    run(&[
+        "create",
+        "api",
+        "--group",
+        "cache",
+        "--version",
+        "v1alpha1",
+        "--kind",
+        "Memcached",
+        "--image",
+        "memcached:1.6",
+    ]);
+    run(&[
+        "create",
+        "api",
+        "--group",
+        "cache",
+        "--version",
+        "v1",
+        "--kind",
+        "Memcached",
+        "--image",
+        "memcached:1.6",
+    ]);
     run(&["create", "api", "--group", "cache", "--version", "v1", "--kind", "Type", "--namespaced=false"]);
     run(&["create", "webhook", "--version", "v1", "--kind", "Memcached", "--conversion"]);
-    run(&["create", "webhook", "--version", "v1alpha1", "--kind", "Memcached", "--defaulting", "--programmatic-validation"]);
+    run(&[
+        "create",
+        "webhook",
+        "--version",
+        "v1alpha1",
+        "--kind",
+        "Memcached",
+        "--defaulting",
+        "--programmatic-validation",
+    ]);
     std::fs::copy(root().join("Cargo.lock"), directory.join("Cargo.lock")).unwrap();
 
     let tested = cargo(&directory, &["test"]);

@@ -64,7 +64,8 @@ impl ApiOptions {
     fn resource(&self, project: &Project) -> Result<Resource> {
         let of_chart = |default: &str| self.chart.as_ref().map(|_| default.to_owned());
         let group = self.group.clone().or_else(|| of_chart("charts")).ok_or(Error::Missing("--group"))?;
-        let version = self.version.clone().or_else(|| of_chart("v1alpha1")).ok_or(Error::Missing("--version"))?;
+        let version =
+            self.version.clone().or_else(|| of_chart("v1alpha1")).ok_or(Error::Missing("--version"))?;
         let kind = match (&self.kind, &self.chart) {
             (Some(kind), _) => kind.clone(),
             (None, Some(chart)) => names::kind_of_chart(chart.name()),
@@ -106,7 +107,10 @@ pub(crate) fn plan(root: &Path, plan: &mut Plan, project: &mut Project, options:
     let resource = options.resource(project)?;
     let plugin = project.plugin()?;
     if plugin == Plugin::Rust && options.chart.is_some() {
-        return Err(Error::usage("--helm-chart is for Helm projects", "`steer init --plugins helm` makes one"));
+        return Err(Error::usage(
+            "--helm-chart is for Helm projects",
+            "`steer init --plugins helm` makes one",
+        ));
     }
     let twin = project.resources().into_iter().find(|known| {
         known.kind == resource.kind && known.group != resource.group && !project.is_multigroup()

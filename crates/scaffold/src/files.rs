@@ -101,7 +101,8 @@ impl Plan {
                 self.add(path.to_owned(), Outcome::Kept, None);
                 if let Some(change) = self.changes.iter_mut().find(|change| change.written.path == path) {
                     let text = text.trim_end();
-                    change.written.by_hand = Some(format!("it has no line +kubebuilder:scaffold:{mark}; add\n{text}"));
+                    change.written.by_hand =
+                        Some(format!("it has no line +kubebuilder:scaffold:{mark}; add\n{text}"));
                 }
             }
         }

@@ -137,7 +137,9 @@ fn watch(root: &Path, plan: &mut Plan, resource: &Resource, chart: &str) -> Resu
     let broken = |reason: String| Error::Broken { path: root.join(WATCHES), reason };
     let watches = steersman_yaml::from_str(&text).map_err(|error| broken(error.to_string()))?;
     let is_same = |watch: &Value| {
-        watch["group"] == *resource.group && watch["version"] == *resource.version && watch["kind"] == *resource.kind
+        watch["group"] == *resource.group
+            && watch["version"] == *resource.version
+            && watch["kind"] == *resource.kind
     };
     if watches.as_array().is_some_and(|watches| watches.iter().any(is_same)) {
         return Ok(());
@@ -223,11 +225,8 @@ fn existing_or_starter(root: &Path, options: &ApiOptions, resource: &Resource) -
 
 /// An image's name and its tag.
 fn split_image(image: &str) -> Result<(&str, &str)> {
-    let refused = |reason: &str| Error::Name {
-        flag: "--image",
-        value: image.to_owned(),
-        reason: reason.to_owned(),
-    };
+    let refused =
+        |reason: &str| Error::Name { flag: "--image", value: image.to_owned(), reason: reason.to_owned() };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/' | ':' | '@');
     if image.is_empty() || !image.chars().all(is_plain) {
         return Err(refused("must be an image such as example.com/memcached:1.6"));
@@ -242,6 +241,7 @@ fn split_image(image: &str) -> Result<(&str, &str)> {
 }
 
 fn yaml(value: &Value) -> Result<String> {
-    let failed = |error: steersman_yaml::Error| Error::Template { name: "yaml".to_owned(), reason: error.to_string() };
+    let failed =
+        |error: steersman_yaml::Error| Error::Template { name: "yaml".to_owned(), reason: error.to_string() };
     steersman_yaml::to_string(value).map_err(failed)
 }

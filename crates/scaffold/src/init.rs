@@ -135,13 +135,19 @@ pub(crate) const CONFIG: &[(&str, Template)] = &[
     ("config/manager/kustomization.yaml", template!("config/manager/kustomization.yaml")),
     ("config/manager/manager.yaml", template!("config/manager/manager.yaml")),
     ("config/manifests/kustomization.yaml", template!("config/manifests/kustomization.yaml")),
-    ("config/network-policy/allow-metrics-traffic.yaml", template!("config/network-policy/allow-metrics-traffic.yaml")),
+    (
+        "config/network-policy/allow-metrics-traffic.yaml",
+        template!("config/network-policy/allow-metrics-traffic.yaml"),
+    ),
     ("config/network-policy/kustomization.yaml", template!("config/network-policy/kustomization.yaml")),
     ("config/prometheus/kustomization.yaml", template!("config/prometheus/kustomization.yaml")),
     ("config/prometheus/monitor.yaml", template!("config/prometheus/monitor.yaml")),
     ("config/rbac/kustomization.yaml", template!("config/rbac/kustomization.yaml")),
     ("config/rbac/leader_election_role.yaml", template!("config/rbac/leader_election_role.yaml")),
-    ("config/rbac/leader_election_role_binding.yaml", template!("config/rbac/leader_election_role_binding.yaml")),
+    (
+        "config/rbac/leader_election_role_binding.yaml",
+        template!("config/rbac/leader_election_role_binding.yaml"),
+    ),
     ("config/rbac/role.yaml", template!("config/rbac/role.yaml")),
     ("config/rbac/role_binding.yaml", template!("config/rbac/role_binding.yaml")),
     ("config/rbac/service_account.yaml", template!("config/rbac/service_account.yaml")),
@@ -212,7 +218,8 @@ fn check_empty(root: &Path, beside: &[PathBuf]) -> Result<()> {
     for entry in entries {
         let entry = entry.map_err(Error::io(root))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_usual = name.starts_with('.') || ["LICENSE", "README", "NOTICE"].iter().any(|usual| name.starts_with(usual));
+        let is_usual = name.starts_with('.')
+            || ["LICENSE", "README", "NOTICE"].iter().any(|usual| name.starts_with(usual));
         if !is_usual && !beside.iter().any(|path| same(path, &entry.path())) {
             files.push(name);
         }

@@ -30,11 +30,15 @@ pub(crate) fn check_group(group: &str) -> Result<()> {
 /// Checks an API group with its domain.
 pub(crate) fn check_full_group(group: &str, full: &str) -> Result<()> {
     if !full.contains('.') {
-        return Err(refused("--group", group, "a group without a domain must have a dot in it, such as example.com"));
+        return Err(refused(
+            "--group",
+            group,
+            "a group without a domain must have a dot in it, such as example.com",
+        ));
     }
-    let is_reserved = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
-        full.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    });
+    let is_reserved = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| full.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
     if is_reserved {
         return Err(refused("--group", group, format!("{full} is reserved for Kubernetes")));
     }
@@ -189,7 +193,9 @@ mod tests {
         let groups: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let resources = |version: &serde_json::Value| version["resources"].as_array().cloned().unwrap();
         let mut seen = 0;
-        for version in groups.as_array().unwrap().iter().flat_map(|group| group["versions"].as_array().unwrap()) {
+        for version in
+            groups.as_array().unwrap().iter().flat_map(|group| group["versions"].as_array().unwrap())
+        {
             for resource in resources(version) {
                 let (name, kind) = (resource["name"].as_str().unwrap(), resource["kind"].as_str().unwrap());
                 if !name.contains('/') {

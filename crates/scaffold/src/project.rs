@@ -140,10 +140,8 @@ impl Project {
 
     /// The file's text.
     pub(crate) fn to_text(&self) -> Result<String> {
-        let failed = |error: steersman_yaml::Error| Error::Broken {
-            path: FILE.into(),
-            reason: error.to_string(),
-        };
+        let failed =
+            |error: steersman_yaml::Error| Error::Broken { path: FILE.into(), reason: error.to_string() };
         Ok(format!("{HEADER}{}", steersman_yaml::to_string(&self.content).map_err(failed)?))
     }
 
@@ -237,7 +235,8 @@ impl Project {
 
     /// Records a kind; an entry for it that is there already is completed.
     pub(crate) fn record(&mut self, resource: &Resource, namespaced: bool, parts: &[(&str, Value)]) {
-        let mut entry = json!({ "group": resource.short_group, "kind": resource.kind, "version": resource.version });
+        let mut entry =
+            json!({ "group": resource.short_group, "kind": resource.kind, "version": resource.version });
         let domain = self.domain().to_owned();
         if !domain.is_empty() {
             entry["domain"] = domain.into();
@@ -271,7 +270,8 @@ impl Project {
             }
         }
         let api = known.get_mut("api").and_then(Value::as_object_mut);
-        if let Some(api) = api.filter(|_| namespaced && parts.iter().any(|(key, _)| *key == "api.crdVersion")) {
+        if let Some(api) = api.filter(|_| namespaced && parts.iter().any(|(key, _)| *key == "api.crdVersion"))
+        {
             api.insert("namespaced".into(), true.into());
         }
     }
@@ -325,7 +325,9 @@ mod tests {
         let text = project.to_text().unwrap();
         assert!(text.contains("layout:\n- helm.sdk.operatorframework.io/v1\n"), "{text}");
         assert!(
-            text.contains("resources:\n- api:\n    crdVersion: v1\n    namespaced: true\n  domain: example.com\n"),
+            text.contains(
+                "resources:\n- api:\n    crdVersion: v1\n    namespaced: true\n  domain: example.com\n"
+            ),
             "{text}"
         );
     }

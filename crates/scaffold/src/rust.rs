@@ -33,7 +33,7 @@ pub(crate) const FILES: &[(&str, Template)] = &[
 ];
 
 /// The image of objects that are given none: it needs no rights and does nothing.
-pub(crate) const IMAGE: &str = "registry.k8s.io/pause:3.10";
+const IMAGE: &str = "registry.k8s.io/pause:3.10";
 
 /// Where the crate `steersman` is in the checkout that this program is built from.
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../steersman");
@@ -44,15 +44,30 @@ const RESERVED_NAMES: [&str; 9] =
 
 /// What a kind cannot be called, since the code that works on it uses types of these names.
 const RESERVED_KINDS: [&str; 16] = [
-    "Action", "Api", "Condition", "Conditions", "Context", "Controller", "Conversion", "CustomResource", "Denied",
-    "Deployment", "Error", "JsonSchema", "Operator", "Result", "Review", "Self",
+    "Action",
+    "Api",
+    "Condition",
+    "Conditions",
+    "Context",
+    "Controller",
+    "Conversion",
+    "CustomResource",
+    "Denied",
+    "Deployment",
+    "Error",
+    "JsonSchema",
+    "Operator",
+    "Result",
+    "Review",
+    "Self",
 ];
 
 const KEYWORDS: [&str; 49] = [
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
-    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match",
-    "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "super", "trait", "true",
-    "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while",
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
+    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct",
+    "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where",
+    "while",
 ];
 
 /// Adds what the files of a project are filled in with.
@@ -115,7 +130,12 @@ pub(crate) fn create_api(
         let text = render(template!("rust/types.rs"), &values)?;
         put_module(root, plan, "src", &modules, text, existing)?;
         let sample = resource.sample_file();
-        plan.put(root, format!("config/samples/{sample}"), render(template!("rust/sample.yaml"), &values)?, existing)?;
+        plan.put(
+            root,
+            format!("config/samples/{sample}"),
+            render(template!("rust/sample.yaml"), &values)?,
+            existing,
+        )?;
         list(root, plan, "config/samples/kustomization.yaml", &sample, "manifestskustomizesamples")?;
         write_user_roles(root, plan, project, resource)?;
         parts.push(("api.crdVersion", "v1".into()));
@@ -226,7 +246,9 @@ mod tests {
             let line = line.replace("version = ", "");
             line.split('"').nth(1).unwrap().to_owned()
         };
-        for name in ["k8s-openapi", "kube", "schemars", "serde", "serde_json", "tokio", "rust-version", "edition"] {
+        for name in
+            ["k8s-openapi", "kube", "schemars", "serde", "serde_json", "tokio", "rust-version", "edition"]
+        {
             assert_eq!(version(template, name), version(&workspace, name), "{name}");
         }
     }

@@ -74,7 +74,10 @@ mod tests {
     #[test]
     fn comments_and_order_stay() {
         let text = sample("# How many.\nreplicas: 2\n\nconfig: |\n  a\n\n  b\nannotations: {}\n");
-        assert!(text.contains("  # How many.\n  replicas: 2\n\n  config: |\n    a\n\n    b\n  annotations: {}\n"), "{text}");
+        assert!(
+            text.contains("  # How many.\n  replicas: 2\n\n  config: |\n    a\n\n    b\n  annotations: {}\n"),
+            "{text}"
+        );
     }
 
     #[test]

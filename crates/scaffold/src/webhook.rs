@@ -53,9 +53,9 @@ pub fn create_webhook(root: &Path, options: &WebhookOptions) -> Result<Vec<Writt
     let resource = find(&project, options)?;
     let mut values = values(&project);
     rust::add_kind(&mut values, &project, &resource);
-    values["Image"] = json!(rust::IMAGE).to_string().into();
     let mut webhooks = Plan::default();
-    let mut scaffold = Scaffold { root, plan: &mut webhooks, project: &project, resource: &resource, options };
+    let mut scaffold =
+        Scaffold { root, plan: &mut webhooks, project: &project, resource: &resource, options };
     let mut parts: Vec<(&str, Value)> = vec![("webhooks.webhookVersion", "v1".into())];
     let kind = format!("{}::{}", rust::api_modules(&project, &resource).join("::"), resource.kind);
     if options.defaulting {
@@ -105,7 +105,8 @@ fn find(project: &Project, options: &WebhookOptions) -> Result<Resource> {
 
 /// The versions that are converted, as the template takes them.
 fn spokes(project: &Project, hub: &Resource, options: &WebhookOptions) -> Result<Value> {
-    let same = |known: &Resource| known.group == hub.group && known.kind == hub.kind && known.version != hub.version;
+    let same =
+        |known: &Resource| known.group == hub.group && known.kind == hub.kind && known.version != hub.version;
     let others: Vec<Resource> = project.resources().into_iter().filter(same).collect();
     for wanted in &options.spokes {
         if !others.iter().any(|known| known.version == *wanted) {

@@ -137,11 +137,14 @@ impl Init {
             Some(named) => Some(named.clone()),
             // Nothing else is made from a chart.
             None if self.chart.helm_chart.is_some() => Some("helm".to_owned()),
-            None if crate::ask::is_possible() => ask("What the operator is made of, helm or rust", Some("helm"))?,
+            None if crate::ask::is_possible() => {
+                ask("What the operator is made of, helm or rust", Some("helm"))?
+            }
             None => None,
         };
         let Some(named) = named else {
-            return Err(Failure::new("--plugins is required").help("--plugins helm: from a chart; --plugins rust: in code"));
+            return Err(Failure::new("--plugins is required")
+                .help("--plugins helm: from a chart; --plugins rust: in code"));
         };
         // operator-sdk takes a list, in which the first says what the project is.
         Ok(Plugin::parse(named.split(',').next().unwrap_or_default())?)

@@ -95,7 +95,8 @@ mod tests {
         for group in &groups {
             for resource in list(group, "versions").iter().flat_map(|version| list(version, "resources")) {
                 if !resource["name"].as_str().unwrap().contains('/') {
-                    let (group, kind) = (group["group"].as_str().unwrap(), resource["kind"].as_str().unwrap());
+                    let (group, kind) =
+                        (group["group"].as_str().unwrap(), resource["kind"].as_str().unwrap());
                     let namespaced = resource["namespaced"].as_bool().unwrap_or(false);
                     rows.push(format!("{group}\t{kind}\t{namespaced}\n"));
                 }

@@ -59,7 +59,8 @@ struct Seen {
 
 impl Seen {
     fn see(&mut self, rendered: &Rendered) {
-        let hooks = rendered.hooks.iter().filter(|hook| !hook.events.iter().all(|event| event.as_str() == "test"));
+        let hooks =
+            rendered.hooks.iter().filter(|hook| !hook.events.iter().all(|event| event.as_str() == "test"));
         let mut objects = Vec::new();
         for hook in hooks.clone() {
             self.reads_logs |= !hook.output_log_policies.is_empty();
@@ -213,7 +214,9 @@ mod tests {
     #[test]
     fn kinds_behind_switches_are_found() {
         let made = |version: &str, kind: &str, condition: &str| {
-            format!("{{{{ if {condition} }}}}\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n{{{{ end }}}}")
+            format!(
+                "{{{{ if {condition} }}}}\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n{{{{ end }}}}"
+            )
         };
         let both = made("example.com/v1", "{{ \"Deep\" }}", "and .Values.a.enabled .Values.a.b.enabled");
         let off = made("example.com/v1", "{{ \"Absent\" }}", "not .Values.on");

@@ -126,6 +126,9 @@ mod tests {
         let mut permissions = Permissions::default();
         let rule = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["rel-x"]});
         permissions.allow_rule(&rule, |name| name.starts_with("rel"));
-        assert_eq!(permissions.rules(), [json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})]);
+        assert_eq!(
+            permissions.rules(),
+            [json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})]
+        );
     }
 }

@@ -32,7 +32,8 @@ fn scan_text(text: &str, found: &mut Vec<(String, String)>) {
             if let Some(value) = line.strip_prefix("apiVersion:") {
                 api_version = Some(value.trim().trim_matches(['"', '\'']));
             }
-            let Some(kind) = line.strip_prefix("kind:").map(|kind| kind.trim().trim_matches(['"', '\''])) else {
+            let Some(kind) = line.strip_prefix("kind:").map(|kind| kind.trim().trim_matches(['"', '\'']))
+            else {
                 continue;
             };
             let is_word = kind.starts_with(|c: char| c.is_ascii_uppercase())

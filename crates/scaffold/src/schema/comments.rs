@@ -140,12 +140,16 @@ fn sentence(lines: &[String]) -> Option<String> {
         };
         !line.starts_with(['-', '{', '[', '@']) && !is_value(line)
     };
-    let lines: Vec<&str> = lines
+    let mut lines: Vec<&str> = lines
         .iter()
         .take_while(is_text)
         .map(String::as_str)
         .filter(|line| !line.is_empty() && line.contains(char::is_alphanumeric))
         .collect();
+    // What introduces values that were commented out says nothing without them.
+    while lines.last().is_some_and(|line| line.ends_with(':')) {
+        lines.pop();
+    }
     let text = lines.join(" ");
     (!text.is_empty()).then_some(text)
 }
@@ -184,7 +188,7 @@ other: 2
 ";
         let comments = Comments::read(text.as_bytes());
         assert_eq!(comments.of(&["image"]), Some("The image to run."));
-        assert_eq!(comments.of(&["image", "repository"]), None);
+        assert_eq!(comments.of(&["image", "repository"]), Some("where it is"));
         assert_eq!(comments.of(&["image", "tag"]), None);
         assert_eq!(comments.of(&["list", "name"]), None);
         assert_eq!(comments.of(&["far", "away"]), Some("Said elsewhere"));

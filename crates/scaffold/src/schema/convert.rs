@@ -10,8 +10,18 @@ const MAX_REFERENCES: usize = 16;
 
 /// Keywords that mean the same in both.
 const SAME: [&str; 12] = [
-    "format", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
-    "minimum", "multipleOf", "pattern", "enum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "enum",
 ];
 
 /// The schema of a chart's values, from its values.schema.json.
@@ -39,7 +49,8 @@ impl<'r> Converter<'r, '_, '_> {
             Some(resolved) => self.resolved(resolved, value, path),
             None => open(),
         };
-        let description = written.get("description").or_else(|| resolve(self.root, written)?.get("description"));
+        let description =
+            written.get("description").or_else(|| resolve(self.root, written)?.get("description"));
         if let Some(text) = description.and_then(Value::as_str).filter(|text| !text.trim().is_empty()) {
             schema["description"] = shorten(text.trim()).into();
         }
@@ -170,7 +181,8 @@ fn is_sound(key: &str, constraint: &Value) -> bool {
     match key {
         "pattern" => constraint.as_str().is_some_and(|text| steersman_regexp::compile(text).is_ok()),
         "enum" => constraint.as_array().is_some_and(|listed| {
-            !listed.is_empty() && listed.iter().all(|one| one.is_string() || one.is_number() || one.is_boolean())
+            !listed.is_empty()
+                && listed.iter().all(|one| one.is_string() || one.is_number() || one.is_boolean())
         }),
         "format" => constraint.is_string(),
         _ => constraint.is_number(),

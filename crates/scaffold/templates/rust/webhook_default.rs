@@ -9,10 +9,8 @@ use crate::{{ .ApiModule }}::{{ .Kind }};
 /// # Errors
 /// Refuses the object.
 pub fn default(object: &mut {{ .Kind }}, _: &Review<{{ .Kind }}>) -> Result<(), Denied> {
-    // What a schema's default cannot say belongs here.
-    if object.spec.image.trim().is_empty() {
-        object.spec.image = {{ .Image }}.to_owned();
-    }
+    // What the schema's defaults cannot say belongs here.
+    object.spec.image = object.spec.image.trim().to_owned();
     Ok(())
 }
 
@@ -24,9 +22,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_image_is_filled_in() {
-        let sample: {{ .Kind }} = object(json!({"metadata": {"name": "sample"}, "spec": {"image": ""}}));
+    fn blanks_around_the_image_go() {
+        let sample: {{ .Kind }} = object(json!({"metadata": {"name": "sample"}, "spec": {"image": " a "}}));
         let defaulted = review(&crate::operator(), "mutate", None, Some(&sample)).unwrap();
-        assert_eq!(defaulted.spec.image, {{ .Image }});
+        assert_eq!(defaulted.spec.image, "a");
     }
 }
