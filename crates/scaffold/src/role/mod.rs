@@ -4,6 +4,7 @@ mod explore;
 mod kinds;
 mod permissions;
 mod scan;
+mod stub;
 
 use std::collections::BTreeSet;
 

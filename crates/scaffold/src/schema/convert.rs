@@ -118,16 +118,15 @@ impl<'r> Converter<'r, '_, '_> {
             Some(Value::Bool(false)) if !properties.is_empty() && !has_more_rules => {}
             _ => schema["x-kubernetes-preserve-unknown-fields"] = true.into(),
         }
-        // What the chart has a value for need not be given.
-        let required = written.get("required").and_then(Value::as_array).into_iter().flatten();
-        let required: Vec<&Value> = required
-            .filter(|key| {
-                let key = key.as_str().unwrap_or_default();
-                properties.contains_key(key) && value.and_then(|value| value.get(key)).is_none()
-            })
-            .collect();
-        if !required.is_empty() {
-            schema["required"] = json!(required);
+        // What the chart has values for is completed by them, and judged by the chart then.
+        if value.is_none()
+            && let Some(required) = written.get("required").and_then(Value::as_array)
+        {
+            let known = |key: &&Value| key.as_str().is_some_and(|key| properties.contains_key(key));
+            let required: Vec<&Value> = required.iter().filter(known).collect();
+            if !required.is_empty() {
+                schema["required"] = json!(required);
+            }
         }
         if !properties.is_empty() {
             schema["properties"] = properties.into();

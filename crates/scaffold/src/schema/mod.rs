@@ -225,6 +225,7 @@ maxUnavailable: 1
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
                 "loop": {"$ref": "#/properties/loop"},
                 "far": {"$ref": "https://example.com/schema.json"},
+                "rules": {"type": "array", "items": {"properties": {"host": {"type": "string"}}, "required": ["host"]}},
                 "tuple": {"type": "array", "items": [{"type": "string"}], "uniqueItems": true}
             }}"##;
         let spec = schema("port: 80\nlevel: info\n", Some(json));
@@ -242,8 +243,9 @@ maxUnavailable: 1
         }
         assert_eq!(field("labels")["additionalProperties"], json!({"type": "string"}));
         assert_eq!(*field("tuple"), json!({"type": "array", "items": open()}));
-        // The chart has a default for what it requires, so objects need not give it.
-        assert_eq!(spec["required"], json!(["name"]));
+        // The chart's own values complete what objects leave out; what it has none for must be whole.
+        assert_eq!(spec["required"], Value::Null);
+        assert_eq!(field("rules")["items"]["required"], json!(["host"]));
     }
 
     #[test]
