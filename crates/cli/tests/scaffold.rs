@@ -598,7 +598,7 @@ fn install(chart: &Path) -> Result<(), String> {
     }
     let kind = place.yaml("PROJECT")["resources"][0]["kind"].as_str().unwrap().to_owned();
     let sample = format!("{kind}/{}-sample", kind.to_lowercase());
-    let mut command = place.steer.command(&["dev", ".", "--until-ready", "--timeout", "120s", "-o", "json"]);
+    let mut command = place.steer.command(&["dev", ".", "--until-ready", "--timeout", "60s", "-o", "json"]);
     let mut child = command
         .current_dir(&place.directory)
         .stdin(Stdio::null())
