@@ -14,9 +14,10 @@ use crate::scaffold::{HelmChartArgs, KindArgs, report};
 const ABOUT: &str = "\
 Make a new operator project in this directory
 
-The layout, the names and the PROJECT file are those of operator-sdk and kubebuilder. From a chart come the definition of
-a kind whose spec are the chart's values, a sample, and the role that the operator needs for it. On a terminal it asks
-for what is missing; elsewhere it takes defaults or fails.";
+The layout, the names and the PROJECT file are those of operator-sdk and kubebuilder. From a chart
+come the definition of a kind whose spec are the chart's values, a sample, and the role that the
+operator needs for it. On a terminal it asks for what is missing; elsewhere it takes defaults or
+fails.";
 
 const EXAMPLES: &str = "\
 Files that are there already stay as they are: running it twice changes nothing.
@@ -48,7 +49,7 @@ pub(crate) struct Init {
     #[arg(long, value_name = "URL", default_value = "", hide_default_value = true)]
     repo: String,
 
-    /// Owner, for the copyright
+    /// Owner of the project
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     owner: String,
 
