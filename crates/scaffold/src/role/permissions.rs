@@ -20,6 +20,9 @@ struct Target {
     names: Vec<String>,
 }
 
+/// What resources must have in common to share a rule: group, names and verbs.
+type Same<'a> = (&'a str, &'a [String], &'a BTreeSet<String>);
+
 impl Permissions {
     pub(crate) fn allow(&mut self, group: &str, resource: &str, names: &[String], verbs: &[&str]) {
         let target = Target { group: group.to_owned(), resource: resource.to_owned(), names: names.to_vec() };
@@ -62,7 +65,7 @@ impl Permissions {
 
     /// The rules: resources of one group with the same verbs share one.
     pub(crate) fn rules(&self) -> Vec<Value> {
-        let mut merged: BTreeMap<(&str, &[String], &BTreeSet<String>), Vec<&str>> = BTreeMap::new();
+        let mut merged: BTreeMap<Same<'_>, Vec<&str>> = BTreeMap::new();
         for (target, verbs) in &self.resources {
             // What is allowed for all names need not be allowed for some.
             let all = Target { names: Vec::new(), ..target.clone() };
