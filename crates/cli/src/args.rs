@@ -116,7 +116,7 @@ impl ValuesArgs {
 }
 
 /// Flags that say how to speak to a repository or registry.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Chart source")]
 pub(crate) struct AccessArgs {
     /// Name for the chart repository or registry
@@ -178,7 +178,7 @@ impl AccessArgs {
 }
 
 /// Flags that say which chart, and where from.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Chart source")]
 pub(crate) struct ChartArgs {
     /// Version, or range of versions, of a chart that is fetched [default: the newest]
@@ -202,6 +202,11 @@ pub(crate) struct ChartArgs {
 }
 
 impl ChartArgs {
+    /// As if these flags were given, and no others.
+    pub(crate) fn of(version: Option<&str>, repo: Option<&str>) -> Self {
+        Self { version: version.map(str::to_owned), repo: repo.map(str::to_owned), ..Self::default() }
+    }
+
     pub(crate) fn access(&self) -> Result<Access> {
         Ok(Access { pass_credentials: self.pass_credentials, ..self.access.access()? })
     }

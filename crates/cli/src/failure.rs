@@ -134,6 +134,16 @@ impl From<steersman_registry::Error> for Failure {
     }
 }
 
+impl From<steersman_scaffold::Error> for Failure {
+    fn from(error: steersman_scaffold::Error) -> Self {
+        let help = error.help();
+        match error {
+            steersman_scaffold::Error::Chart(error) => error.into(),
+            error => Self(Box::new(Report { message: error.to_string(), help, ..Report::default() })),
+        }
+    }
+}
+
 /// Says something on standard error that is no reason to stop.
 pub(crate) fn warn(message: &str) {
     to_stderr(&format!("{WARNING}warning:{WARNING:#} {message}\n"));

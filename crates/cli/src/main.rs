@@ -3,6 +3,7 @@
 //! One module per command under [`commands`], each of them thin: what is worth testing by itself lives in the libraries.
 
 mod args;
+mod ask;
 mod charts;
 mod cluster;
 mod commands;
@@ -11,6 +12,7 @@ mod flags;
 mod namespace;
 mod output;
 mod postrender;
+mod scaffold;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -41,6 +41,42 @@ async fn a_chart_is_rendered_from_a_repository() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_project_is_made_from_a_repository() {
+    let url = repository().start().await;
+    let direct = format!("{url}/shop-1.2.3.tgz");
+    for source in [
+        &["--helm-chart", "shop", "--helm-chart-repo", &url, "--helm-chart-version", "~1.2"][..],
+        &["--helm-chart", &direct],
+    ] {
+        let steer = Steer::new();
+        let directory = steer.path("shop-operator");
+        fs::create_dir(&directory).unwrap();
+        let run = |more: &[&str]| {
+            let words: Vec<&str> = ["init", "--plugins", "helm"].iter().chain(more).copied().collect();
+            outcome(steer.command(&words).current_dir(&directory))
+        };
+        run(source).success();
+        assert!(directory.join("helm-charts/shop/Chart.yaml").exists());
+        assert!(directory.join("config/crd/bases/charts.my.domain_shops.yaml").exists());
+    }
+    let steer = Steer::new();
+    let wanted = [
+        "init",
+        "--plugins",
+        "helm",
+        "--helm-chart",
+        "shop",
+        "--helm-chart-repo",
+        &url,
+        "--helm-chart-version",
+        "9",
+    ];
+    let failed = steer.run(&wanted).failure();
+    assert!(failed.contains("\"shop\"") && failed.contains('9'), "{failed}");
+    assert!(!steer.path("PROJECT").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_chart_is_pulled_and_unpacked() {
     let url = repository().start().await;
     let steer = Steer::new();

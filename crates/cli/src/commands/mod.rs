@@ -3,7 +3,10 @@
 mod chart;
 mod cluster;
 mod completion;
+mod create;
 mod dev;
+mod edit;
+mod init;
 mod lint;
 mod man;
 mod release;
@@ -34,7 +37,15 @@ type Define = fn(clap::Command) -> clap::Command;
 /// What people do with the program, and the commands for it in the order of the help. A command that does not exist
 /// yet is not listed.
 const GROUPS: &[(&str, &[(&str, Define)])] = &[
-    ("Start", &[("dev", dev::Dev::augment_args)]),
+    (
+        "Start",
+        &[
+            ("dev", dev::Dev::augment_args),
+            ("init", init::Init::augment_args),
+            ("create", create::Create::augment_args),
+            ("edit", edit::Edit::augment_args),
+        ],
+    ),
     ("Run", &[("run", run::Run::augment_args)]),
     (
         "Charts",
@@ -84,6 +95,9 @@ pub(crate) struct Steer {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dev(dev::Dev),
+    Init(init::Init),
+    Create(create::Create),
+    Edit(edit::Edit),
     Run(run::Run),
     Template(template::Template),
     Lint(lint::Lint),
@@ -125,6 +139,9 @@ impl Steer {
         let globals = &self.globals;
         match self.command {
             Command::Dev(dev) => dev.run(globals),
+            Command::Init(init) => init.run(globals, output),
+            Command::Create(create) => create.run(globals, output),
+            Command::Edit(edit) => edit.run(output),
             Command::Run(run) => run.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),

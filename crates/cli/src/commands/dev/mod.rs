@@ -126,7 +126,10 @@ impl Dev {
             None => client.clone(),
         };
         let failed = |error: steersman_helm_operator::Error| Failure::new(error.to_string());
-        let operator = Operator::new("helm-operator");
+        let mut operator = Operator::new("helm-operator");
+        if project.is_namespaced {
+            operator = operator.namespaces([project::NAMESPACE]);
+        }
         let defaults = Defaults { max_concurrent_reconciles: 16, ..Defaults::default() };
         let operator =
             add_watches(operator, &project.watches, &defaults, &operator_client).await.map_err(failed)?;

@@ -1,24 +1,32 @@
 //! A project on disk: its watches, definitions, role and samples.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::Value;
 use steersman_cluster::User;
 use steersman_helm_operator::WatchConfig;
 use steersman_release::{Kinds, Object};
+use steersman_scaffold::{Error as ScaffoldError, Plugin, Project as ProjectFile};
 
 use crate::failure::{Failure, Result};
 
 /// How long definitions may take to be served.
 const ESTABLISH: Duration = Duration::from_secs(30);
 
+/// The namespace that objects go to which name none.
+pub(super) const NAMESPACE: &str = "default";
+
 /// A project on disk.
 pub(super) struct Project {
     root: PathBuf,
     pub(super) watches: Vec<WatchConfig>,
+    /// Whether the operator works in one namespace alone.
+    pub(super) is_namespaced: bool,
 }
 
 /// Who the operator is.
@@ -44,11 +52,22 @@ impl Project {
     pub(super) fn load(root: &Path) -> Result<Self> {
         let watches = root.join("watches.yaml");
         if !watches.exists() {
-            return Err(Failure::new(format!("{} is no project: it has no watches.yaml", root.display()))
-                .help("name the project's directory: steer dev examples/minimart"));
+            let help = match ProjectFile::load(root).and_then(|file| file.plugin()) {
+                Ok(Plugin::Rust) => "it is written in Rust: `cargo test` runs it on the embedded cluster",
+                _ => "name the project's directory: steer dev examples/minimart",
+            };
+            return Err(
+                Failure::new(format!("{} is no project: it has no watches.yaml", root.display())).help(help)
+            );
         }
         let watches = WatchConfig::load(&watches).map_err(|error| Failure::new(error.to_string()))?;
-        Ok(Self { root: root.to_owned(), watches })
+        // A project need not have a PROJECT file.
+        let is_namespaced = match ProjectFile::load(root) {
+            Ok(file) => file.is_namespaced(),
+            Err(ScaffoldError::NotAProject(_)) => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { root: root.to_owned(), watches, is_namespaced })
     }
 
     /// Installs the definitions in config/crd and waits until they are served.
@@ -79,8 +98,10 @@ impl Project {
     pub(super) async fn install_role(&self, client: &Client) -> Result<Option<Account>> {
         let kinds = Kinds::new(client.clone());
         let mut documents = documents(&self.root.join("config/rbac"))?;
-        // Namespaces first: what is in them needs them.
+        // Namespaces first: what is in them needs them. That of kubebuilder's layout is made by config/manager, which is not
+        // applied here.
         documents.sort_by_key(|(_, document)| text(document, "/kind") != "Namespace");
+        self.make_namespaces(client, &documents).await?;
         let mut account = None;
         let mut permissions = 0;
         for (path, document) in documents {
@@ -97,6 +118,21 @@ impl Project {
             apply(client, &kinds, document, &path).await?;
         }
         Ok(account.map(|(namespace, name)| Account { namespace, name, permissions }))
+    }
+
+    /// Makes the namespaces that documents name.
+    async fn make_namespaces(&self, client: &Client, documents: &[(PathBuf, Value)]) -> Result {
+        let names: BTreeSet<&str> =
+            documents.iter().map(|(_, document)| text(document, "/metadata/namespace")).collect();
+        let api: Api<Namespace> = Api::all(client.clone());
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
+            let namespace = serde_json::json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
+            });
+            let (params, patch) = (PatchParams::apply("steer-dev"), Patch::Apply(&namespace));
+            api.patch(name, &params, &patch).await.map_err(|error| Failure::new(error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Applies what is in config/samples.
@@ -148,7 +184,7 @@ fn broken(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 async fn apply(client: &Client, kinds: &Kinds, document: Value, path: &Path) -> Result<Object> {
     let object =
-        steersman_release::resolve(document, "default", kinds).await.map_err(|error| broken(path, &error))?;
+        steersman_release::resolve(document, NAMESPACE, kinds).await.map_err(|error| broken(path, &error))?;
     let api: Api<DynamicObject> = object.api(client);
     let params = PatchParams::apply("steer-dev").force();
     let patch = Patch::Apply(&object.content);

@@ -1,0 +1,103 @@
+//! Why a project is not scaffolded.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of scaffolding.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a project is not scaffolded. Nothing was written, unless [`Error::Io`] broke off the writing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name is not valid for what it names.
+    #[error("{flag} {value:?} is not valid: {reason}")]
+    Name {
+        /// The flag that gives it.
+        flag: &'static str,
+        /// The name.
+        value: String,
+        /// What it must be.
+        reason: String,
+    },
+    /// A flag is missing that has no default.
+    #[error("{0} is required")]
+    Missing(&'static str),
+    /// Flags contradict each other, or what a project is.
+    #[error("{message}")]
+    Usage {
+        /// What does not fit.
+        message: String,
+        /// What would.
+        help: String,
+    },
+    /// A plugin that there is not.
+    #[error("unknown plugin {0:?}")]
+    UnknownPlugin(String),
+    /// The directory of a new project has files in it already.
+    #[error("{} is not empty: it has {}", .directory.display(), .files.join(", "))]
+    NotEmpty {
+        /// The directory.
+        directory: PathBuf,
+        /// Some of the files.
+        files: Vec<String>,
+    },
+    /// A directory has no PROJECT file.
+    #[error("{} has no PROJECT file", .0.display())]
+    NotAProject(PathBuf),
+    /// A file of the project is not what it must be.
+    #[error("{}: {reason}", .path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The chart does not load or render.
+    #[error(transparent)]
+    Chart(#[from] steersman_chart::Error),
+    /// A template of this program does not render, which is a defect of it.
+    #[error("template {name}: {reason}")]
+    Template {
+        /// The template.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), help: help.into() }
+    }
+
+    /// What would mend it, if that can be said in a line.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        Some(match self {
+            Self::Usage { help, .. } => help.clone(),
+            Self::UnknownPlugin(_) => "the plugins are helm and rust".to_owned(),
+            Self::NotEmpty { .. } => {
+                "run it in an empty directory: mkdir my-operator && cd my-operator".to_owned()
+            }
+            Self::NotAProject(_) => "`steer init` makes a project; run this in its directory".to_owned(),
+            Self::Name { flag: "--project-name", .. } => {
+                "the default is the directory's name; --project-name gives another one".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}

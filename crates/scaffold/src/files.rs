@@ -1,0 +1,229 @@
+//! Files of a project: written if they are not there, never over what a person has changed.
+
+use std::fs;
+use std::path::{Component, Path};
+
+use crate::error::{Error, Result};
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was not there.
+    Created,
+    /// It was there and was changed.
+    Updated,
+    /// It is as it should be already.
+    Unchanged,
+    /// It differs, and stays as it is: it was edited by hand.
+    Kept,
+}
+
+/// A file of a project, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its path, relative to the project's directory.
+    pub path: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What a person has to do there by hand, if anything.
+    pub by_hand: Option<String>,
+}
+
+/// Changes of a project's files, decided on before the first of them is made.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    changes: Vec<Change>,
+}
+
+#[derive(Debug)]
+struct Change {
+    written: Written,
+    /// Nothing if the file stays as it is.
+    content: Option<Vec<u8>>,
+}
+
+/// What happens to a file that is there already, and different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays.
+    Keep,
+    /// It is replaced.
+    Replace,
+}
+
+impl Plan {
+    /// Wants a file to have a content.
+    pub(crate) fn put(
+        &mut self,
+        root: &Path,
+        path: impl Into<String>,
+        content: impl Into<Vec<u8>>,
+        existing: Existing,
+    ) -> Result<()> {
+        let (path, content) = (path.into(), content.into());
+        check(root, &path)?;
+        let outcome = match self.read(root, &path)? {
+            None => Outcome::Created,
+            Some(current) if current == content => Outcome::Unchanged,
+            Some(_) if existing == Existing::Replace => Outcome::Updated,
+            Some(_) => Outcome::Kept,
+        };
+        let content = matches!(outcome, Outcome::Created | Outcome::Updated).then_some(content);
+        self.add(path, outcome, content);
+        Ok(())
+    }
+
+    /// Changes a file that is there: `change` gives its new text, or nothing if it is as it should be.
+    pub(crate) fn edit(
+        &mut self,
+        root: &Path,
+        path: &str,
+        change: impl FnOnce(&str) -> Option<String>,
+    ) -> Result<()> {
+        let Some(current) = self.text(root, path)? else {
+            return Err(Error::Broken { path: root.join(path), reason: "it is not there".to_owned() });
+        };
+        match change(&current).filter(|text| *text != current) {
+            Some(text) => self.add(path.to_owned(), Outcome::Updated, Some(text.into_bytes())),
+            None => self.add(path.to_owned(), Outcome::Unchanged, None),
+        }
+        Ok(())
+    }
+
+    /// Inserts a text before the line that has kubebuilder's mark of this name in it. A file without that line stays, and a person is told.
+    pub(crate) fn insert(&mut self, root: &Path, path: &str, mark: &str, text: &str) -> Result<()> {
+        let Some(current) = self.text(root, path)? else {
+            return Err(Error::Broken { path: root.join(path), reason: "it is not there".to_owned() });
+        };
+        match insert_before(&current, mark, text) {
+            Some(changed) => self.add(path.to_owned(), Outcome::Updated, Some(changed.into_bytes())),
+            None => {
+                self.add(path.to_owned(), Outcome::Kept, None);
+                if let Some(change) = self.changes.iter_mut().find(|change| change.written.path == path) {
+                    let text = text.trim_end();
+                    change.written.by_hand =
+                        Some(format!("it has no line +kubebuilder:scaffold:{mark}; add\n{text}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A file's text as it will be.
+    pub(crate) fn text(&self, root: &Path, path: &str) -> Result<Option<String>> {
+        let broken = |_| Error::Broken { path: root.join(path), reason: "it is not UTF-8".to_owned() };
+        self.read(root, path)?.map(|bytes| String::from_utf8(bytes).map_err(broken)).transpose()
+    }
+
+    fn read(&self, root: &Path, path: &str) -> Result<Option<Vec<u8>>> {
+        let planned = self.changes.iter().rev().find(|change| change.written.path == path);
+        if let Some(content) = planned.and_then(|change| change.content.as_ref()) {
+            return Ok(Some(content.clone()));
+        }
+        let path = root.join(path);
+        match fs::read(&path) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(&path)(error)),
+        }
+    }
+
+    fn add(&mut self, path: String, outcome: Outcome, content: Option<Vec<u8>>) {
+        if let Some(earlier) = self.changes.iter_mut().find(|change| change.written.path == path) {
+            // What is created and then changed is created.
+            if earlier.written.outcome != Outcome::Created && outcome != Outcome::Unchanged {
+                earlier.written.outcome = outcome;
+            }
+            earlier.content = content.or(earlier.content.take());
+            return;
+        }
+        self.changes.push(Change { written: Written { path, outcome, by_hand: None }, content });
+    }
+
+    /// Makes the changes, in their order.
+    pub(crate) fn write(self, root: &Path) -> Result<Vec<Written>> {
+        let mut written = Vec::with_capacity(self.changes.len());
+        for change in self.changes {
+            if let Some(content) = change.content {
+                let path = root.join(&change.written.path);
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent).map_err(Error::io(parent))?;
+                }
+                fs::write(&path, content).map_err(Error::io(&path))?;
+            }
+            written.push(change.written);
+        }
+        Ok(written)
+    }
+}
+
+/// Refuses paths that lead out of the project: those of a chart's files come from archives.
+fn check(root: &Path, path: &str) -> Result<()> {
+    if Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
+        return Ok(());
+    }
+    Err(Error::Broken { path: root.join(path), reason: "it is outside of the project".to_owned() })
+}
+
+/// Whether a line is kubebuilder's mark for insertions, with or without a blank behind the `#` or `//`.
+pub(crate) fn is_mark(line: &str, mark: &str) -> bool {
+    let line = line.trim();
+    let comment = line.strip_prefix('#').or_else(|| line.strip_prefix("//")).map(str::trim_start);
+    comment.and_then(|comment| comment.strip_prefix("+kubebuilder:scaffold:")) == Some(mark)
+}
+
+/// The text with another one before the line that has a mark in it.
+pub(crate) fn insert_before(current: &str, mark: &str, text: &str) -> Option<String> {
+    let at = current
+        .split_inclusive('\n')
+        .scan(0, |offset, line| {
+            let start = *offset;
+            *offset += line.len();
+            Some((start, line))
+        })
+        .find(|(_, line)| is_mark(line, mark))?
+        .0;
+    let (before, after) = current.split_at(at);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    Some(format!("{before}{text}{end}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_edited_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |content: &str, existing| {
+            let mut plan = Plan::default();
+            plan.put(root.path(), "a/b", content, existing).unwrap();
+            plan.write(root.path()).unwrap()[0].outcome
+        };
+        assert_eq!(put("one", Existing::Keep), Outcome::Created);
+        assert_eq!(put("one", Existing::Keep), Outcome::Unchanged);
+        assert_eq!(put("two", Existing::Keep), Outcome::Kept);
+        assert_eq!(fs::read_to_string(root.path().join("a/b")).unwrap(), "one");
+        assert_eq!(put("two", Existing::Replace), Outcome::Updated);
+        assert_eq!(fs::read_to_string(root.path().join("a/b")).unwrap(), "two");
+    }
+
+    #[test]
+    fn paths_stay_within_the_project() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["../a", "/a", "a/../../b", "./../a"] {
+            let mut plan = Plan::default();
+            assert!(plan.put(root.path(), path, "x", Existing::Replace).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn texts_are_inserted_before_their_mark() {
+        let inserted = |text: &str| insert_before(text, "watch", "new");
+        for mark in ["#+kubebuilder:scaffold:watch", "  # +kubebuilder:scaffold:watch"] {
+            assert_eq!(inserted(&format!("a\n{mark}\nb\n")).unwrap(), format!("a\nnew\n{mark}\nb\n"));
+            assert_eq!(inserted(mark).unwrap(), format!("new\n{mark}"));
+        }
+        assert_eq!(inserted("a\n# +kubebuilder:scaffold:watches\n"), None);
+    }
+}

@@ -1,0 +1,237 @@
+//! A new project.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::api::{self, ApiOptions};
+use crate::error::{Error, Result};
+use crate::files::{Existing, Plan, Written};
+use crate::project::{FILE, Plugin, Project};
+use crate::templates::{Template, render, template};
+use crate::{helm, names, rust};
+
+/// The domain of a project that is given none, as in operator-sdk.
+pub const DEFAULT_DOMAIN: &str = "my.domain";
+
+/// How many files are named of those that are in the way.
+const NAMED: usize = 5;
+
+/// The licence of a project.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum License {
+    /// Apache-2.0.
+    #[default]
+    Apache2,
+    /// None.
+    None,
+}
+
+impl License {
+    /// The licence's SPDX name; empty for none.
+    pub(crate) fn spdx(self) -> &'static str {
+        match self {
+            Self::Apache2 => "Apache-2.0",
+            Self::None => "",
+        }
+    }
+}
+
+/// What a new project is.
+#[derive(Clone, Debug)]
+pub struct InitOptions {
+    /// What the operator is made of.
+    pub plugin: Plugin,
+    /// The project's name. Default: that of the directory, in lower case.
+    pub project_name: Option<String>,
+    /// The domain that its API groups end with. Default: [`DEFAULT_DOMAIN`].
+    pub domain: String,
+    /// The URL or path of its repository. Default: none.
+    pub repo: String,
+    /// Who owns it. Default: not said.
+    pub owner: String,
+    /// Its licence. Default: Apache-2.0.
+    pub license: License,
+    /// Whether the operator works in its own namespace alone. Default: no, in all.
+    pub namespaced: bool,
+    /// Whether its kinds may be of several API groups. Default: no.
+    pub multigroup: bool,
+    /// Files in the directory that are not in the way, such as the chart. Default: none.
+    pub beside: Vec<PathBuf>,
+}
+
+impl InitOptions {
+    /// A project of this plugin, with everything at its default.
+    #[must_use]
+    pub fn new(plugin: Plugin) -> Self {
+        Self {
+            plugin,
+            project_name: None,
+            domain: DEFAULT_DOMAIN.to_owned(),
+            repo: String::new(),
+            owner: String::new(),
+            license: License::default(),
+            namespaced: false,
+            multigroup: false,
+            beside: Vec::new(),
+        }
+    }
+}
+
+/// Makes a project in a directory, with a first kind if one is given. Files that are there already stay.
+///
+/// # Errors
+/// Fails if a name is not valid, the directory has other files in it or another project, or a file cannot be written.
+pub fn init(root: &Path, options: &InitOptions, api: Option<&ApiOptions>) -> Result<Vec<Written>> {
+    let name = match &options.project_name {
+        Some(name) => name.clone(),
+        None => directory_name(root)?,
+    };
+    names::check_project_name(&name)?;
+    if !options.domain.is_empty() {
+        names::check_domain(&options.domain)?;
+    }
+    let mut project = match Project::load(root) {
+        Ok(project) => {
+            check_same(&project, &name, options)?;
+            project
+        }
+        Err(Error::NotAProject(_)) => {
+            check_empty(root, &options.beside)?;
+            let mut project = Project::new(&name, &options.domain, options.plugin, &options.repo);
+            project.set_flag("namespaced", options.namespaced);
+            project.set_flag("multigroup", options.multigroup);
+            project
+        }
+        Err(error) => return Err(error),
+    };
+    let mut plan = Plan::default();
+    let mut values = values(&project);
+    values["Owner"] = options.owner.as_str().into();
+    values["OwnerQuoted"] = json!(options.owner).to_string().into();
+    values["License"] = options.license.spdx().into();
+    let files: Vec<&(&str, Template)> = match options.plugin {
+        Plugin::Helm => helm::FILES.iter().chain(CONFIG).collect(),
+        Plugin::Rust => {
+            rust::add_values(&mut values, options, &name)?;
+            rust::FILES.iter().collect()
+        }
+    };
+    for (path, template) in files {
+        plan.put(root, *path, render(*template, &values)?, Existing::Keep)?;
+    }
+    if let Some(api) = api {
+        api::plan(root, &mut plan, &mut project, api)?;
+    }
+    put_project(root, &mut plan, &project)?;
+    plan.write(root)
+}
+
+/// The files under config/ of projects that are deployed as kubebuilder's are.
+pub(crate) const CONFIG: &[(&str, Template)] = &[
+    ("config/crd/kustomization.yaml", template!("config/crd/kustomization.yaml")),
+    ("config/default/kustomization.yaml", template!("config/default/kustomization.yaml")),
+    ("config/default/metrics_service.yaml", template!("config/default/metrics_service.yaml")),
+    ("config/manager/kustomization.yaml", template!("config/manager/kustomization.yaml")),
+    ("config/manager/manager.yaml", template!("config/manager/manager.yaml")),
+    ("config/manifests/kustomization.yaml", template!("config/manifests/kustomization.yaml")),
+    (
+        "config/network-policy/allow-metrics-traffic.yaml",
+        template!("config/network-policy/allow-metrics-traffic.yaml"),
+    ),
+    ("config/network-policy/kustomization.yaml", template!("config/network-policy/kustomization.yaml")),
+    ("config/prometheus/kustomization.yaml", template!("config/prometheus/kustomization.yaml")),
+    ("config/prometheus/monitor.yaml", template!("config/prometheus/monitor.yaml")),
+    ("config/rbac/kustomization.yaml", template!("config/rbac/kustomization.yaml")),
+    ("config/rbac/leader_election_role.yaml", template!("config/rbac/leader_election_role.yaml")),
+    (
+        "config/rbac/leader_election_role_binding.yaml",
+        template!("config/rbac/leader_election_role_binding.yaml"),
+    ),
+    ("config/rbac/role.yaml", template!("config/rbac/role.yaml")),
+    ("config/rbac/role_binding.yaml", template!("config/rbac/role_binding.yaml")),
+    ("config/rbac/service_account.yaml", template!("config/rbac/service_account.yaml")),
+    ("config/samples/kustomization.yaml", template!("config/samples/kustomization.yaml")),
+    ("config/scorecard/bases/config.yaml", template!("config/scorecard/bases/config.yaml")),
+    ("config/scorecard/kustomization.yaml", template!("config/scorecard/kustomization.yaml")),
+    ("config/scorecard/patches/basic.config.yaml", template!("config/scorecard/patches/basic.config.yaml")),
+    ("config/scorecard/patches/olm.config.yaml", template!("config/scorecard/patches/olm.config.yaml")),
+];
+
+/// What templates of a project are filled in with.
+pub(crate) fn values(project: &Project) -> Value {
+    json!({
+        "ProjectName": project.name(),
+        "Domain": project.domain(),
+        "Namespaced": project.is_namespaced(),
+        "RoleKind": if project.is_namespaced() { "Role" } else { "ClusterRole" },
+    })
+}
+
+/// Writes PROJECT, unless it says the same already.
+pub(crate) fn put_project(root: &Path, plan: &mut Plan, project: &Project) -> Result<()> {
+    match Project::load(root) {
+        Ok(known) if known == *project => Ok(()),
+        Ok(_) | Err(Error::NotAProject(_)) => plan.put(root, FILE, project.to_text()?, Existing::Replace),
+        Err(error) => Err(error),
+    }
+}
+
+fn directory_name(root: &Path) -> Result<String> {
+    let path = std::path::absolute(root).map_err(Error::io(root))?;
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
+    name.ok_or(Error::Missing("--project-name"))
+}
+
+fn check_same(project: &Project, name: &str, options: &InitOptions) -> Result<()> {
+    let other = |what: &str, known: &str, given: &str| {
+        Error::usage(
+            format!("this is a project already, with the {what} {known:?} and not {given:?}"),
+            "`steer create api` adds kinds, `steer edit` changes how it works",
+        )
+    };
+    if options.project_name.is_some() && project.name() != name {
+        return Err(other("name", project.name(), name));
+    }
+    if options.domain != DEFAULT_DOMAIN && project.domain() != options.domain {
+        return Err(other("domain", project.domain(), &options.domain));
+    }
+    let plugin = project.plugin()?;
+    if plugin != options.plugin {
+        return Err(other("plugin", plugin.key(), options.plugin.key()));
+    }
+    Ok(())
+}
+
+/// A new project begins in an empty directory: what version control, editors and licences put there aside.
+fn check_empty(root: &Path, beside: &[PathBuf]) -> Result<()> {
+    let mut files = Vec::new();
+    let entries = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(root)(error)),
+    };
+    let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    };
+    for entry in entries {
+        let entry = entry.map_err(Error::io(root))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_usual = name.starts_with('.')
+            || ["LICENSE", "README", "NOTICE"].iter().any(|usual| name.starts_with(usual));
+        if !is_usual && !beside.iter().any(|path| same(path, &entry.path())) {
+            files.push(name);
+        }
+    }
+    if files.is_empty() {
+        return Ok(());
+    }
+    files.sort();
+    let more = files.len().saturating_sub(NAMED);
+    files.truncate(NAMED);
+    if more > 0 {
+        files.push(format!("and {more} more"));
+    }
+    Err(Error::NotEmpty { directory: root.to_owned(), files })
+}

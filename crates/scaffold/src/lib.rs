@@ -1,0 +1,57 @@
+//! Operator projects: templates of them, definitions and roles from charts, and what commands change in a project.
+//!
+//! [`init`] makes a project, [`create_api`] adds a kind to it, [`create_webhook`] webhooks for one, and [`edit`] changes how
+//! it works. The layout, the names and the
+//! PROJECT file are those of operator-sdk and kubebuilder.
+//!
+//! ```
+//! use steersman_chart::{Chart, File};
+//! use steersman_scaffold::{ApiOptions, InitOptions, Plugin, init};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path();
+//! let chart = Chart::from_files([
+//!     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+//!     File::new("values.yaml", "greeting: hello"),
+//! ])?;
+//! let options = InitOptions {
+//!     project_name: Some("hello-operator".into()),
+//!     domain: "example.com".into(),
+//!     ..InitOptions::new(Plugin::Helm)
+//! };
+//! let api = ApiOptions::default().of_chart(chart);
+//! init(directory, &options, Some(&api))?;
+//! assert!(directory.join("config/crd/bases/charts.example.com_hellos.yaml").exists());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Invariant:** all changes of a command are decided on before the first is made, and a file that a person has changed
+//! stays as it is unless the command is told to replace it.
+//!
+//! **Invariant:** nothing is run here, neither programs nor operators, and nothing is fetched.
+
+mod api;
+mod crd;
+mod edit;
+mod error;
+mod files;
+mod helm;
+mod init;
+mod names;
+mod project;
+mod role;
+mod rust;
+mod sample;
+mod schema;
+mod templates;
+mod webhook;
+
+pub use api::{ApiOptions, create_api};
+pub use edit::{EditOptions, edit};
+pub use error::{Error, Result};
+pub use files::{Outcome, Written};
+pub use init::{DEFAULT_DOMAIN, InitOptions, License, init};
+pub use project::{Plugin, Project, Resource, SCAFFOLD_VERSION};
+pub use webhook::{WebhookOptions, create_webhook};

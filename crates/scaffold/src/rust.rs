@@ -1,0 +1,261 @@
+//! Projects whose operator is written in Rust, on the crate `steersman`.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::api::ApiOptions;
+use crate::error::{Error, Result};
+use crate::files::{Existing, Plan};
+use crate::helm::{list, write_user_roles};
+use crate::init::{InitOptions, values};
+use crate::project::{Project, Resource};
+use crate::templates::{Template, render, template};
+
+/// The files of a project.
+pub(crate) const FILES: &[(&str, Template)] = &[
+    (".dockerignore", template!("rust/dockerignore")),
+    (".gitignore", template!("rust/gitignore")),
+    ("Cargo.toml", template!("rust/Cargo.toml")),
+    ("Dockerfile", template!("rust/Dockerfile")),
+    ("Makefile", template!("rust/Makefile")),
+    ("README.md", template!("rust/README.md")),
+    ("src/api/mod.rs", template!("rust/api_mod.rs")),
+    ("src/controller/mod.rs", template!("rust/controller_mod.rs")),
+    ("src/lib.rs", template!("rust/lib.rs")),
+    ("src/main.rs", template!("rust/main.rs")),
+    ("config/crd/kustomization.yaml", template!("rust/config/crd/kustomization.yaml")),
+    ("config/default/kustomization.yaml", template!("rust/config/default/kustomization.yaml")),
+    ("config/manager/kustomization.yaml", template!("rust/config/manager/kustomization.yaml")),
+    ("config/manager/manager.yaml", template!("rust/config/manager/manager.yaml")),
+    ("config/rbac/kustomization.yaml", template!("rust/config/rbac/kustomization.yaml")),
+    ("config/samples/kustomization.yaml", template!("config/samples/kustomization.yaml")),
+];
+
+/// The image of objects that are given none: it needs no rights and does nothing.
+const IMAGE: &str = "registry.k8s.io/pause:3.10";
+
+/// Where the crate `steersman` is in the checkout that this program is built from.
+const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../steersman");
+
+/// What a package cannot be called, since its own dependencies are.
+const RESERVED_NAMES: [&str; 9] =
+    ["alloc", "core", "kube", "schemars", "serde", "std", "steersman", "test", "tokio"];
+
+/// What a kind cannot be called, since the code that works on it uses types of these names.
+const RESERVED_KINDS: [&str; 16] = [
+    "Action",
+    "Api",
+    "Condition",
+    "Conditions",
+    "Context",
+    "Controller",
+    "Conversion",
+    "CustomResource",
+    "Denied",
+    "Deployment",
+    "Error",
+    "JsonSchema",
+    "Operator",
+    "Result",
+    "Review",
+    "Self",
+];
+
+const KEYWORDS: [&str; 49] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
+    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct",
+    "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where",
+    "while",
+];
+
+/// Adds what the files of a project are filled in with.
+pub(crate) fn add_values(values: &mut Value, options: &InitOptions, name: &str) -> Result<()> {
+    let crate_name = name.replace('-', "_");
+    if RESERVED_NAMES.contains(&crate_name.as_str())
+        || KEYWORDS.contains(&crate_name.as_str())
+        || crate_name.starts_with(|c: char| c.is_ascii_digit())
+    {
+        return Err(Error::Name {
+            flag: "--project-name",
+            value: name.to_owned(),
+            reason: "no Rust package of an operator can have that name".to_owned(),
+        });
+    }
+    let path = Path::new(CRATE).canonicalize().map_err(|_| {
+        Error::usage(
+            format!("the checkout that steer was built from is gone: there is no {CRATE}"),
+            "the crates are not published yet: build steer from a checkout that stays",
+        )
+    })?;
+    values["CrateName"] = crate_name.into();
+    values["SteersmanPath"] = json!(path.display().to_string()).to_string().into();
+    values["Repo"] = options.repo.as_str().into();
+    values["RepoQuoted"] = json!(options.repo).to_string().into();
+    Ok(())
+}
+
+pub(crate) fn create_api(
+    root: &Path,
+    plan: &mut Plan,
+    project: &mut Project,
+    options: &ApiOptions,
+    resource: &Resource,
+) -> Result<()> {
+    if RESERVED_KINDS.contains(&resource.kind.as_str()) {
+        return Err(Error::Name {
+            flag: "--kind",
+            value: resource.kind.clone(),
+            reason: "the code that works on it uses a type of that name".to_owned(),
+        });
+    }
+    let other_group = project.resources().into_iter().find(|known| known.group != resource.group);
+    if let Some(known) = other_group.filter(|_| !project.is_multigroup()) {
+        return Err(Error::usage(
+            format!("the kinds of this project are of the group {}", known.group),
+            "`steer edit --multigroup` lets them be of several",
+        ));
+    }
+    let existing = if options.force { Existing::Replace } else { Existing::Keep };
+    let mut values = values(project);
+    let image = options.image.as_deref().unwrap_or(IMAGE);
+    add_kind(&mut values, project, resource);
+    values["KindNamespaced"] = options.namespaced.into();
+    values["Image"] = json!(image).to_string().into();
+
+    let mut parts: Vec<(&str, Value)> = Vec::new();
+    if options.resource {
+        let modules = api_modules(project, resource);
+        let text = render(template!("rust/types.rs"), &values)?;
+        put_module(root, plan, "src", &modules, text, existing)?;
+        let sample = resource.sample_file();
+        plan.put(
+            root,
+            format!("config/samples/{sample}"),
+            render(template!("rust/sample.yaml"), &values)?,
+            existing,
+        )?;
+        list(root, plan, "config/samples/kustomization.yaml", &sample, "manifestskustomizesamples")?;
+        write_user_roles(root, plan, project, resource)?;
+        parts.push(("api.crdVersion", "v1".into()));
+    }
+    // A kind of several versions has one controller: that of the first.
+    let is_first = !project.resources().iter().any(|known| {
+        known.group == resource.group && known.kind == resource.kind && known.version != resource.version
+    });
+    if options.controller && is_first {
+        let modules = modules(project, resource, "controller");
+        let text = render(template!("rust/controller.rs"), &values)?;
+        put_module(root, plan, "src", &modules, text, existing)?;
+        build(root, plan, &format!(".controller({}::controller())", modules.join("::")))?;
+        let test = format!("tests/{}.rs", file_stem(project, resource));
+        plan.put(root, test, render(template!("rust/test.rs"), &values)?, existing)?;
+        parts.push(("controller", true.into()));
+    }
+    project.record(resource, options.namespaced, &parts);
+    Ok(())
+}
+
+/// Adds what files of a kind are filled in with.
+pub(crate) fn add_kind(values: &mut Value, project: &Project, resource: &Resource) {
+    values["CrateName"] = project.name().replace('-', "_").into();
+    values["Group"] = resource.group.as_str().into();
+    values["Version"] = resource.version.as_str().into();
+    values["Kind"] = resource.kind.as_str().into();
+    values["KindLower"] = resource.kind.to_ascii_lowercase().into();
+    values["Plural"] = resource.plural.as_str().into();
+    values["ApiModule"] = api_modules(project, resource).join("::").into();
+}
+
+/// The modules that a kind's types are in.
+pub(crate) fn api_modules(project: &Project, resource: &Resource) -> Vec<String> {
+    let mut modules = modules(project, resource, "api");
+    modules.insert(modules.len() - 1, resource.version.clone());
+    modules
+}
+
+/// The modules of a kind beneath one of the project.
+pub(crate) fn modules(project: &Project, resource: &Resource, outer: &str) -> Vec<String> {
+    let mut modules = vec![outer.to_owned()];
+    if project.is_multigroup() {
+        modules.push(module_name(&resource.short_group));
+    }
+    modules.push(module_name(&resource.kind.to_ascii_lowercase()));
+    modules
+}
+
+/// A name that files of a kind begin with.
+fn file_stem(project: &Project, resource: &Resource) -> String {
+    modules(project, resource, "").into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
+}
+
+fn module_name(name: &str) -> String {
+    let name = name.replace(['.', '-'], "_");
+    if KEYWORDS.contains(&name.as_str()) { format!("{name}_") } else { name }
+}
+
+/// Writes a module, and declares it in those around it.
+pub(crate) fn put_module(
+    root: &Path,
+    plan: &mut Plan,
+    source: &str,
+    modules: &[String],
+    text: String,
+    existing: Existing,
+) -> Result<()> {
+    let mut directory = source.to_owned();
+    for (index, module) in modules.iter().enumerate() {
+        let parent = if index == 0 { format!("{directory}/lib.rs") } else { format!("{directory}/mod.rs") };
+        if plan.text(root, &parent)?.is_none() {
+            let outer = modules.get(index - 1).map_or("", String::as_str);
+            let text = format!("//! The kinds of {outer}.\n\n// +kubebuilder:scaffold:imports\n");
+            plan.put(root, parent.as_str(), text, Existing::Keep)?;
+        }
+        let line = format!("pub mod {module};");
+        let declared = plan.text(root, &parent)?.unwrap_or_default();
+        if !declared.lines().any(|known| known.trim() == line) {
+            plan.insert(root, &parent, "imports", &line)?;
+        }
+        directory = format!("{directory}/{module}");
+    }
+    plan.put(root, format!("{directory}.rs"), text, existing)
+}
+
+/// Adds a call to what builds the operator, once.
+pub(crate) fn build(root: &Path, plan: &mut Plan, call: &str) -> Result<()> {
+    let text = plan.text(root, "src/lib.rs")?.unwrap_or_default();
+    if text.contains(call) {
+        return Ok(());
+    }
+    plan.insert(root, "src/lib.rs", "builder", &format!("        {call}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The versions in the template are those that the crates here are built with.
+    #[test]
+    fn dependencies_are_those_of_the_workspace() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+        let workspace = std::fs::read_to_string(path).unwrap();
+        let template = include_str!("../templates/rust/Cargo.toml");
+        let version = |text: &str, name: &str| {
+            let line = text.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap().to_owned();
+            let line = line.replace("version = ", "");
+            line.split('"').nth(1).unwrap().to_owned()
+        };
+        for name in
+            ["k8s-openapi", "kube", "schemars", "serde", "serde_json", "tokio", "rust-version", "edition"]
+        {
+            assert_eq!(version(template, name), version(&workspace, name), "{name}");
+        }
+    }
+
+    #[test]
+    fn modules_are_never_keywords() {
+        assert_eq!(module_name("type"), "type_");
+        assert_eq!(module_name("batch.tutorial-x"), "batch_tutorial_x");
+    }
+}

@@ -1,0 +1,3 @@
+//! The kinds of the project.
+
+// +kubebuilder:scaffold:imports

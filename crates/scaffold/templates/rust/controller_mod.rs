@@ -1,0 +1,3 @@
+//! The controllers of the project, one for each kind.
+
+// +kubebuilder:scaffold:imports

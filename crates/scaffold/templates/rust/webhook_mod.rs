@@ -1,0 +1,3 @@
+//! The webhooks of the project.
+
+// +kubebuilder:scaffold:imports

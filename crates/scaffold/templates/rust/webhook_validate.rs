@@ -1,0 +1,32 @@
+//! Refuses {{ .Kind }} objects that cannot work.
+
+use steersman::{Denied, Review};
+
+use crate::{{ .ApiModule }}::{{ .Kind }};
+
+/// Judges an object before it is stored; `review.old` is the one that it replaces.
+///
+/// # Errors
+/// Refuses the object, and says which field is wrong.
+pub fn validate(object: &{{ .Kind }}, _: &Review<{{ .Kind }}>) -> Result<(), Denied> {
+    let mut denied = Denied::default();
+    if object.spec.image.contains(char::is_whitespace) {
+        denied = denied.and("spec.image", "must not have blanks in it");
+    }
+    denied.into_result()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use steersman::testing::{object, review};
+
+    use super::*;
+
+    #[test]
+    fn an_image_with_blanks_is_refused() {
+        let sample: {{ .Kind }} = object(json!({"metadata": {"name": "sample"}, "spec": {"image": "a b"}}));
+        let message = review(&crate::operator(), "validate", None, Some(&sample)).unwrap_err();
+        assert_eq!(message, "spec.image: must not have blanks in it");
+    }
+}
