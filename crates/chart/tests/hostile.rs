@@ -168,7 +168,7 @@ fn values_that_share_parts_are_gone_through_once_at_most() {
         "mustDeepCopy $l",
         "merge $d $e",
         "mustMergeOverwrite $d $e",
-        "list $l $l | join $l",
+        r#"join "," (list $l)"#,
         r#"dict $l 1"#,
         "toDecimal $l",
         "sortAlpha (list $l)",
@@ -277,7 +277,7 @@ fn an_interrupt_ends_a_render_and_says_why() {
     let error = render_with(&chart, &options).unwrap_err();
     watch.join().unwrap();
     assert!(matches!(error.exceeded(), Some(Exceeded::Interrupted(_))), "{error}");
-    assert!(error.to_string().starts_with("template: hostile/templates/a.yaml:1:"), "{error}");
+    assert!(error.to_string().contains("hostile/templates/a.yaml:1"), "{error}");
     assert!(error.to_string().ends_with("exceeded the time limit of 0s"), "{error}");
 }
 

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steersman_gotemplate::{
-    Budget, CallError, Funcs, Kind, List, ListType, Map, MapType, Method, MissingKey, Object, Set, Signature, Str,
-    Type, Value,
+    Budget, CallError, Funcs, Kind, List, ListType, Map, MapType, Method, MissingKey, Object, Set, Signature,
+    Str, Type, Value,
 };
 
 /// `type files map[string][]byte`, with methods.

@@ -433,7 +433,7 @@ async fn secrets_of_a_chart_are_not_told() {
     }
     let manifest = told["status"]["deployedRelease"]["manifest"].as_str().unwrap();
     assert!(manifest.contains("kind: Secret"), "that there is one is no secret");
-    assert_eq!(condition(&told, "Deployed").unwrap()["message"], "The password is ***.");
+    assert_eq!(condition(&told, "Deployed").unwrap()["message"], "The password is REDACTED.");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use crate::object::documents;
 use crate::record::Release;
 
 /// What stands for a secret value.
-const MASK: &str = "***";
+const MASK: &str = "REDACTED";
 /// Shorter values are too common to be told from other text.
 const SHORTEST: usize = 4;
 /// Shorter lines of a value are too common to be told from other text.
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn values_of_secrets_are_nowhere() {
         let manifest = "---\n# Source: c/templates/a.yaml\napiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {x: hunter22}}\n\
-            data: {password: aHVudGVyMjI=, on: dHJ1ZQ==}\nstringData:\n  file: |\n    user = root\n    key = correct-horse\n\
+            data: {password: aHVudGVyMjI=, enabled: dHJ1ZQ==}\nstringData:\n  file: |\n    user = root\n    key = correct-horse\n\
             ---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: b}, stringData: {t: tok-123}}\n\
             - {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {url: 'http://root:hunter22@db'}}\n\
-            ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d} # tok-123\ndata: {on: 'true'}\n";
+            ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d} # tok-123\ndata: {enabled: 'true'}\n";
         let hooks = vec![Hook {
             manifest: "apiVersion: v1\nkind: Secret\nmetadata: {name: h}\nstringData: {z: hooked-secret}"
                 .into(),
@@ -160,7 +160,7 @@ mod tests {
         let shown = redactor.redact_manifest(manifest);
         for value in ["hunter22", "aHVudGVyMjI=", "correct-horse", "tok-123", "hooked-secret"] {
             assert!(!shown.contains(value), "{value} is in {shown}");
-            assert_eq!(redactor.redact(&format!("<{value}>")), "<***>");
+            assert_eq!(redactor.redact(&format!("<{value}>")), "<REDACTED>");
         }
         let found = documents(&shown).unwrap();
         let names: Vec<_> =
@@ -169,7 +169,7 @@ mod tests {
             names,
             ["\"Secret\" \"a\"", "\"Secret\" \"b\"", "\"ConfigMap\" \"c\"", "\"ConfigMap\" \"d\""]
         );
-        assert_eq!(found[3]["data"]["on"], "true", "a switch tells nothing");
+        assert_eq!(found[3]["data"]["enabled"], "true", "a switch tells nothing");
         assert_eq!(redactor.redact("all is true"), "all is true");
     }
 }

@@ -189,7 +189,7 @@ mod tests {
     /// The guess is right for every kind that Kubernetes itself has.
     #[test]
     fn resources_of_built_in_kinds_are_guessed() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../apiserver/data/resources.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../kinds/data/resources.json");
         let groups: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let resources = |version: &serde_json::Value| version["resources"].as_array().cloned().unwrap();
         let mut seen = 0;

@@ -141,9 +141,7 @@ impl GoRegex {
             let accept = end != at || previous_end != Some(start);
             at = if end == at { at + width(text, at).max(1) } else { end };
             previous_end = Some(end);
-            // A search may read the rest of the text for each match.
-            budget.charge_cost(2)?;
-            budget.check()?;
+            charge_match(budget, text.len() - start)?;
             if accept {
                 budget.charge_memory(2 * TEXT + (end - start))?;
                 found.push((start, end));
@@ -166,8 +164,7 @@ impl GoRegex {
         while at <= text.len() {
             let Some(groups) = self.match_at(&haystack, at) else { break };
             let Some((start, end)) = groups.first().copied().flatten() else { break };
-            budget.charge_cost(4)?;
-            budget.check()?;
+            charge_match(budget, text.len() - start)?;
             out.extend_from_slice(text.get(last_end..start).unwrap_or_default());
             if end > last_end || start == 0 {
                 if expand {
@@ -313,6 +310,16 @@ impl<'a> Haystack<'a> {
             Err(_) => inner,
         }
     }
+}
+
+/// Charges for one match of many in a text of which `rest` bytes are left.
+///
+/// A search may read all of them to find a short match, so that many matches in a long text cost the square of its length;
+/// mostly it reads a few bytes. The price lies between the two: the worst call still ends within some seconds.
+fn charge_match(budget: &Budget, rest: usize) -> Result<(), CallError> {
+    budget.charge_cost(4 + rest / 256)?;
+    budget.check()?;
+    Ok(())
 }
 
 fn find(budget: &Budget, regex: &GoRegex, text: &Str) -> Result<Vec<u8>, CallError> {

@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_kinds_are_those_of_the_embedded_api_server() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../apiserver/data/resources.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../kinds/data/resources.json");
         let groups: Vec<Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap();
         let mut rows = Vec::new();
