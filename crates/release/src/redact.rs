@@ -72,7 +72,7 @@ impl Redactor {
         let mut shown = String::new();
         for text in split(manifest) {
             shown.push_str("---\n");
-            let found = documents(&text).unwrap_or_default();
+            let found = documents(text).unwrap_or_default();
             if !found.iter().any(is_secret) {
                 shown.push_str(self.redact(text.trim_end_matches('\n')).as_ref());
                 shown.push('\n');

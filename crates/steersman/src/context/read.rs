@@ -186,10 +186,10 @@ impl<K> Objects<K> {
     fn finish(&self, found: Vec<(Key, Snapshot)>) -> Result<Vec<K>> {
         let mut objects = Vec::with_capacity(found.len());
         for (_, snapshot) in found {
-            if let Some(selector) = &self.labels {
-                if !selector.matches(&snapshot.meta()?.labels()) {
-                    continue;
-                }
+            if let Some(selector) = &self.labels
+                && !selector.matches(&snapshot.meta()?.labels())
+            {
+                continue;
             }
             objects.push((self.read)(&snapshot, &self.kind)?);
         }

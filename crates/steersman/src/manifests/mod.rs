@@ -69,7 +69,8 @@ impl Verbs {
 
     /// As rules: resources of one group with the same verbs and names share one.
     fn rules(self) -> Vec<PolicyRule> {
-        let mut merged: BTreeMap<(String, Vec<&str>, Vec<String>), Vec<String>> = BTreeMap::new();
+        type Shared<'a> = (String, Vec<&'a str>, Vec<String>);
+        let mut merged: BTreeMap<Shared<'_>, Vec<String>> = BTreeMap::new();
         for (Resources { group, resource, names }, verbs) in self.0 {
             merged.entry((group, verbs.into_iter().collect(), names)).or_default().push(resource);
         }
