@@ -16,7 +16,7 @@ use crate::templates::{Template, render, template};
 pub(crate) const FILES: &[(&str, Template)] = &[
     (".dockerignore", template!("rust/dockerignore")),
     (".gitignore", template!("rust/gitignore")),
-    ("Cargo.toml", template!("rust/Cargo.toml")),
+    ("Cargo.toml", template!("rust/manifest.toml")),
     ("Dockerfile", template!("rust/Dockerfile")),
     ("Makefile", template!("rust/Makefile")),
     ("README.md", template!("rust/README.md")),
@@ -240,7 +240,7 @@ mod tests {
     fn dependencies_are_those_of_the_workspace() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
         let workspace = std::fs::read_to_string(path).unwrap();
-        let template = include_str!("../templates/rust/Cargo.toml");
+        let template = include_str!("../templates/rust/manifest.toml");
         let version = |text: &str, name: &str| {
             let line = text.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap().to_owned();
             let line = line.replace("version = ", "");
