@@ -315,7 +315,7 @@ impl<'a> Haystack<'a> {
 /// Charges for one match of many in a text of which `rest` bytes are left.
 ///
 /// A search may read all of them to find a short match, so that many matches in a long text cost the square of its length;
-/// mostly it reads a few bytes. The price lies between the two: the worst call still ends within some seconds.
+/// mostly it reads a few bytes. The price lies between the two, and the deadline is looked at after each match.
 fn charge_match(budget: &Budget, rest: usize) -> Result<(), CallError> {
     budget.charge_cost(4 + rest / 256)?;
     budget.check()?;
