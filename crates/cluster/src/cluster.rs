@@ -24,16 +24,16 @@ use tokio::{
 };
 
 use crate::{
-    client::As,
+    control_loop::{self, LoopHandle},
     disk::{Disk, Identity},
     error::Error,
     kubeconfig,
     listener::Listener,
-    logs::Simulated,
+    logs::SimulatedContainers,
     options::{Options, Part},
     pki::Authority,
+    user_service::UserService,
     webhooks::Webhooks,
-    world::{self, Pulse},
 };
 
 /// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
@@ -55,7 +55,7 @@ struct Inner {
     /// Where it listens.
     address: Option<SocketAddr>,
     /// There when workloads run.
-    pulse: Option<Pulse>,
+    control_loop: Option<LoopHandle>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -114,7 +114,7 @@ impl Cluster {
     /// ```
     #[must_use]
     pub fn client_as(&self, user: User) -> Client {
-        Client::new(As::new(self.inner.server.service(), user, Some(self.keep_alive())), "default")
+        Client::new(UserService::new(self.inner.server.service(), user, Some(self.keep_alive())), "default")
     }
 
     fn keep_alive(&self) -> Arc<dyn Send + Sync> {
@@ -213,16 +213,16 @@ impl Cluster {
     /// How often a controller of the workloads panicked. The others went on, and what it was about is tried again.
     #[must_use]
     pub fn controller_panics(&self) -> u64 {
-        self.inner.pulse.as_ref().map_or(0, |pulse| pulse.panics.load(Ordering::Relaxed))
+        self.inner.control_loop.as_ref().map_or(0, |control_loop| control_loop.panics.load(Ordering::Relaxed))
     }
 
     /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
     /// themselves, except for what waits for time to pass. Returns at once if no workloads run.
     pub async fn settled(&self) {
-        let Some(pulse) = &self.inner.pulse else { return };
-        let mut settled = pulse.settled.subscribe();
+        let Some(control_loop) = &self.inner.control_loop else { return };
+        let mut settled = control_loop.settled.subscribe();
         let target = self.inner.server.store().revision();
-        pulse.wake.notify_one();
+        control_loop.wake.notify_one();
         // The sender lives as long as this cluster.
         let _ = settled.wait_for(|revision| *revision >= target).await;
     }
@@ -369,7 +369,7 @@ impl Builder {
                 let (records, identity) = disk.load()?;
                 let identity = match identity {
                     Some(identity) => identity,
-                    None => first_identity(&disk)?,
+                    None => create_identity(&disk)?,
                 };
                 builder = builder.restore(records).journal(disk.journal()?);
                 (Authority::restore(identity.certificate, &identity.key)?, identity.token)
@@ -395,14 +395,14 @@ impl Builder {
             .environment(Shared(Arc::clone(&environment)))
             .token(token.clone(), User::admin())
             .without_credentials(User::anonymous())
-            .connector(Simulated)
+            .connector(SimulatedContainers)
             .build();
         if let Some(path) = &self.data_directory {
             // Readers see what every cluster has from the first moment on.
             server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
         }
         let mut tasks = vec![runtime.spawn(server.clone().expire_events())];
-        let mut pulse = None;
+        let mut control_loop = None;
         let mut address = None;
         if let Some(wanted) = self.listen {
             let listener = Listener::bind(wanted, &authority).await?;
@@ -419,16 +419,19 @@ impl Builder {
                 missing_images: self.missing_images,
                 root_certificate: authority.certificate().to_owned(),
             });
-            let made = Pulse {
+            let made = LoopHandle {
                 wake: Arc::new(Notify::new()),
                 settled: watch::Sender::new(0),
                 panics: Arc::default(),
             };
-            let as_controllers = As::new(server.service(), controllers(), None);
-            let parts =
-                world::Parts { server: as_controllers, options, environment: Arc::clone(&environment) };
-            tasks.push(runtime.spawn(world::run(parts, server.clone(), made.clone())));
-            pulse = Some(made);
+            let as_controllers = UserService::new(server.service(), controllers(), None);
+            let parts = control_loop::LoopConfig {
+                server: as_controllers,
+                options,
+                environment: Arc::clone(&environment),
+            };
+            tasks.push(runtime.spawn(control_loop::run(parts, server.clone(), made.clone())));
+            control_loop = Some(made);
         }
         Ok(Cluster {
             inner: Arc::new(Inner {
@@ -439,7 +442,7 @@ impl Builder {
                 webhooks,
                 accesses,
                 address,
-                pulse,
+                control_loop,
                 tasks,
             }),
         })
@@ -450,11 +453,11 @@ impl Builder {
 const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
 
 /// Makes the certificates and the token of a directory that has none yet.
-fn first_identity(disk: &Disk) -> Result<Identity, Error> {
+fn create_identity(disk: &Disk) -> Result<Identity, Error> {
     let authority = Authority::generate()?;
     let certificate = authority.certificate().to_owned();
     let identity = Identity { certificate, key: authority.key(), token: draw_token()? };
-    disk.keep(&identity)?;
+    disk.save_identity(&identity)?;
     Ok(identity)
 }
 

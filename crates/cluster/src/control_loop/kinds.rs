@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Duty, World, cache::Cache};
+use super::{ControlLoop, Controller, cache::Cache};
 
 /// A kind with a cache.
 pub(crate) trait Kind:
@@ -30,7 +30,7 @@ pub(crate) trait Kind:
     /// The door to its objects in a namespace.
     fn api(client: &Client, namespace: &str) -> Api<Self>;
     /// Tells whom it concerns that `old` became `new`.
-    fn changed(world: &mut World, old: Option<&Self>, new: Option<&Self>);
+    fn changed(control: &mut ControlLoop, old: Option<&Self>, new: Option<&Self>);
 }
 
 macro_rules! scoped {
@@ -64,15 +64,15 @@ macro_rules! kinds {
                 scoped!($scope, client, namespace)
             }
 
-            fn changed(world: &mut World, old: Option<&Self>, new: Option<&Self>) {
-                routes::$field(world, old, new);
+            fn changed(control: &mut ControlLoop, old: Option<&Self>, new: Option<&Self>) {
+                routes::$field(control, old, new);
             }
         })*
 
-        impl World {
+        impl ControlLoop {
             /// Watches every kind with a cache.
-            pub(super) fn follow_kinds(&mut self) {
-                $(self.follow::<$kind>();)*
+            pub(super) fn watch_kinds(&mut self) {
+                $(self.watch::<$kind>();)*
             }
         }
     };
@@ -107,63 +107,63 @@ mod routes {
     use kube::ResourceExt as _;
 
     use super::{
-        ControllerRevision, CronJob, DaemonSet, Deployment, Duty, EndpointSlice, Endpoints,
-        HorizontalPodAutoscaler, Job, Kind, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-        PodDisruptionBudget, ReplicaSet, ReplicationController, Resource, ResourceQuota, Service,
-        ServiceAccount, StatefulSet, StorageClass, World,
+        ControlLoop, Controller, ControllerRevision, CronJob, DaemonSet, Deployment, EndpointSlice,
+        Endpoints, HorizontalPodAutoscaler, Job, Kind, Namespace, Node, PersistentVolume,
+        PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Resource,
+        ResourceQuota, Service, ServiceAccount, StatefulSet, StorageClass,
     };
 
-    fn own<K: Resource>(world: &mut World, duty: Duty, old: Option<&K>, new: Option<&K>) {
+    fn own<K: Resource>(control: &mut ControlLoop, controller: Controller, old: Option<&K>, new: Option<&K>) {
         if let Some(object) = new.or(old) {
-            world.push(duty, &object.namespace().unwrap_or_default(), &object.name_any());
+            control.push(controller, &object.namespace().unwrap_or_default(), &object.name_any());
         }
     }
 
     /// Wakes whoever controls the object, or whoever might adopt it.
-    fn owners<K: Resource>(world: &mut World, object: &K) {
+    fn owners<K: Resource>(control: &mut ControlLoop, object: &K) {
         let namespace = object.namespace().unwrap_or_default();
         let controller = object.meta().owner_references.iter().flatten().find(|o| o.controller == Some(true));
         let Some(owner) = controller else { return };
-        let duty = match owner.kind.as_str() {
-            "ReplicaSet" => Duty::ReplicaSet,
-            "Deployment" => Duty::Deployment,
-            "Service" => Duty::Service,
-            "Endpoints" => Duty::Endpoints,
-            "Job" => Duty::Job,
-            "StatefulSet" => Duty::StatefulSet,
-            "ReplicationController" => Duty::ReplicationController,
-            "DaemonSet" => Duty::DaemonSet,
-            "CronJob" => Duty::CronJob,
+        let controller = match owner.kind.as_str() {
+            "ReplicaSet" => Controller::ReplicaSet,
+            "Deployment" => Controller::Deployment,
+            "Service" => Controller::Service,
+            "Endpoints" => Controller::Endpoints,
+            "Job" => Controller::Job,
+            "StatefulSet" => Controller::StatefulSet,
+            "ReplicationController" => Controller::ReplicationController,
+            "DaemonSet" => Controller::DaemonSet,
+            "CronJob" => Controller::CronJob,
             _ => return,
         };
-        world.push(duty, &namespace, &owner.name);
+        control.push(controller, &namespace, &owner.name);
     }
 
     fn is_orphan<K: Resource>(object: &K) -> bool {
         !object.meta().owner_references.iter().flatten().any(|o| o.controller == Some(true))
     }
 
-    pub(super) fn namespaces(world: &mut World, old: Option<&Namespace>, new: Option<&Namespace>) {
-        own(world, Duty::Namespace, old, new);
-        own(world, Duty::Accounts, old, new);
+    pub(super) fn namespaces(control: &mut ControlLoop, old: Option<&Namespace>, new: Option<&Namespace>) {
+        own(control, Controller::Namespace, old, new);
+        own(control, Controller::Accounts, old, new);
     }
 
     pub(super) fn service_accounts(
-        world: &mut World,
+        control: &mut ControlLoop,
         old: Option<&ServiceAccount>,
         new: Option<&ServiceAccount>,
     ) {
         if let (Some(account), None) = (old, new) {
-            world.push(Duty::Accounts, "", &account.namespace().unwrap_or_default());
+            control.push(Controller::Accounts, "", &account.namespace().unwrap_or_default());
         }
     }
 
-    pub(super) fn nodes(world: &mut World, old: Option<&Node>, new: Option<&Node>) {
-        own(world, Duty::Node, old, new);
+    pub(super) fn nodes(control: &mut ControlLoop, old: Option<&Node>, new: Option<&Node>) {
+        own(control, Controller::Node, old, new);
         let taints =
             |node: Option<&Node>| node.and_then(|n| n.spec.as_ref()?.taints.clone()).unwrap_or_default();
         let name = new.or(old).map(kube::ResourceExt::name_any).filter(|_| taints(old) != taints(new));
-        let waiting: Vec<_> = world
+        let waiting: Vec<_> = control
             .caches
             .pods
             .all()
@@ -174,39 +174,39 @@ mod routes {
             .map(|p| (p.namespace().unwrap_or_default(), p.name_any()))
             .collect();
         for (namespace, name) in waiting {
-            world.push(Duty::Pod, &namespace, &name);
+            control.push(Controller::Pod, &namespace, &name);
         }
         let daemons =
-            world.caches.daemon_sets.all().map(|d| (d.namespace().unwrap_or_default(), d.name_any()));
+            control.caches.daemon_sets.all().map(|d| (d.namespace().unwrap_or_default(), d.name_any()));
         for (namespace, name) in daemons.collect::<Vec<_>>() {
-            world.push(Duty::DaemonSet, &namespace, &name);
+            control.push(Controller::DaemonSet, &namespace, &name);
         }
     }
 
     /// Has every object of a kind in a namespace looked at.
-    fn all_within<K: Kind>(world: &mut World, duty: Duty, namespace: &str) {
-        let names: Vec<String> = K::cache(&world.caches).within(namespace).map(|o| o.name_any()).collect();
+    fn all_within<K: Kind>(control: &mut ControlLoop, controller: Controller, namespace: &str) {
+        let names: Vec<String> = K::cache(&control.caches).within(namespace).map(|o| o.name_any()).collect();
         for name in names {
-            world.push(duty, namespace, &name);
+            control.push(controller, namespace, &name);
         }
     }
 
-    pub(super) fn pods(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
-        own(world, Duty::Pod, old, new);
-        crate::workloads::settle(world, old, new);
+    pub(super) fn pods(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
+        own(control, Controller::Pod, old, new);
+        crate::workloads::pod_changed(control, old, new);
         for pod in [old, new].into_iter().flatten() {
-            owners(world, pod);
-            services_of(world, pod);
+            owners(control, pod);
+            services_of(control, pod);
         }
         let Some(pod) = new.or(old) else { return };
         let namespace = pod.namespace().unwrap_or_default();
-        all_within::<PodDisruptionBudget>(world, Duty::Budget, &namespace);
+        all_within::<PodDisruptionBudget>(control, Controller::Budget, &namespace);
         if new.is_some_and(is_orphan) {
-            all_within::<ReplicaSet>(world, Duty::ReplicaSet, &namespace);
-            all_within::<ReplicationController>(world, Duty::ReplicationController, &namespace);
-            all_within::<StatefulSet>(world, Duty::StatefulSet, &namespace);
-            all_within::<DaemonSet>(world, Duty::DaemonSet, &namespace);
-            all_within::<Job>(world, Duty::Job, &namespace);
+            all_within::<ReplicaSet>(control, Controller::ReplicaSet, &namespace);
+            all_within::<ReplicationController>(control, Controller::ReplicationController, &namespace);
+            all_within::<StatefulSet>(control, Controller::StatefulSet, &namespace);
+            all_within::<DaemonSet>(control, Controller::DaemonSet, &namespace);
+            all_within::<Job>(control, Controller::Job, &namespace);
         }
         let claims: Vec<String> = pod
             .spec
@@ -215,116 +215,128 @@ mod routes {
             .filter_map(|v| Some(v.persistent_volume_claim.as_ref()?.claim_name.clone()))
             .collect();
         for claim in claims {
-            world.push(Duty::Claim, &namespace, &claim);
+            control.push(Controller::Claim, &namespace, &claim);
         }
     }
 
     /// Wakes the services that lead to a pod.
-    fn services_of(world: &mut World, pod: &Pod) {
+    fn services_of(control: &mut ControlLoop, pod: &Pod) {
         let namespace = pod.namespace().unwrap_or_default();
         let leads = |service: &Service| {
             let selector = service.spec.as_ref().and_then(|s| s.selector.as_ref());
             selector.is_some_and(|s| !s.is_empty() && s.iter().all(|(k, v)| pod.labels().get(k) == Some(v)))
         };
         let names: Vec<String> =
-            world.caches.services.within(&namespace).filter(|s| leads(s)).map(|s| s.name_any()).collect();
+            control.caches.services.within(&namespace).filter(|s| leads(s)).map(|s| s.name_any()).collect();
         for name in names {
-            world.push(Duty::Service, &namespace, &name);
+            control.push(Controller::Service, &namespace, &name);
         }
     }
 
-    pub(super) fn stateful_sets(world: &mut World, old: Option<&StatefulSet>, new: Option<&StatefulSet>) {
-        own(world, Duty::StatefulSet, old, new);
+    pub(super) fn stateful_sets(
+        control: &mut ControlLoop,
+        old: Option<&StatefulSet>,
+        new: Option<&StatefulSet>,
+    ) {
+        own(control, Controller::StatefulSet, old, new);
     }
 
     pub(super) fn controller_revisions(
-        world: &mut World,
+        control: &mut ControlLoop,
         old: Option<&ControllerRevision>,
         new: Option<&ControllerRevision>,
     ) {
         if let (Some(revision), None) = (old, new) {
-            owners(world, revision);
+            owners(control, revision);
         }
     }
 
-    pub(super) fn services(world: &mut World, old: Option<&Service>, new: Option<&Service>) {
-        own(world, Duty::Service, old, new);
-        own(world, Duty::Endpoints, old, new);
+    pub(super) fn services(control: &mut ControlLoop, old: Option<&Service>, new: Option<&Service>) {
+        own(control, Controller::Service, old, new);
+        own(control, Controller::Endpoints, old, new);
     }
 
-    pub(super) fn endpoints(world: &mut World, old: Option<&Endpoints>, new: Option<&Endpoints>) {
-        own(world, Duty::Endpoints, old, new);
+    pub(super) fn endpoints(control: &mut ControlLoop, old: Option<&Endpoints>, new: Option<&Endpoints>) {
+        own(control, Controller::Endpoints, old, new);
     }
 
     pub(super) fn endpoint_slices(
-        world: &mut World,
+        control: &mut ControlLoop,
         old: Option<&EndpointSlice>,
         new: Option<&EndpointSlice>,
     ) {
         if let Some(slice) = new.or(old) {
-            owners(world, slice);
+            owners(control, slice);
         }
     }
 
-    pub(super) fn jobs(world: &mut World, old: Option<&Job>, new: Option<&Job>) {
-        own(world, Duty::Job, old, new);
+    pub(super) fn jobs(control: &mut ControlLoop, old: Option<&Job>, new: Option<&Job>) {
+        own(control, Controller::Job, old, new);
         for job in [old, new].into_iter().flatten() {
-            owners(world, job);
+            owners(control, job);
         }
         // Pods wait for their job to count them, which one that goes no longer does.
         if new.is_none_or(|job| job.meta().deletion_timestamp.is_some()) {
             let uid = old.or(new).and_then(kube::ResourceExt::uid).unwrap_or_default();
-            let pods: Vec<_> = world
+            let pods: Vec<_> = control
                 .caches
                 .pods
                 .controlled_by(&uid)
                 .map(|p| (p.namespace().unwrap_or_default(), p.name_any()))
                 .collect();
             for (namespace, name) in pods {
-                world.push(Duty::Pod, &namespace, &name);
+                control.push(Controller::Pod, &namespace, &name);
             }
         }
     }
 
-    pub(super) fn replica_sets(world: &mut World, old: Option<&ReplicaSet>, new: Option<&ReplicaSet>) {
-        own(world, Duty::ReplicaSet, old, new);
+    pub(super) fn replica_sets(
+        control: &mut ControlLoop,
+        old: Option<&ReplicaSet>,
+        new: Option<&ReplicaSet>,
+    ) {
+        own(control, Controller::ReplicaSet, old, new);
         for set in [old, new].into_iter().flatten() {
-            owners(world, set);
+            owners(control, set);
         }
         if let Some(set) = new.filter(|s| is_orphan(*s)) {
             let namespace = set.namespace().unwrap_or_default();
             let names: Vec<String> =
-                world.caches.deployments.within(&namespace).map(|d| d.name_any()).collect();
+                control.caches.deployments.within(&namespace).map(|d| d.name_any()).collect();
             for name in names {
-                world.push(Duty::Deployment, &namespace, &name);
+                control.push(Controller::Deployment, &namespace, &name);
             }
         }
     }
 
-    pub(super) fn deployments(world: &mut World, old: Option<&Deployment>, new: Option<&Deployment>) {
-        own(world, Duty::Deployment, old, new);
+    pub(super) fn deployments(control: &mut ControlLoop, old: Option<&Deployment>, new: Option<&Deployment>) {
+        own(control, Controller::Deployment, old, new);
     }
     pub(super) fn replication_controllers(
-        world: &mut World,
+        control: &mut ControlLoop,
         old: Option<&ReplicationController>,
         new: Option<&ReplicationController>,
     ) {
-        own(world, Duty::ReplicationController, old, new);
+        own(control, Controller::ReplicationController, old, new);
     }
 
-    pub(super) fn daemon_sets(world: &mut World, old: Option<&DaemonSet>, new: Option<&DaemonSet>) {
-        own(world, Duty::DaemonSet, old, new);
+    pub(super) fn daemon_sets(control: &mut ControlLoop, old: Option<&DaemonSet>, new: Option<&DaemonSet>) {
+        own(control, Controller::DaemonSet, old, new);
     }
 
-    pub(super) fn cron_jobs(world: &mut World, old: Option<&CronJob>, new: Option<&CronJob>) {
-        own(world, Duty::CronJob, old, new);
+    pub(super) fn cron_jobs(control: &mut ControlLoop, old: Option<&CronJob>, new: Option<&CronJob>) {
+        own(control, Controller::CronJob, old, new);
     }
 
-    pub(super) fn storage_classes(world: &mut World, old: Option<&StorageClass>, new: Option<&StorageClass>) {
+    pub(super) fn storage_classes(
+        control: &mut ControlLoop,
+        old: Option<&StorageClass>,
+        new: Option<&StorageClass>,
+    ) {
         if old.is_some() == new.is_some() {
             return;
         }
-        let waiting: Vec<_> = world
+        let waiting: Vec<_> = control
             .caches
             .claims
             .all()
@@ -332,47 +344,59 @@ mod routes {
             .map(|c| (c.namespace().unwrap_or_default(), c.name_any()))
             .collect();
         for (namespace, name) in waiting {
-            world.push(Duty::Claim, &namespace, &name);
+            control.push(Controller::Claim, &namespace, &name);
         }
     }
 
-    pub(super) fn volumes(world: &mut World, old: Option<&PersistentVolume>, new: Option<&PersistentVolume>) {
-        own(world, Duty::Volume, old, new);
+    pub(super) fn volumes(
+        control: &mut ControlLoop,
+        old: Option<&PersistentVolume>,
+        new: Option<&PersistentVolume>,
+    ) {
+        own(control, Controller::Volume, old, new);
         let Some(volume) = new.or(old) else { return };
         if let Some(claim) = volume.spec.as_ref().and_then(|s| s.claim_ref.clone()) {
-            world.push(Duty::Claim, &claim.namespace.unwrap_or_default(), &claim.name.unwrap_or_default());
+            control.push(
+                Controller::Claim,
+                &claim.namespace.unwrap_or_default(),
+                &claim.name.unwrap_or_default(),
+            );
         }
     }
 
     pub(super) fn claims(
-        world: &mut World,
+        control: &mut ControlLoop,
         old: Option<&PersistentVolumeClaim>,
         new: Option<&PersistentVolumeClaim>,
     ) {
-        own(world, Duty::Claim, old, new);
+        own(control, Controller::Claim, old, new);
         let names = [old, new].into_iter().flatten();
         for name in names.filter_map(|c| c.spec.as_ref()?.volume_name.clone()) {
-            world.push(Duty::Volume, "", &name);
+            control.push(Controller::Volume, "", &name);
         }
     }
 
     pub(super) fn budgets(
-        world: &mut World,
+        control: &mut ControlLoop,
         old: Option<&PodDisruptionBudget>,
         new: Option<&PodDisruptionBudget>,
     ) {
-        own(world, Duty::Budget, old, new);
+        own(control, Controller::Budget, old, new);
     }
 
     pub(super) fn autoscalers(
-        world: &mut World,
+        control: &mut ControlLoop,
         old: Option<&HorizontalPodAutoscaler>,
         new: Option<&HorizontalPodAutoscaler>,
     ) {
-        own(world, Duty::Autoscaler, old, new);
+        own(control, Controller::Autoscaler, old, new);
     }
 
-    pub(super) fn quotas(world: &mut World, old: Option<&ResourceQuota>, new: Option<&ResourceQuota>) {
-        own(world, Duty::Quota, old, new);
+    pub(super) fn quotas(
+        control: &mut ControlLoop,
+        old: Option<&ResourceQuota>,
+        new: Option<&ResourceQuota>,
+    ) {
+        own(control, Controller::Quota, old, new);
     }
 }

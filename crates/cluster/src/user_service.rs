@@ -13,14 +13,14 @@ use tower_service::Service as Tower;
 
 /// The server, asked by one user, or by whoever the requests' own credentials name.
 #[derive(Clone)]
-pub(crate) struct As {
+pub(crate) struct UserService {
     inner: Service,
     user: Option<User>,
     /// What lives as long as the client.
     _alive: Option<Arc<dyn Send + Sync>>,
 }
 
-impl As {
+impl UserService {
     pub(crate) fn new(inner: Service, user: User, alive: Option<Arc<dyn Send + Sync>>) -> Self {
         Self { inner, user: Some(user), _alive: alive }
     }
@@ -31,13 +31,13 @@ impl As {
     }
 }
 
-impl fmt::Debug for As {
+impl fmt::Debug for UserService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("As").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("UserService").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-impl<B> Tower<Request<B>> for As
+impl<B> Tower<Request<B>> for UserService
 where
     Service: Tower<Request<B>>,
 {

@@ -9,24 +9,24 @@ use kube::{
 };
 use serde_json::json;
 
-use super::World;
+use super::ControlLoop;
 use crate::options::Part;
 
 /// More different events than this are not remembered for counting.
-const REMEMBERED: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 
 /// The events told so far.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct EventCorrelator {
     seen: HashMap<(String, String, String), (String, i32)>,
     last: i64,
 }
 
 /// How an event reads.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Notice<'a> {
+pub(crate) struct NewEvent<'a> {
     /// Who tells it, such as `deployment-controller`.
-    pub(crate) from: &'static str,
+    pub(crate) component: &'static str,
     /// Whether something is wrong.
     pub(crate) warning: bool,
     /// One word.
@@ -35,9 +35,13 @@ pub(crate) struct Notice<'a> {
     pub(crate) message: &'a str,
 }
 
-impl World {
+impl ControlLoop {
     /// Tells an event about `object`. That it could not be written is no reason to stop.
-    pub(crate) async fn tell<K: Resource<DynamicType = ()>>(&mut self, object: &K, notice: Notice<'_>) {
+    pub(crate) async fn record_event<K: Resource<DynamicType = ()>>(
+        &mut self,
+        object: &K,
+        event: NewEvent<'_>,
+    ) {
         if !self.options.has(Part::Events) {
             return;
         }
@@ -53,8 +57,8 @@ impl World {
         let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         let (now, precise) = (self.time(), self.now());
-        let key = (object.uid().unwrap_or_default(), notice.reason.to_owned(), notice.message.to_owned());
-        if let Some((name, count)) = self.told.seen.get_mut(&key) {
+        let key = (object.uid().unwrap_or_default(), event.reason.to_owned(), event.message.to_owned());
+        if let Some((name, count)) = self.events.seen.get_mut(&key) {
             *count += 1;
             let patch = Patch::Merge(json!({"count": count, "lastTimestamp": now}));
             if api.patch(name, &PatchParams::default(), &patch).await.is_ok() {
@@ -63,8 +67,8 @@ impl World {
         }
         // Names end in the time, which must not repeat even if the clock stands still.
         let nanoseconds = i64::try_from(precise.as_nanosecond()).unwrap_or(i64::MAX);
-        self.told.last = nanoseconds.max(self.told.last.saturating_add(1));
-        let name = format!("{}.{:x}", object.name_any(), self.told.last);
+        self.events.last = nanoseconds.max(self.events.last.saturating_add(1));
+        let name = format!("{}.{:x}", object.name_any(), self.events.last);
         let event = Event {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
@@ -72,11 +76,11 @@ impl World {
                 ..ObjectMeta::default()
             },
             involved_object: reference,
-            reason: Some(notice.reason.to_owned()),
-            message: Some(notice.message.to_owned()),
-            type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
-            source: Some(EventSource { component: Some(notice.from.to_owned()), host: None }),
-            reporting_component: Some(notice.from.to_owned()),
+            reason: Some(event.reason.to_owned()),
+            message: Some(event.message.to_owned()),
+            type_: Some(if event.warning { "Warning" } else { "Normal" }.to_owned()),
+            source: Some(EventSource { component: Some(event.component.to_owned()), host: None }),
+            reporting_component: Some(event.component.to_owned()),
             reporting_instance: Some(String::new()),
             first_timestamp: Some(now.clone()),
             last_timestamp: Some(now),
@@ -84,10 +88,10 @@ impl World {
             ..Event::default()
         };
         if api.create(&PostParams::default(), &event).await.is_ok() {
-            if self.told.seen.len() >= REMEMBERED {
-                self.told.seen.clear();
+            if self.events.seen.len() >= MAX_EVENTS {
+                self.events.seen.clear();
             }
-            self.told.seen.insert(key, (name, 1));
+            self.events.seen.insert(key, (name, 1));
         }
     }
 }

@@ -8,10 +8,10 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 
-use crate::world::{MANAGER, ROOT_CERTIFICATE, World, exists_already};
+use crate::control_loop::{ControlLoop, MANAGER, ROOT_CERTIFICATE, is_already_exists};
 
-pub(super) async fn look(world: &mut World, namespace: &str) -> kube::Result<()> {
-    let Some(found) = world.caches.namespaces.get("", namespace) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str) -> kube::Result<()> {
+    let Some(found) = control.caches.namespaces.get("", namespace) else { return Ok(()) };
     if found.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
@@ -20,10 +20,10 @@ pub(super) async fn look(world: &mut World, namespace: &str) -> kube::Result<()>
         namespace: Some(namespace.to_owned()),
         ..ObjectMeta::default()
     };
-    if world.caches.service_accounts.get(namespace, "default").is_none() {
+    if control.caches.service_accounts.get(namespace, "default").is_none() {
         let account = ServiceAccount { metadata: meta("default"), ..ServiceAccount::default() };
-        match world.create(&account).await {
-            Err(error) if !exists_already(&error) => return Err(error),
+        match control.create(&account).await {
+            Err(error) if !is_already_exists(&error) => return Err(error),
             _ => {}
         }
     }
@@ -35,8 +35,8 @@ pub(super) async fn look(world: &mut World, namespace: &str) -> kube::Result<()>
          Kubernetes clusters."
             .to_owned(),
     )]));
-    let data = BTreeMap::from([("ca.crt".to_owned(), world.options.root_certificate.clone())]);
-    let api: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
+    let data = BTreeMap::from([("ca.crt".to_owned(), control.options.root_certificate.clone())]);
+    let api: Api<ConfigMap> = Api::namespaced(control.client.clone(), namespace);
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
     match api.get_opt(ROOT_CERTIFICATE).await? {
         Some(found) if found.data.as_ref() == Some(&data) => Ok(()),

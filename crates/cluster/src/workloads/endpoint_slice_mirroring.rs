@@ -12,7 +12,7 @@ use super::{
     endpoints::{MANAGED_BY, SERVICE},
     pods,
 };
-use crate::world::World;
+use crate::control_loop::ControlLoop;
 
 const CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
@@ -21,9 +21,9 @@ const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// More addresses of a subset than this are not mirrored.
 const PER_SUBSET: usize = 1000;
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let endpoints = world.caches.endpoints.get(namespace, name).filter(|e| !pods::is_deleting(&**e));
-    let service = world.caches.services.get(namespace, name).filter(|s| !pods::is_deleting(&**s));
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let endpoints = control.caches.endpoints.get(namespace, name).filter(|e| !pods::is_deleting(&**e));
+    let service = control.caches.services.get(namespace, name).filter(|s| !pods::is_deleting(&**s));
     let by_hand = service
         .is_some_and(|s| s.spec.as_ref().is_none_or(|s| s.selector.as_ref().is_none_or(BTreeMap::is_empty)));
     let wanted = match &endpoints {
@@ -34,7 +34,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         let label = |key: &str| s.labels().get(key).map(String::as_str);
         label(MANAGED_BY) == Some(CONTROLLER) && label(SERVICE) == Some(name) && !pods::is_deleting(&***s)
     };
-    let slices_known = &world.caches.endpoint_slices;
+    let slices_known = &control.caches.endpoint_slices;
     let mut existing: Vec<Arc<EndpointSlice>> = match &endpoints {
         Some(endpoints) => {
             let own = slices_known.controlled_by(endpoints.meta().uid.as_deref().unwrap_or_default());
@@ -46,7 +46,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     for want in wanted {
         let same = existing.iter().position(|s| s.ports == want.ports && s.address_type == want.address_type);
         let Some(found) = same else {
-            world.create(&want).await?;
+            control.create(&want).await?;
             continue;
         };
         let found = existing.remove(found);
@@ -54,11 +54,11 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
             let mut changed = EndpointSlice::clone(&found);
             changed.endpoints = want.endpoints;
             changed.metadata.labels = want.metadata.labels;
-            world.update(&changed).await?;
+            control.update(&changed).await?;
         }
     }
     for surplus in existing {
-        world.delete(&*surplus, None).await?;
+        control.delete(&*surplus, None).await?;
     }
     Ok(())
 }

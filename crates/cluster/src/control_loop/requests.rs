@@ -14,20 +14,20 @@ use kube::client::Body as RequestBody;
 use steersman_api::http::Body;
 use tower_service::Service;
 
-use crate::client::As;
+use crate::user_service::UserService;
 
 /// How long the control loop waits for a request. Less while others are late, so that their number does not matter.
-const PATIENCE: Duration = Duration::from_millis(100);
+const LATE_AFTER: Duration = Duration::from_millis(100);
 
 /// An answer of the server.
 type Answer = Result<Response<Body>, Infallible>;
 
 /// What a request asked for.
-type Asked = (Method, Uri);
+type RequestLine = (Method, Uri);
 
 /// A request that was not answered in time.
 pub(super) struct LateRequest {
-    asked: Asked,
+    request_line: RequestLine,
     answer: BoxFuture<'static, Answer>,
 }
 
@@ -36,13 +36,13 @@ impl LateRequest {
     pub(super) async fn refusal(self) -> Option<Refusal> {
         let Ok(answer) = self.answer.await;
         let refused = answer.status().is_client_error() || answer.status().is_server_error();
-        refused.then_some(Refusal { asked: self.asked, answer })
+        refused.then_some(Refusal { request_line: self.request_line, answer })
     }
 }
 
 /// A refusal that came late. The next reconcile of its object, which asks the same again, gets it as the answer.
 pub(super) struct Refusal {
-    asked: Asked,
+    request_line: RequestLine,
     answer: Response<Body>,
 }
 
@@ -57,12 +57,12 @@ struct State {
 /// The way of the controllers to the server, for a `kube::Client`.
 #[derive(Clone)]
 pub(crate) struct Requests {
-    server: As,
+    server: UserService,
     state: Arc<Mutex<State>>,
 }
 
 impl Requests {
-    pub(crate) fn new(server: As) -> Self {
+    pub(crate) fn new(server: UserService) -> Self {
         Self { server, state: Arc::default() }
     }
 
@@ -92,22 +92,22 @@ impl Service<Request<RequestBody>> for Requests {
     }
 
     fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
-        let asked = (request.method().clone(), request.uri().clone());
+        let request_line = (request.method().clone(), request.uri().clone());
         let requests = self.clone();
         let mut answer = self.server.call(request);
         Box::pin(async move {
-            let (patience, refusal) = {
+            let (late_after, refusal) = {
                 let mut state = requests.state();
-                let known = state.refusal.take_if(|refusal| refusal.asked == asked);
-                (PATIENCE / state.waiting.saturating_add(1), known)
+                let known = state.refusal.take_if(|refusal| refusal.request_line == request_line);
+                (LATE_AFTER / state.waiting.saturating_add(1), known)
             };
             if let Some(refusal) = refusal {
                 return Ok(refusal.answer);
             }
-            if let Ok(answer) = tokio::time::timeout(patience, &mut answer).await {
+            if let Ok(answer) = tokio::time::timeout(late_after, &mut answer).await {
                 return answer;
             }
-            requests.state().late = Some(LateRequest { asked, answer });
+            requests.state().late = Some(LateRequest { request_line, answer });
             // Ends with the reconcile, which the control loop gives up.
             std::future::pending().await
         })

@@ -1,4 +1,4 @@
-//! What pods take of their nodes: amounts, host ports and a place among the pods.
+//! What pods take of their nodes: amounts, host ports and slots for pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,38 +10,38 @@ use kube::ResourceExt as _;
 use steersman_formats::quantity::Quantity;
 
 use super::{pods, scheduler};
-use crate::world::{Duty, Key, World};
+use crate::control_loop::{ControlLoop, Controller, WorkItem};
 
-const TOO_MANY: &str = "Too many pods";
+const TOO_MANY_PODS: &str = "Too many pods";
 
 type Amounts = BTreeMap<String, Quantity>;
 
 /// What is known of the room on nodes. It is kept with every change of a pod: adding up all pods of a node for each
 /// that is placed would take the square of their number.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    nodes: HashMap<String, Place>,
+pub(crate) struct NodeCapacity {
+    nodes: HashMap<String, NodeUsage>,
     /// Pods that fit nowhere, by namespace and name.
-    waiting: BTreeSet<(String, String)>,
+    unschedulable: BTreeSet<(String, String)>,
     /// Pods that others were taken away for, with their node.
     nominated: BTreeMap<(String, String), String>,
     /// How many pods of a namespace have no node yet.
     unscheduled: HashMap<String, usize>,
     /// Objects of a namespace that make no more pods until some have a node.
-    held_back: BTreeMap<String, BTreeSet<Key>>,
+    held_back: BTreeMap<String, BTreeSet<WorkItem>>,
 }
 
 /// What is on a node.
 #[derive(Debug, Default)]
-struct Place {
-    load: Load,
+struct NodeUsage {
+    requested: Requested,
     /// Its pods by namespace and name, with their priorities.
     pods: BTreeMap<(String, String), i32>,
 }
 
 /// What pods take together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Load {
+pub(super) struct Requested {
     pub(super) pods: usize,
     amounts: Amounts,
     ports: Vec<HostPort>,
@@ -56,7 +56,7 @@ struct HostPort {
 
 impl HostPort {
     /// Whether both cannot be had on one node: an address that is not named stands for all.
-    fn meets(&self, other: &Self) -> bool {
+    fn conflicts_with(&self, other: &Self) -> bool {
         const ALL: &str = "0.0.0.0";
         self.number == other.number
             && self.protocol == other.protocol
@@ -64,7 +64,7 @@ impl HostPort {
     }
 }
 
-impl Load {
+impl Requested {
     /// What one pod takes.
     pub(super) fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
@@ -80,7 +80,7 @@ impl Load {
         self.ports.extend(other.ports.iter().cloned());
     }
 
-    pub(super) fn take_off(&mut self, other: &Self) {
+    pub(super) fn subtract(&mut self, other: &Self) {
         self.pods = self.pods.saturating_sub(other.pods);
         for (name, amount) in &other.amounts {
             if let Some(sum) = self.amounts.get_mut(name) {
@@ -94,8 +94,8 @@ impl Load {
         }
     }
 
-    /// What a node with this load lacks for another pod; nothing if it fits.
-    pub(super) fn lacks(&self, node: &Node, pod: &Self) -> Vec<String> {
+    /// What a node lacks to run another pod beside these; empty if it fits.
+    pub(super) fn insufficient(&self, node: &Node, pod: &Self) -> Vec<String> {
         let allocatable = node.status.as_ref().and_then(|s| s.allocatable.as_ref());
         let offered = |name: &str| {
             let found = allocatable.and_then(|a| a.get(name)).and_then(|q| Quantity::parse(&q.0));
@@ -105,7 +105,7 @@ impl Load {
         // A node that says nothing of pods, or nothing at all, is one that somebody made by hand: it is not full.
         let counted = allocatable.is_some_and(|a| a.contains_key("pods"));
         if counted && Quantity::count(self.pods + pod.pods) > offered("pods") {
-            lacking.push(TOO_MANY.to_owned());
+            lacking.push(TOO_MANY_PODS.to_owned());
         }
         let asked = pod.amounts.iter().filter(|(_, amount)| **amount > Quantity::ZERO);
         for (name, amount) in asked.filter(|_| allocatable.is_some()) {
@@ -114,21 +114,21 @@ impl Load {
                 lacking.push(format!("Insufficient {name}"));
             }
         }
-        if pod.ports.iter().any(|port| self.ports.iter().any(|taken| taken.meets(port))) {
+        if pod.ports.iter().any(|port| self.ports.iter().any(|taken| taken.conflicts_with(port))) {
             lacking.push("node(s) didn't have free ports for the requested pod ports".to_owned());
         }
         lacking
     }
 }
 
-impl Places {
+impl NodeCapacity {
     /// What the pods on a node take, with those that are to come onto it before a pod of this priority.
-    pub(super) fn load(&self, world: &World, node: &str, pod: &Pod) -> Load {
-        let mut load = self.nodes.get(node).map(|place| place.load.clone()).unwrap_or_default();
+    pub(super) fn requested_before(&self, control: &ControlLoop, node: &str, pod: &Pod) -> Requested {
+        let mut load = self.nodes.get(node).map(|usage| usage.requested.clone()).unwrap_or_default();
         let coming = self.nominated.iter().filter(|(_, n)| n.as_str() == node);
-        for other in coming.filter_map(|(name, _)| world.caches.pods.get(&name.0, &name.1)) {
+        for other in coming.filter_map(|(name, _)| control.caches.pods.get(&name.0, &name.1)) {
             if other.uid() != pod.uid() && priority(&other) >= priority(pod) {
-                load.add(&Load::of(&other));
+                load.add(&Requested::of(&other));
             }
         }
         load
@@ -136,12 +136,16 @@ impl Places {
 
     /// How many pods are on a node.
     pub(super) fn count(&self, node: &str) -> usize {
-        self.nodes.get(node).map_or(0, |place| place.load.pods)
+        self.nodes.get(node).map_or(0, |usage| usage.requested.pods)
     }
 
     /// The names of the pods on a node with a priority below one, in their order.
-    pub(super) fn below(&self, node: &str, priority: i32) -> impl Iterator<Item = &(String, String)> {
-        let pods = self.nodes.get(node).into_iter().flat_map(|place| &place.pods);
+    pub(super) fn lower_priority(
+        &self,
+        node: &str,
+        priority: i32,
+    ) -> impl Iterator<Item = &(String, String)> {
+        let pods = self.nodes.get(node).into_iter().flat_map(|usage| &usage.pods);
         pods.filter(move |(_, of)| **of < priority).map(|(name, _)| name)
     }
 
@@ -151,12 +155,12 @@ impl Places {
     }
 
     /// Remembers an object that makes no more pods until some have a node.
-    pub(crate) fn hold_back(&mut self, key: Key) {
-        self.held_back.entry(key.namespace.clone()).or_default().insert(key);
+    pub(crate) fn hold_back(&mut self, item: WorkItem) {
+        self.held_back.entry(item.namespace.clone()).or_default().insert(item);
     }
 
     /// Counts a pod that has, or no longer has, to get a node, and gives the objects that waited for that.
-    fn count_unscheduled(&mut self, namespace: &str, was: bool, is: bool) -> BTreeSet<Key> {
+    fn count_unscheduled(&mut self, namespace: &str, was: bool, is: bool) -> BTreeSet<WorkItem> {
         match (was, is) {
             (false, true) => *self.unscheduled.entry(namespace.to_owned()).or_default() += 1,
             (true, false) => {
@@ -174,15 +178,15 @@ impl Places {
     }
 
     /// Remembers a pod that fits nowhere.
-    pub(super) fn wait(&mut self, namespace: &str, name: &str) {
-        self.waiting.insert((namespace.to_owned(), name.to_owned()));
+    pub(super) fn add_unschedulable(&mut self, namespace: &str, name: &str) {
+        self.unschedulable.insert((namespace.to_owned(), name.to_owned()));
     }
 }
 
 /// The node that a pod takes room of.
-fn place(pod: &Pod) -> Option<&str> {
+fn node_of(pod: &Pod) -> Option<&str> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
-    (!pods::is_over(pod)).then_some(node)
+    (!pods::is_terminal(pod)).then_some(node)
 }
 
 /// Whether a pod has to get a node.
@@ -191,72 +195,72 @@ fn is_unscheduled(pod: &Pod) -> bool {
 }
 
 /// Keeps the books when a pod changed. Those that wait for room are looked at when some became free.
-pub(crate) fn settle(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
+pub(crate) fn pod_changed(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
     let Some(pod) = new.or(old) else { return };
     let key = (pod.namespace().unwrap_or_default(), pod.name_any());
-    let places = &mut world.places;
+    let capacity = &mut control.capacity;
     let nominee =
         new.filter(|p| p.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && !pods::is_deleting(*p));
     match nominee.and_then(|p| p.status.as_ref()?.nominated_node_name.clone()) {
         Some(node) => {
-            places.nominated.insert(key.clone(), node);
+            capacity.nominated.insert(key.clone(), node);
         }
         None => {
-            places.nominated.remove(&key);
+            capacity.nominated.remove(&key);
         }
     }
     if nominee.is_none() {
-        places.waiting.remove(&key);
+        capacity.unschedulable.remove(&key);
     }
     let resumed =
-        places.count_unscheduled(&key.0, old.is_some_and(is_unscheduled), new.is_some_and(is_unscheduled));
-    let (before, after) = (old.and_then(place), new.and_then(place));
+        capacity.count_unscheduled(&key.0, old.is_some_and(is_unscheduled), new.is_some_and(is_unscheduled));
+    let (before, after) = (old.and_then(node_of), new.and_then(node_of));
     let generation = |pod: Option<&Pod>| pod.and_then(|p| p.metadata.generation);
     let same = before == after
         && generation(old) == generation(new)
         && old.map(kube::ResourceExt::uid) == new.map(kube::ResourceExt::uid);
-    for key in resumed {
-        world.push(key.duty, &key.namespace, &key.name);
+    for item in resumed {
+        control.push(item.controller, &item.namespace, &item.name);
     }
-    let places = &mut world.places;
+    let capacity = &mut control.capacity;
     if same {
         return;
     }
     if let (Some(node), Some(old)) = (before, old)
-        && let Some(place) = places.nodes.get_mut(node)
+        && let Some(usage) = capacity.nodes.get_mut(node)
     {
-        place.load.take_off(&Load::of(old));
-        place.pods.remove(&key);
-        if place.pods.is_empty() {
-            places.nodes.remove(node);
+        usage.requested.subtract(&Requested::of(old));
+        usage.pods.remove(&key);
+        if usage.pods.is_empty() {
+            capacity.nodes.remove(node);
         }
     }
     if let (Some(node), Some(new)) = (after, new) {
-        let place = places.nodes.entry(node.to_owned()).or_default();
-        place.load.add(&Load::of(new));
-        place.pods.insert(key, priority(new));
+        let usage = capacity.nodes.entry(node.to_owned()).or_default();
+        usage.requested.add(&Requested::of(new));
+        usage.pods.insert(key, priority(new));
     }
     if before.is_some() {
-        for (namespace, name) in places.waiting.clone() {
-            world.push(Duty::Pod, &namespace, &name);
+        for (namespace, name) in capacity.unschedulable.clone() {
+            control.push(Controller::Pod, &namespace, &name);
         }
     }
 }
 
 /// Why a node does not start a pod that was put there, as a word and a sentence.
-pub(super) fn rejection(world: &World, node: &Node, pod: &Pod) -> Option<(String, String)> {
+pub(super) fn rejection(control: &ControlLoop, node: &Node, pod: &Pod) -> Option<(String, String)> {
     if !scheduler::matches_selector(node, pod) {
         let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
         return Some(("NodeAffinity".to_owned(), why.to_owned()));
     }
-    let own = Load::of(pod);
-    let place = world.places.nodes.get(&node.name_any());
-    let mut load = place.map(|place| place.load.clone()).unwrap_or_default();
-    load.take_off(&own);
-    let lacking = load.lacks(node, &own).into_iter().next()?;
+    let own = Requested::of(pod);
+    let usage = control.capacity.nodes.get(&node.name_any());
+    let mut load = usage.map(|usage| usage.requested.clone()).unwrap_or_default();
+    load.subtract(&own);
+    let lacking = load.insufficient(node, &own).into_iter().next()?;
     Some(match lacking.strip_prefix("Insufficient ") {
         Some(name) => (format!("OutOf{name}"), format!("Node didn't have enough resource: {name}")),
-        None if lacking == TOO_MANY => {
+        None if lacking == TOO_MANY_PODS => {
             ("OutOfpods".to_owned(), "Node didn't have enough resource: pods".to_owned())
         }
         None => ("NodePorts".to_owned(), format!("Predicate NodePorts failed: {lacking}")),
@@ -268,7 +272,7 @@ pub(super) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|s| s.priority).unwrap_or_default()
 }
 
-fn asked(container: &Container) -> Amounts {
+fn requested(container: &Container) -> Amounts {
     amounts(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
 }
 
@@ -287,14 +291,14 @@ fn plus(mut one: Amounts, other: &Amounts) -> Amounts {
 
 /// What a pod asks for: its containers together, or the hungriest step of its start, and what running it costs.
 fn requests(spec: &PodSpec) -> Amounts {
-    let running = spec.containers.iter().fold(Amounts::new(), |sum, c| plus(sum, &asked(c)));
+    let running = spec.containers.iter().fold(Amounts::new(), |sum, c| plus(sum, &requested(c)));
     let (mut beside, mut most) = (Amounts::new(), Amounts::new());
     for container in spec.init_containers.iter().flatten() {
         let step = if container.restart_policy.as_deref() == Some("Always") {
-            beside = plus(beside, &asked(container));
+            beside = plus(beside, &requested(container));
             beside.clone()
         } else {
-            plus(asked(container), &beside)
+            plus(requested(container), &beside)
         };
         raise(&mut most, step);
     }
@@ -353,7 +357,7 @@ mod tests {
             "initContainers": [sidecar, asks("3")],
             "overhead": {"cpu": "250m"},
         }}));
-        assert_eq!(Load::of(&pod).amounts["cpu"].to_string(), "4250m");
+        assert_eq!(Requested::of(&pod).amounts["cpu"].to_string(), "4250m");
     }
 
     #[test]
@@ -361,25 +365,25 @@ mod tests {
         let asks = pod(serde_json::json!({"spec": {"containers": [
             {"name": "c", "resources": {"requests": {"cpu": "2", "example.com/thing": "1"}}},
         ]}}));
-        let asks = Load::of(&asks);
-        let mut taken = Load::default();
+        let asks = Requested::of(&asks);
+        let mut taken = Requested::default();
         let node = node(serde_json::json!({"cpu": "3", "pods": "1"}));
-        assert_eq!(taken.lacks(&node, &asks), ["Insufficient example.com/thing"]);
+        assert_eq!(taken.insufficient(&node, &asks), ["Insufficient example.com/thing"]);
         taken.add(&asks);
         assert_eq!(
-            taken.lacks(&node, &asks),
+            taken.insufficient(&node, &asks),
             ["Too many pods", "Insufficient cpu", "Insufficient example.com/thing"]
         );
-        taken.take_off(&asks);
-        assert_eq!(taken.lacks(&node, &asks), ["Insufficient example.com/thing"]);
+        taken.subtract(&asks);
+        assert_eq!(taken.insufficient(&node, &asks), ["Insufficient example.com/thing"]);
     }
 
     #[test]
     fn a_node_that_says_nothing_of_its_room_has_it() {
         let asks = serde_json::json!({"name": "c", "resources": {"requests": {"cpu": "2"}}});
-        let asks = Load::of(&pod(serde_json::json!({"spec": {"containers": [asks]}})));
-        assert!(asks.lacks(&Node::default(), &asks).is_empty());
-        assert_eq!(asks.lacks(&node(serde_json::json!({})), &asks), ["Insufficient cpu"]);
+        let asks = Requested::of(&pod(serde_json::json!({"spec": {"containers": [asks]}})));
+        assert!(asks.insufficient(&Node::default(), &asks).is_empty());
+        assert_eq!(asks.insufficient(&node(serde_json::json!({})), &asks), ["Insufficient cpu"]);
     }
 
     #[test]
@@ -388,12 +392,12 @@ mod tests {
             let port = serde_json::json!({
                 "containerPort": 80, "hostPort": 8080, "hostIP": address, "protocol": protocol,
             });
-            Load::of(&pod(serde_json::json!({"spec": {"containers": [{"name": "c", "ports": [port]}]}})))
+            Requested::of(&pod(serde_json::json!({"spec": {"containers": [{"name": "c", "ports": [port]}]}})))
         };
         let node = node(serde_json::json!({}));
         let taken = on("127.0.0.1", "TCP");
-        assert!(taken.lacks(&node, &on("127.0.0.2", "TCP")).is_empty());
-        assert!(taken.lacks(&node, &on("127.0.0.1", "UDP")).is_empty());
-        assert_eq!(taken.lacks(&node, &on("", "TCP")).len(), 1);
+        assert!(taken.insufficient(&node, &on("127.0.0.2", "TCP")).is_empty());
+        assert!(taken.insufficient(&node, &on("127.0.0.1", "UDP")).is_empty());
+        assert_eq!(taken.insufficient(&node, &on("", "TCP")).len(), 1);
     }
 }

@@ -13,58 +13,59 @@ use kube::{
     },
 };
 
-use super::{Duty, Kind, ResourceInfo, World, name_of};
+use super::{ControlLoop, Controller, Kind, ResourceInfo, name_of};
 
-/// What a watch tells, as a deed on the world.
-pub(super) type Change = Box<dyn FnOnce(&mut World) + Send>;
+/// What a watch tells, as a change of the control loop.
+pub(super) type Change = Box<dyn FnOnce(&mut ControlLoop) + Send>;
 /// One watch.
 pub(super) type Changes = BoxStream<'static, Change>;
 
 /// The root certificate of a namespace, which comes back when somebody deletes or changes it.
 pub(crate) const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
-impl World {
+impl ControlLoop {
     /// Watches a kind that has a cache.
-    pub(super) fn follow<K: Kind>(&mut self) {
+    pub(super) fn watch<K: Kind>(&mut self) {
         self.unsynced += 1;
-        let api: Api<K> = Api::all(self.watching.clone());
+        let api: Api<K> = Api::all(self.watch_client.clone());
         let name = super::qualified(&K::group(&()), &K::plural(&()));
-        self.followed_name(&name);
+        self.watched_name(&name);
         let mut first = true;
         let changes =
             watcher::watcher(api, Config::default().streaming_lists()).default_backoff().map(move |event| {
                 let synced = first && matches!(event, Ok(Event::InitDone));
                 first &= !synced;
-                let change: Change = Box::new(move |world| {
-                    world.unsynced -= usize::from(synced);
-                    world.observe::<K>(event);
+                let change: Change = Box::new(move |control| {
+                    control.unsynced -= usize::from(synced);
+                    control.handle_event::<K>(event);
                 });
                 change
             });
         self.changes.push(changes.boxed());
     }
 
-    fn observe<K: Kind>(&mut self, event: watcher::Result<Event<K>>) {
+    fn handle_event<K: Kind>(&mut self, event: watcher::Result<Event<K>>) {
         match event {
             Ok(Event::Init) => K::cache_mut(&mut self.caches).start_listing(),
-            Ok(Event::InitApply(object) | Event::Apply(object)) => self.know(object),
+            Ok(Event::InitApply(object) | Event::Apply(object)) => self.put_object(object),
             Ok(Event::InitDone) => {
                 for name in K::cache_mut(&mut self.caches).end_listing() {
-                    self.forget::<K>(&name, None, true);
+                    self.remove_object::<K>(&name, None, true);
                 }
             }
             Ok(Event::Delete(object)) => {
-                self.forget::<K>(&name_of(&object), object.meta().uid.as_deref(), true);
+                self.remove_object::<K>(&name_of(&object), object.meta().uid.as_deref(), true);
             }
             Err(error) => tracing::debug!(%error, "a watch starts over"),
         }
     }
 
     /// Watches the metadata of a kind that has no cache.
-    fn follow_meta(&mut self, resource: &ResourceInfo) {
-        let name = self.followed_name(&resource.qualified());
+    fn watch_metadata(&mut self, resource: &ResourceInfo) {
+        let name = self.watched_name(&resource.qualified());
         self.unsynced += 1;
-        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.watching.clone(), &resource.api);
+        let api: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(self.watch_client.clone(), &resource.api);
         let watch = watcher::watcher(api, Config::default().streaming_lists()).default_backoff();
         let changes = watch.scan((false, false), move |(synced, withdrawn), event| {
             if *withdrawn {
@@ -75,11 +76,11 @@ impl World {
             let first = !*synced && matches!(event, Ok(Event::InitDone) | Err(_));
             *synced |= first;
             let (name, withdrawn) = (Arc::clone(&name), *withdrawn);
-            let change: Change = Box::new(move |world| {
-                world.unsynced -= usize::from(first);
-                world.observe_meta(&name, event);
+            let change: Change = Box::new(move |control| {
+                control.unsynced -= usize::from(first);
+                control.handle_metadata_event(&name, event);
                 if withdrawn {
-                    world.unfollow(&name);
+                    control.unwatch(&name);
                 }
             });
             future::ready(Some(change))
@@ -88,15 +89,15 @@ impl World {
     }
 
     /// A resource is gone with all its objects.
-    fn unfollow(&mut self, resource: &str) {
-        self.followed.remove(resource);
+    fn unwatch(&mut self, resource: &str) {
+        self.watched.remove(resource);
         let dirty = self.graph.remove_resource(resource);
-        self.collect(dirty);
+        self.enqueue_garbage(dirty);
         // It may be back under the same name already.
-        self.push(Duty::Discovery, "", "");
+        self.push(Controller::Discovery, "", "");
     }
 
-    fn observe_meta(
+    fn handle_metadata_event(
         &mut self,
         resource: &Arc<str>,
         event: watcher::Result<Event<PartialObjectMeta<DynamicObject>>>,
@@ -104,31 +105,31 @@ impl World {
         match event {
             Ok(Event::Init | Event::InitDone) => {}
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                self.know_meta(resource, &object);
-                self.notice_meta(resource, &object);
+                self.put_metadata(resource, &object);
+                self.metadata_changed(resource, &object);
             }
             Ok(Event::Delete(object)) => {
                 if let Some(uid) = &object.metadata.uid {
                     let dirty = self.graph.remove(uid);
-                    self.collect(dirty);
+                    self.enqueue_garbage(dirty);
                 }
-                self.count(object.metadata.namespace.as_deref());
-                self.notice_meta(resource, &object);
+                self.enqueue_quotas(object.metadata.namespace.as_deref());
+                self.metadata_changed(resource, &object);
             }
             Err(error) => tracing::debug!(%error, "a watch starts over"),
         }
     }
 
     /// Changes that mean something beyond ownership.
-    fn notice_meta(&mut self, resource: &str, object: &PartialObjectMeta<DynamicObject>) {
+    fn metadata_changed(&mut self, resource: &str, object: &PartialObjectMeta<DynamicObject>) {
         match resource {
             "customresourcedefinitions.apiextensions.k8s.io" | "apiservices.apiregistration.k8s.io" => {
-                self.push(Duty::Discovery, "", "");
+                self.push(Controller::Discovery, "", "");
             }
-            "clusterroles.rbac.authorization.k8s.io" => self.push(Duty::ClusterRoles, "", ""),
+            "clusterroles.rbac.authorization.k8s.io" => self.push(Controller::ClusterRoles, "", ""),
             "configmaps" if object.metadata.name.as_deref() == Some(ROOT_CERTIFICATE) => {
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();
-                self.push(Duty::Accounts, "", &namespace);
+                self.push(Controller::Accounts, "", &namespace);
             }
             _ => {}
         }
@@ -136,15 +137,15 @@ impl World {
 
     /// Finds out what is served, and watches what is new.
     pub(crate) async fn discover(&mut self) -> kube::Result<()> {
-        self.resources = served(&self.client).await?;
+        self.resources = served_resources(&self.client).await?;
         let new: Vec<Arc<ResourceInfo>> = self
             .resources
             .iter()
-            .filter(|(name, info)| info.collectable && !self.followed.contains_key(*name))
+            .filter(|(name, info)| info.collectable && !self.watched.contains_key(*name))
             .map(|(_, info)| Arc::clone(info))
             .collect();
         for info in new {
-            self.follow_meta(&info);
+            self.watch_metadata(&info);
         }
         Ok(())
     }
@@ -154,13 +155,15 @@ impl World {
 fn is_withdrawn<K>(event: &watcher::Result<Event<K>>) -> bool {
     match event {
         Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
-            super::is_missing(error)
+            super::is_not_found(error)
         }
         _ => false,
     }
 }
 
-async fn served(client: &Client) -> kube::Result<std::collections::BTreeMap<String, Arc<ResourceInfo>>> {
+async fn served_resources(
+    client: &Client,
+) -> kube::Result<std::collections::BTreeMap<String, Arc<ResourceInfo>>> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
     let mut resources = std::collections::BTreeMap::new();
     for group in discovery.groups_alphabetical() {

@@ -49,10 +49,10 @@ use steersman_apiserver::Server;
 use tokio::sync::{Notify, watch as signal};
 
 pub(crate) use cache::{controller_uid, name_of};
-pub(crate) use events::Notice;
+pub(crate) use events::NewEvent;
 pub(crate) use graph::{FOREGROUND, Graph, Node as GraphNode, ORPHAN, ResourceInfo, qualified};
 pub(crate) use kinds::{Caches, Kind};
-pub(crate) use queue::Key;
+pub(crate) use queue::WorkItem;
 pub(crate) use watch::ROOT_CERTIFICATE;
 
 use self::{
@@ -61,18 +61,18 @@ use self::{
     watch::{Change, Changes},
 };
 use crate::{
-    client::As,
     options::{Options, Part},
+    user_service::UserService,
     workloads,
 };
 
-/// Who looks at a key.
-pub(crate) use self::duty::Duty;
+/// The controller that reconciles an item.
+pub(crate) use self::controller::Controller;
 
-mod duty {
+mod controller {
     /// A controller's work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub(crate) enum Duty {
+    pub(crate) enum Controller {
         /// Finds out what is served.
         Discovery,
         /// The garbage collector.
@@ -113,7 +113,7 @@ const RESTART: Duration = Duration::from_secs(1);
 
 /// What the present reconcile has done.
 #[derive(Debug, Default)]
-struct Turn {
+struct ReconcileState {
     writes: usize,
     /// There is more to do than one turn allows.
     again: bool,
@@ -129,19 +129,19 @@ enum Outcome {
 }
 
 /// What became of a request that was late, and of which object's reconcile it was.
-type LateAnswer = (Key, Result<Option<Refusal>, Box<dyn Any + Send>>);
+type LateAnswer = (WorkItem, Result<Option<Refusal>, Box<dyn Any + Send>>);
 
 /// Everything that controllers see and use.
-pub(crate) struct World {
+pub(crate) struct ControlLoop {
     pub(crate) client: Client,
     /// For watches, which are not part of a turn.
-    watching: Client,
+    watch_client: Client,
     requests: Requests,
-    turn: Turn,
+    state: ReconcileState,
     /// Requests that are late.
     late: FuturesUnordered<BoxFuture<'static, LateAnswer>>,
     /// Refusals that came late, for the next reconcile of their objects.
-    refusals: HashMap<Key, Refusal>,
+    refusals: HashMap<WorkItem, Refusal>,
     panics: Arc<AtomicU64>,
     pub(crate) options: Arc<Options>,
     pub(crate) environment: Arc<dyn Environment>,
@@ -150,20 +150,20 @@ pub(crate) struct World {
     /// What is served, by qualified name.
     pub(crate) resources: BTreeMap<String, Arc<ResourceInfo>>,
     pub(crate) kubelet: workloads::Kubelet,
-    pub(crate) places: workloads::Places,
+    pub(crate) capacity: workloads::NodeCapacity,
     pub(crate) evictions: workloads::Evictions,
     queue: Queue,
-    told: events::Told,
+    events: events::EventCorrelator,
     changes: SelectAll<Changes>,
     /// Watches that have not told everything yet.
     unsynced: usize,
     /// Names of resources in watches, shared by the graph's nodes.
-    followed: HashMap<String, Arc<str>>,
+    watched: HashMap<String, Arc<str>>,
 }
 
 /// How a cluster speaks to its control loop.
 #[derive(Debug, Clone)]
-pub(crate) struct Pulse {
+pub(crate) struct LoopHandle {
     /// Wakes the loop.
     pub(crate) wake: Arc<Notify>,
     /// The revision up to which everything has been dealt with.
@@ -173,64 +173,64 @@ pub(crate) struct Pulse {
 }
 
 /// What a control loop is made of.
-pub(crate) struct Parts {
+pub(crate) struct LoopConfig {
     /// The way to the server.
-    pub(crate) server: As,
+    pub(crate) server: UserService,
     pub(crate) options: Arc<Options>,
     pub(crate) environment: Arc<dyn Environment>,
 }
 
 /// Keeps a control loop at work until it is dropped. One that can't go on begins anew from what the server has.
-pub(crate) async fn run(parts: Parts, server: Server, pulse: Pulse) {
+pub(crate) async fn run(config: LoopConfig, server: Server, handle: LoopHandle) {
     loop {
-        let world = World::new(&parts, Arc::clone(&pulse.panics));
-        let Err(panic) = AssertUnwindSafe(world.run(server.clone(), pulse.clone())).catch_unwind().await
+        let control = ControlLoop::new(&config, Arc::clone(&handle.panics));
+        let Err(panic) = AssertUnwindSafe(control.run(server.clone(), handle.clone())).catch_unwind().await
         else {
             return;
         };
-        pulse.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(panic = message(&*panic), "the control loop panicked and begins anew");
+        handle.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(panic = panic_message(&*panic), "the control loop panicked and begins anew");
         tokio::time::sleep(RESTART).await;
     }
 }
 
 /// What a panic says.
-fn message(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
-impl World {
-    fn new(parts: &Parts, panics: Arc<AtomicU64>) -> Self {
-        let requests = Requests::new(parts.server.clone());
+impl ControlLoop {
+    fn new(config: &LoopConfig, panics: Arc<AtomicU64>) -> Self {
+        let requests = Requests::new(config.server.clone());
         Self {
             client: Client::new(requests.clone(), "default"),
-            watching: Client::new(parts.server.clone(), "default"),
+            watch_client: Client::new(config.server.clone(), "default"),
             requests,
-            turn: Turn::default(),
+            state: ReconcileState::default(),
             late: FuturesUnordered::new(),
             refusals: HashMap::new(),
             panics,
-            options: Arc::clone(&parts.options),
-            environment: Arc::clone(&parts.environment),
+            options: Arc::clone(&config.options),
+            environment: Arc::clone(&config.environment),
             caches: Caches::default(),
             graph: Graph::default(),
             resources: BTreeMap::new(),
             kubelet: workloads::Kubelet::default(),
-            places: workloads::Places::default(),
+            capacity: workloads::NodeCapacity::default(),
             evictions: workloads::Evictions::default(),
             queue: Queue::default(),
-            told: events::Told::default(),
+            events: events::EventCorrelator::default(),
             changes: SelectAll::new(),
             unsynced: 0,
-            followed: HashMap::new(),
+            watched: HashMap::new(),
         }
     }
 
     /// Works until it is dropped.
-    async fn run(mut self, server: Server, pulse: Pulse) {
-        self.follow_kinds();
-        self.push(Duty::Discovery, "", "");
+    async fn run(mut self, server: Server, handle: LoopHandle) {
+        self.watch_kinds();
+        self.push(Controller::Discovery, "", "");
         workloads::start(&mut self);
         let mut calm = false;
         loop {
@@ -244,8 +244,8 @@ impl World {
                 calm = false;
             }
             self.queue.fire();
-            if let Some(key) = self.next_key() {
-                self.look(key).await;
+            if let Some(item) = self.next_item() {
+                self.reconcile(item).await;
                 calm = false;
                 continue;
             }
@@ -257,14 +257,14 @@ impl World {
             }
             calm = false;
             if self.unsynced == 0 && self.late.is_empty() {
-                pulse.settled.send_replace(revision);
+                handle.settled.send_replace(revision);
             }
             let timer = self.queue.next_timer();
             tokio::select! {
                 biased;
                 Some(change) = self.changes.next() => self.apply(change),
                 Some(answer) = self.late.next() => self.resume(answer),
-                () = pulse.wake.notified() => {}
+                () = handle.wake.notified() => {}
                 () = sleep_until(timer) => {}
             }
         }
@@ -272,19 +272,19 @@ impl World {
 
     /// Nothing but discovery is done before every watch has told what there is: a controller that believed that
     /// there are no pods would make them again.
-    fn next_key(&mut self) -> Option<Key> {
+    fn next_item(&mut self) -> Option<WorkItem> {
         if self.unsynced == 0 {
             return self.queue.pop();
         }
         None
     }
 
-    async fn look(&mut self, key: Key) {
-        self.turn = Turn::default();
+    async fn reconcile(&mut self, item: WorkItem) {
+        self.state = ReconcileState::default();
         let requests = self.requests.clone();
-        requests.begin(self.late.len(), self.refusals.remove(&key));
+        requests.begin(self.late.len(), self.refusals.remove(&item));
         let outcome = {
-            let mut reconcile = pin!(AssertUnwindSafe(workloads::look(self, &key)).catch_unwind());
+            let mut reconcile = pin!(AssertUnwindSafe(workloads::reconcile(self, &item)).catch_unwind());
             std::future::poll_fn(|context| match reconcile.as_mut().poll(context) {
                 Poll::Ready(Ok(result)) => Poll::Ready(Outcome::Done(result)),
                 Poll::Ready(Err(panic)) => Poll::Ready(Outcome::Panicked(panic)),
@@ -295,43 +295,43 @@ impl World {
             })
             .await
         };
-        let Turn { again, unscheduled, .. } = std::mem::take(&mut self.turn);
+        let ReconcileState { again, unscheduled, .. } = std::mem::take(&mut self.state);
         if unscheduled.is_some() {
-            self.places.hold_back(key.clone());
+            self.capacity.hold_back(item.clone());
         }
         match outcome {
             Outcome::Done(Ok(())) => {
-                self.queue.succeeded(&key);
+                self.queue.forget_failures(&item);
                 if again {
-                    self.queue.push(key);
+                    self.queue.push(item);
                 }
             }
             Outcome::Done(Err(error)) => {
-                tracing::debug!(?key, %error, "will be tried again");
-                self.queue.retry(key);
+                tracing::debug!(?item, %error, "will be tried again");
+                self.queue.retry(item);
             }
             Outcome::Late(late) => {
-                tracing::debug!(?key, "a request takes long: the others go on");
-                self.queue.hold(key.clone());
+                tracing::debug!(?item, "a request takes long: the others go on");
+                self.queue.hold(item.clone());
                 let answer = AssertUnwindSafe(late.refusal()).catch_unwind();
-                self.late.push(Box::pin(async move { (key, answer.await) }));
+                self.late.push(Box::pin(async move { (item, answer.await) }));
             }
-            Outcome::Panicked(panic) => self.panicked(key, &*panic),
+            Outcome::Panicked(panic) => self.panicked(item, &*panic),
         }
     }
 
     /// Goes on with an object whose request was late.
-    fn resume(&mut self, (key, answer): LateAnswer) {
+    fn resume(&mut self, (item, answer): LateAnswer) {
         match answer {
             Ok(refusal) => {
                 if let Some(refusal) = refusal {
-                    self.refusals.insert(key.clone(), refusal);
+                    self.refusals.insert(item.clone(), refusal);
                 }
-                self.queue.let_go(key);
+                self.queue.release(item);
             }
             Err(panic) => {
-                self.queue.let_go(key.clone());
-                self.panicked(key, &*panic);
+                self.queue.release(item.clone());
+                self.panicked(item, &*panic);
             }
         }
     }
@@ -340,34 +340,37 @@ impl World {
     fn apply(&mut self, change: Change) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| change(self))) {
             self.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(panic = message(&*panic), "a controller panicked over a change that it saw");
+            tracing::error!(
+                panic = panic_message(&*panic),
+                "a controller panicked over a change that it saw"
+            );
         }
     }
 
-    fn panicked(&mut self, key: Key, panic: &(dyn Any + Send)) {
+    fn panicked(&mut self, item: WorkItem, panic: &(dyn Any + Send)) {
         self.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(?key, panic = message(panic), "a controller panicked and is tried again");
-        self.queue.retry(key);
+        tracing::error!(?item, panic = panic_message(panic), "a controller panicked and is tried again");
+        self.queue.retry(item);
     }
 
-    /// Counts a write of this turn that was not made by [`World`] itself.
+    /// Counts a write of this turn that was not made by [`ControlLoop`] itself.
     pub(crate) fn spend(&mut self) {
-        self.turn.writes += 1;
+        self.state.writes += 1;
     }
 
     /// Whether this turn has made all the writes that it may. What is left is done after the others had their turn.
     pub(crate) fn is_spent(&mut self) -> bool {
-        let spent = self.turn.writes >= BURST;
-        self.turn.again |= spent;
+        let spent = self.state.writes >= BURST;
+        self.state.again |= spent;
         spent
     }
 
     /// Whether a controller makes no more pods in this turn: it is spent, or many pods of the namespace wait for a node
     /// already, and the object is looked at again when one of them has it.
-    pub(crate) fn holds_back_pods(&mut self, namespace: &str) -> bool {
-        let unscheduled = self.places.unscheduled(namespace);
+    pub(crate) fn should_hold_back_pods(&mut self, namespace: &str) -> bool {
+        let unscheduled = self.capacity.unscheduled(namespace);
         if unscheduled >= MAX_UNSCHEDULED {
-            self.turn.unscheduled = Some(unscheduled);
+            self.state.unscheduled = Some(unscheduled);
             return true;
         }
         self.is_spent()
@@ -375,7 +378,7 @@ impl World {
 
     /// How many pods wait for a node, if that is why no more are made.
     pub(crate) fn held_back(&self) -> Option<usize> {
-        self.turn.unscheduled
+        self.state.unscheduled
     }
 
     /// The current time.
@@ -389,13 +392,19 @@ impl World {
     }
 
     /// Has an object looked at.
-    pub(crate) fn push(&mut self, duty: Duty, namespace: &str, name: &str) {
-        self.queue.push(Key::new(duty, namespace, name));
+    pub(crate) fn push(&mut self, controller: Controller, namespace: &str, name: &str) {
+        self.queue.push(WorkItem::new(controller, namespace, name));
     }
 
     /// Has an object looked at when `delay` has passed.
-    pub(crate) fn push_after(&mut self, duty: Duty, namespace: &str, name: &str, delay: Duration) {
-        self.queue.push_after(Key::new(duty, namespace, name), delay);
+    pub(crate) fn push_after(
+        &mut self,
+        controller: Controller,
+        namespace: &str,
+        name: &str,
+        delay: Duration,
+    ) {
+        self.queue.push_after(WorkItem::new(controller, namespace, name), delay);
     }
 
     /// Creates an object.
@@ -403,7 +412,7 @@ impl World {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
         let made = K::api(&self.client, &namespace).create(&params(), object).await?;
-        self.know(made.clone());
+        self.put_object(made.clone());
         Ok(made)
     }
 
@@ -412,7 +421,7 @@ impl World {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
         let made = K::api(&self.client, &namespace).replace(&object.name_any(), &params(), object).await?;
-        self.know(made.clone());
+        self.put_object(made.clone());
         Ok(made)
     }
 
@@ -422,7 +431,7 @@ impl World {
         self.spend();
         let api = K::api(&self.client, &namespace);
         let made = api.replace_status(&object.name_any(), &params(), object).await?;
-        self.know(made.clone());
+        self.put_object(made.clone());
         Ok(made)
     }
 
@@ -445,71 +454,71 @@ impl World {
                         || meta.deletion_grace_period_seconds.is_some_and(|g| g > 0)
                 });
                 match waiting {
-                    Some(waiting) => self.know(waiting),
-                    None => self.forget::<K>(&name, object.uid().as_deref(), false),
+                    Some(waiting) => self.put_object(waiting),
+                    None => self.remove_object::<K>(&name, object.uid().as_deref(), false),
                 }
                 Ok(())
             }
-            Err(error) if is_missing(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// Takes an object into the caches and tells whom it concerns.
-    pub(crate) fn know<K: Kind>(&mut self, mut object: K) {
+    pub(crate) fn put_object<K: Kind>(&mut self, mut object: K) {
         // Nobody here asks who wrote which field, and it is the larger half of many objects.
         object.meta_mut().managed_fields = None;
         // What is older than what is known, or gone, must not come back to the graph either: nobody would take it out again.
         if let Some((old, new)) = K::cache_mut(&mut self.caches).put(object) {
-            let resource = self.followed_name(&qualified(&K::group(&()), &K::plural(&())));
+            let resource = self.watched_name(&qualified(&K::group(&()), &K::plural(&())));
             let dirty = self.graph.put(&resource, new.meta());
-            self.collect(dirty);
-            self.count(new.meta().namespace.as_deref());
+            self.enqueue_garbage(dirty);
+            self.enqueue_quotas(new.meta().namespace.as_deref());
             K::changed(self, old.as_deref(), Some(&*new));
         }
     }
 
     /// Drops an object from the caches and tells whom it concerns.
-    fn forget<K: Kind>(&mut self, name: &(String, String), uid: Option<&str>, seen: bool) {
+    fn remove_object<K: Kind>(&mut self, name: &(String, String), uid: Option<&str>, seen: bool) {
         if let Some(old) = K::cache_mut(&mut self.caches).remove(name, uid, seen) {
             if let Some(uid) = &old.meta().uid {
                 let dirty = self.graph.remove(uid);
-                self.collect(dirty);
+                self.enqueue_garbage(dirty);
             }
-            self.count(old.meta().namespace.as_deref());
+            self.enqueue_quotas(old.meta().namespace.as_deref());
             K::changed(self, Some(&*old), None);
         }
     }
 
     /// Takes in what is known of an object without a cache of its kind.
-    fn know_meta<K>(&mut self, resource: &Arc<str>, object: &PartialObjectMeta<K>) {
+    fn put_metadata<K>(&mut self, resource: &Arc<str>, object: &PartialObjectMeta<K>) {
         let dirty = self.graph.put(resource, &object.metadata);
-        self.collect(dirty);
-        self.count(object.metadata.namespace.as_deref());
+        self.enqueue_garbage(dirty);
+        self.enqueue_quotas(object.metadata.namespace.as_deref());
     }
 
     /// Has the quotas of a namespace looked at in which something changed.
-    fn count(&mut self, namespace: Option<&str>) {
+    fn enqueue_quotas(&mut self, namespace: Option<&str>) {
         let Some(namespace) = namespace else { return };
         let quotas: Vec<String> = self.caches.quotas.within(namespace).map(|q| q.name_any()).collect();
         for name in quotas {
-            self.push(Duty::Quota, namespace, &name);
+            self.push(Controller::Quota, namespace, &name);
         }
     }
 
     /// Has the garbage collector look at objects.
-    pub(crate) fn collect(&mut self, uids: Vec<String>) {
+    pub(crate) fn enqueue_garbage(&mut self, uids: Vec<String>) {
         for uid in uids {
-            self.push(Duty::Collect, "", &uid);
+            self.push(Controller::Collect, "", &uid);
         }
     }
 
-    fn followed_name(&mut self, qualified: &str) -> Arc<str> {
-        if let Some(name) = self.followed.get(qualified) {
+    fn watched_name(&mut self, qualified: &str) -> Arc<str> {
+        if let Some(name) = self.watched.get(qualified) {
             return Arc::clone(name);
         }
         let name: Arc<str> = qualified.into();
-        self.followed.insert(qualified.to_owned(), Arc::clone(&name));
+        self.watched.insert(qualified.to_owned(), Arc::clone(&name));
         name
     }
 
@@ -529,12 +538,12 @@ pub(crate) fn whole(at: Timestamp) -> Time {
 }
 
 /// Whether the API says that there is no such object.
-pub(crate) fn is_missing(error: &kube::Error) -> bool {
+pub(crate) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// Whether the API says that there is such an object already.
-pub(crate) fn exists_already(error: &kube::Error) -> bool {
+pub(crate) fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }
 
