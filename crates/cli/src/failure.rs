@@ -112,7 +112,7 @@ impl From<steersman_release::Error> for Failure {
                 "if nobody works on it any more, run this again in {} seconds and it is taken up",
                 remaining.as_secs() + 1
             )),
-            steersman_release::Error::Foreign { .. } => {
+            steersman_release::Error::InvalidOwnership { .. } => {
                 Some("--take-ownership takes objects that belong to nobody or to another release".to_owned())
             }
             steersman_release::Error::UnknownKind { .. } => {

@@ -27,7 +27,10 @@ impl Releases {
         values: &Values,
         options: &Options,
     ) -> Result<Release> {
-        Ok(self.next(current, current.version.saturating_add(1), chart, values, options).await?.release)
+        Ok(self
+            .next_revision(current, current.version.saturating_add(1), chart, values, options)
+            .await?
+            .release)
     }
 }
 

@@ -11,7 +11,7 @@ use steersman_chart::{Capabilities, HookEvent, Values};
 
 use crate::error::{Error, Result};
 use crate::object::{self, Object, ObjectId};
-use crate::ownership::foreign;
+use crate::ownership::ownership_errors;
 use crate::progress::Progress;
 use crate::record::{Release, Status};
 use crate::releases::{CrdPolicy, Options, Releases};
@@ -40,8 +40,9 @@ pub(crate) struct Plan {
 impl Plan {
     /// Whether an object of the release is there and carries its ownership.
     pub(crate) fn has_owned(&self, release: &Release) -> bool {
-        let owned =
-            |live: &DynamicObject| foreign(&json!(live), &release.name, &release.namespace).is_empty();
+        let owned = |live: &DynamicObject| {
+            ownership_errors(&json!(live), &release.name, &release.namespace).is_empty()
+        };
         self.live.iter().flatten().any(owned)
     }
 }
@@ -69,7 +70,7 @@ pub(crate) struct Prepared {
 }
 
 /// A revision that failed, and is recorded as such.
-pub(crate) struct Broken {
+pub(crate) struct FailedDeploy {
     pub(crate) release: Release,
     pub(crate) error: Error,
     /// The revisions before it, oldest first.
@@ -80,7 +81,7 @@ pub(crate) struct Broken {
     message: String,
 }
 
-impl Broken {
+impl FailedDeploy {
     /// As an error, with what was done about it.
     pub(crate) fn into_error(self, undone: Option<String>) -> Error {
         Error::Failed {
@@ -100,7 +101,7 @@ impl Releases {
         release: steersman_chart::Release,
         capabilities: Capabilities,
         options: &Options,
-    ) -> Result<render::Drawn> {
+    ) -> Result<render::RenderOutput> {
         let lookup = !matches!(options.dry_run, Some(crate::DryRun::Client));
         let request = Request {
             chart: chart.clone(),
@@ -119,7 +120,7 @@ impl Releases {
         let mut targets = object::parse(&release.manifest, &self.namespace, &self.kinds).await?;
         for target in &mut targets {
             self.check_confined(target)?;
-            target.claim(&release.name, &self.namespace);
+            target.set_ownership(&release.name, &self.namespace);
             self.decorate(target);
         }
         Ok(targets)
@@ -138,7 +139,7 @@ impl Releases {
         let targets = self.targets(release).await?;
         let live = self.live(&targets).await?;
         let (mut originals, mut recorded) = (Vec::new(), HashSet::new());
-        for earlier in self.leavings(revisions).await? {
+        for earlier in self.prior_releases(revisions).await? {
             let listed = self.listed(&earlier).await?;
             if !earlier.unverified {
                 recorded.extend(listed.iter().map(|object| object.id.clone()));
@@ -180,10 +181,10 @@ impl Releases {
             if plan.recorded.contains(&target.id) {
                 continue;
             }
-            let reasons = foreign(&json!(live), &release.name, &release.namespace);
+            let reasons = ownership_errors(&json!(live), &release.name, &release.namespace);
             if !reasons.is_empty() {
                 let reason = format!("invalid ownership metadata; {}", reasons.join("; "));
-                return Err(Error::Foreign { operation, object: target.title(), reason });
+                return Err(Error::InvalidOwnership { operation, object: target.title(), reason });
             }
         }
         Ok(())
@@ -197,13 +198,13 @@ impl Releases {
         operation: &Operation,
         options: &Options,
         description: String,
-    ) -> Result<Result<Release, Box<Broken>>> {
+    ) -> Result<Result<Release, Box<FailedDeploy>>> {
         let Prepared { mut release, plan, revisions } = prepared;
         self.storage.create(&release).await?;
-        let vouched = release.clone();
+        let locked = release.clone();
         let mut created = Vec::new();
-        let work = self.carry_out(&mut release, plan, operation, options, &mut created);
-        let Err(error) = self.storage.while_alive(&vouched, Box::pin(work)).await else {
+        let work = self.execute(&mut release, plan, operation, options, &mut created);
+        let Err(error) = self.storage.with_heartbeat(&locked, Box::pin(work)).await else {
             release.info.status = Status::Deployed;
             release.info.description = description;
             self.storage.update(&release).await?;
@@ -216,7 +217,7 @@ impl Releases {
         if let Err(error) = self.storage.update(&release).await {
             tracing::warn!(%error, "cannot record that the release failed");
         }
-        let mut broken = Broken { message: error.to_string(), release, error, revisions, created };
+        let mut broken = FailedDeploy { message: error.to_string(), release, error, revisions, created };
         if options.cleanup_on_fail && operation.cleans_up {
             self.clean_up(&mut broken, operation.name).await;
         }
@@ -224,7 +225,7 @@ impl Releases {
     }
 
     /// Deletes what a failed revision created.
-    async fn clean_up(&self, broken: &mut Broken, operation: &str) {
+    async fn clean_up(&self, broken: &mut FailedDeploy, operation: &str) {
         if let Err(second) = self.remove(&broken.created).await {
             broken.message = format!(
                 "an error occurred while cleaning up resources. original {operation} error: {}: unable to cleanup \
@@ -236,7 +237,7 @@ impl Releases {
 
     /// Runs the hooks before, writes and prunes, waits, and runs the hooks after. What was created is added to
     /// `created` even if this fails.
-    async fn carry_out(
+    async fn execute(
         &self,
         release: &mut Release,
         plan: Plan,
@@ -292,7 +293,7 @@ impl Releases {
                         if outcome == Outcome::Created {
                             created.push(target.clone());
                         }
-                        self.reporter.say(&Progress::Written { id: target.id.clone(), outcome });
+                        self.reporter.report(&Progress::Written { id: target.id.clone(), outcome });
                     }
                     Err(error) => failures.push(error),
                 }
@@ -301,7 +302,7 @@ impl Releases {
                 return Err(error);
             }
             if batch.iter().any(|target| target.id.kind == "CustomResourceDefinition") {
-                self.kinds.forget().await;
+                self.kinds.invalidate().await;
             }
         }
         Ok(())
@@ -312,7 +313,7 @@ impl Releases {
         let writer = self.writer();
         for object in objects.iter().rev() {
             writer.delete(object, PropagationPolicy::Background).await?;
-            self.reporter.say(&Progress::Deleted { id: object.id.clone() });
+            self.reporter.report(&Progress::Deleted { id: object.id.clone() });
         }
         Ok(())
     }
@@ -334,7 +335,7 @@ impl Releases {
                     (Some(_), CrdPolicy::Create | CrdPolicy::Skip) => Outcome::Unchanged,
                     (live, _) => writer.write(&definition, None, live).await.map_err(failed)?.0,
                 };
-                self.reporter.say(&Progress::Definition { name: definition.id.name.clone(), outcome });
+                self.reporter.report(&Progress::Definition { name: definition.id.name.clone(), outcome });
                 touched.push(definition);
             }
         }
@@ -342,13 +343,13 @@ impl Releases {
             return Ok(());
         }
         wait::until_ready(&writer, &touched, false, ESTABLISH, &self.reporter).await?;
-        self.kinds.forget().await;
+        self.kinds.invalidate().await;
         Ok(())
     }
 
     /// The records of revisions that may have left objects behind: the last deployed one, and all after it that are
     /// neither deployed nor uninstalled. Oldest first.
-    pub(crate) async fn leavings(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
+    pub(crate) async fn prior_releases(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
         let since = revisions.iter().rposition(|revision| revision.status == Status::Deployed);
         let since = since.or_else(|| {
             // Nothing is deployed: what came after the last uninstall counts.
@@ -360,7 +361,7 @@ impl Releases {
     }
 
     /// Forgets the oldest revisions, so that with one more there are at most `max`; the deployed one stays.
-    pub(crate) async fn forget_oldest(&self, revisions: &[Revision], max: usize) -> Result<()> {
+    pub(crate) async fn remove_least_recent(&self, revisions: &[Revision], max: usize) -> Result<()> {
         if max == 0 || revisions.len() < max {
             return Ok(());
         }
@@ -378,7 +379,7 @@ impl Releases {
             .iter()
             .filter(|revision| revision.status == Status::Deployed && revision.version != but);
         for revision in deployed {
-            match self.storage.restate(&revision.name, revision.version, Status::Superseded, "").await {
+            match self.storage.set_status(&revision.name, revision.version, Status::Superseded, "").await {
                 // Forgotten meanwhile, as too old.
                 Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),

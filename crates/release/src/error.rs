@@ -62,7 +62,7 @@ pub enum Error {
     #[error(
         "Unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}"
     )]
-    Foreign {
+    InvalidOwnership {
         /// `install` or `update`.
         operation: &'static str,
         /// The object.

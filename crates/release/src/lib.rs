@@ -27,10 +27,12 @@
 //! **Invariant:** a revision is recorded before anything of it is written, and a run that breaks off at any write is taken
 //! up by the next one: no release stays pending.
 
+mod adopt;
 mod compare;
 mod confinement;
 mod deploy;
 mod diff;
+mod encoding;
 mod error;
 mod hooks;
 mod install;
@@ -38,11 +40,10 @@ mod kinds;
 mod merge;
 mod object;
 mod ownership;
-mod packed;
 mod progress;
 mod prune;
 mod random;
-mod ready;
+mod readiness;
 mod record;
 mod redact;
 mod releases;
@@ -50,7 +51,6 @@ mod render;
 mod rollback;
 mod signature;
 mod storage;
-mod take_up;
 mod test;
 mod uninstall;
 mod upgrade;
@@ -65,7 +65,7 @@ pub use kinds::{Kind, Kinds};
 pub use object::{Object, ObjectId, documents, parse, parse_known, resolve, set_metadata};
 pub use ownership::is_owned;
 pub use progress::Progress;
-pub use ready::{Readiness, pod_trouble, readiness};
+pub use readiness::{Readiness, pod_failure, readiness};
 pub use record::{ChartRecord, Hook, HookExecution, Info, Release, Status, Undeleted};
 pub use redact::Redactor;
 pub use releases::{

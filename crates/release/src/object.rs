@@ -70,7 +70,7 @@ impl Object {
     }
 
     /// Says to which release it belongs, as Helm does.
-    pub(crate) fn claim(&mut self, release: &str, namespace: &str) {
+    pub(crate) fn set_ownership(&mut self, release: &str, namespace: &str) {
         set_metadata(&mut self.content, "labels", &[(MANAGED_BY, HELM)]);
         let annotations = [(RELEASE_NAME, release), (RELEASE_NAMESPACE, namespace)];
         set_metadata(&mut self.content, "annotations", &annotations);
@@ -119,7 +119,7 @@ pub fn documents(manifest: &str) -> Result<Vec<Value>> {
         let document = steersman_yaml::from_str(&format!("{text}{ending}")).map_err(|error| {
             Error::Manifest(format!("unable to build kubernetes objects from release manifest: {error}"))
         })?;
-        unfold(document, &mut found)?;
+        flatten_lists(document, &mut found)?;
     }
     Ok(found)
 }
@@ -127,7 +127,7 @@ pub fn documents(manifest: &str) -> Result<Vec<Value>> {
 /// Lists may hold lists; nobody nests them deeply.
 const MAX_LISTS: usize = 8;
 
-fn unfold(document: Value, found: &mut Vec<Value>) -> Result<()> {
+fn flatten_lists(document: Value, found: &mut Vec<Value>) -> Result<()> {
     fn inner(document: Value, depth: usize, found: &mut Vec<Value>) -> Result<()> {
         if document.is_null() {
             return Ok(());
@@ -175,7 +175,7 @@ pub async fn parse_known(manifest: &str, namespace: &str, kinds: &Kinds) -> Resu
             found = kinds.find_opt(&api_version, &kind).await?;
         }
         match found {
-            Some(found) => objects.push(placed(document, namespace, found)),
+            Some(found) => objects.push(with_namespace(document, namespace, found)),
             None => tracing::debug!(kind, api_version, "the cluster no longer has this kind"),
         }
     }
@@ -186,7 +186,7 @@ pub async fn parse_known(manifest: &str, namespace: &str, kinds: &Kinds) -> Resu
 pub async fn resolve(content: Value, namespace: &str, kinds: &Kinds) -> Result<Object> {
     let (api_version, kind) = type_of(&content)?;
     let found = kinds.find(&api_version, &kind).await?;
-    Ok(placed(content, namespace, found))
+    Ok(with_namespace(content, namespace, found))
 }
 
 /// The version and kind that an object says.
@@ -204,7 +204,7 @@ fn type_of(content: &Value) -> Result<(String, String)> {
     }
 }
 
-fn placed(mut content: Value, namespace: &str, kind: Kind) -> Object {
+fn with_namespace(mut content: Value, namespace: &str, kind: Kind) -> Object {
     let field = |key: &str| {
         let metadata = content.get("metadata");
         metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()

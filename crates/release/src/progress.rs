@@ -70,7 +70,7 @@ impl Reporter {
         Self(Some(Arc::new(listener)))
     }
 
-    pub(crate) fn say(&self, progress: &Progress) {
+    pub(crate) fn report(&self, progress: &Progress) {
         if let Some(listener) = &self.0 {
             listener(progress);
         }

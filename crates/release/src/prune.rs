@@ -89,7 +89,7 @@ impl Releases {
                 continue;
             }
             match self.prune_one(&writer, release, object).await {
-                Ok(true) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
+                Ok(true) => self.reporter.report(&Progress::Deleted { id: object.id.clone() }),
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot delete an object that is no longer part of the release");

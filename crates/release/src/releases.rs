@@ -16,7 +16,7 @@ use crate::confinement::Confinement;
 use crate::error::{Error, Result};
 use crate::kinds::Kinds;
 use crate::object::Object;
-use crate::ownership::Disowned;
+use crate::ownership::IsForeign;
 use crate::progress::{Progress, Reporter};
 use crate::record::{Release, Status};
 use crate::render::RenderLimits;
@@ -48,7 +48,7 @@ pub struct Releases {
     pub(crate) recovering: bool,
     /// Where the objects of releases may be; anywhere without it.
     pub(crate) confinement: Option<Confinement>,
-    pub(crate) disowned: Option<Disowned>,
+    pub(crate) is_foreign: Option<IsForeign>,
     kind: StorageKind,
     manager: String,
     mode: WriteMode,
@@ -61,7 +61,7 @@ pub enum Recover {
     /// Take it up once whoever worked on it has not been heard of for a while: half a minute for us, ten minutes for the
     /// real `helm`, which gives no sign of life. The default.
     #[default]
-    WhenSilent,
+    WhenStale,
     /// Take it up at once: the caller knows that nobody else works on it.
     Always,
 }
@@ -91,7 +91,7 @@ pub struct Options {
     pub take_ownership: bool,
     /// Take up a release whose records are gone while its objects are there: no hooks run, and what templates draw at
     /// random stays as it is. Only for installs. False by default.
-    pub take_up: bool,
+    pub adopt_existing: bool,
     /// What the revision's description says. Helm's words by default.
     pub description: Option<String>,
     /// Labels of the record; on upgrades over those of the last one, where `null` removes one.
@@ -207,7 +207,7 @@ impl Releases {
             recover: Recover::default(),
             recovering: false,
             confinement: None,
-            disowned: None,
+            is_foreign: None,
             kind,
             manager: MANAGER.into(),
             mode: WriteMode::default(),
@@ -229,8 +229,8 @@ impl Releases {
     /// A record that is not believed serves to find objects that it lists, which are deleted only if they carry the
     /// release's ownership. Its hooks do not run, and it is not rolled back to.
     #[must_use]
-    pub fn believing(mut self, key: Option<RecordKey>, subject: impl Into<String>) -> Self {
-        self.storage = self.storage.believing(Verifier { key, subject: subject.into() });
+    pub fn verified_by(mut self, key: Option<RecordKey>, subject: impl Into<String>) -> Self {
+        self.storage = self.storage.verified_by(Verifier { key, subject: subject.into() });
         self
     }
 
@@ -243,11 +243,11 @@ impl Releases {
 
     /// Says which live objects belong to others though they carry a release's marks: they are not deleted. None by default.
     #[must_use]
-    pub fn disowning(
+    pub fn foreign_if(
         mut self,
-        disowned: impl Fn(&serde_json::Value) -> bool + Send + Sync + 'static,
+        is_foreign: impl Fn(&serde_json::Value) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.disowned = Some(Arc::new(disowned));
+        self.is_foreign = Some(Arc::new(is_foreign));
         self
     }
 
@@ -386,15 +386,15 @@ impl Releases {
     pub(crate) async fn recovered(&self, revisions: &mut [Revision]) -> Result<Self> {
         let mut recovered = self.clone();
         for revision in revisions.iter_mut().filter(|revision| revision.status.is_pending()) {
-            if self.recover == Recover::WhenSilent
-                && let Some(remaining) = revision.held_for(Timestamp::now())
+            if self.recover == Recover::WhenStale
+                && let Some(remaining) = revision.lock_remaining(Timestamp::now())
             {
                 return Err(Error::InProgress { remaining });
             }
             let what = format!("revision {} was left {}", revision.version, revision.status);
-            self.reporter.say(&Progress::Recovering { what });
+            self.reporter.report(&Progress::Recovering { what });
             let description = format!("Interrupted while {}, taken up by the next run", revision.status);
-            self.storage.restate(&revision.name, revision.version, Status::Failed, &description).await?;
+            self.storage.set_status(&revision.name, revision.version, Status::Failed, &description).await?;
             revision.status = Status::Failed;
             recovered.recovering = true;
         }

@@ -85,7 +85,7 @@ impl Releases {
             return Ok(release);
         }
         let plan = this.plan(&release, &revisions).await?;
-        this.forget_oldest(&revisions, options.history_max.0).await?;
+        this.remove_least_recent(&revisions, options.history_max.0).await?;
         let deploy = Options {
             wait: options.wait,
             wait_for_jobs: options.wait_for_jobs,

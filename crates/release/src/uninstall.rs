@@ -85,22 +85,22 @@ impl Releases {
         match release.info.status {
             Status::Uninstalled if release.unverified => {
                 // Objects of the release may be there all the same.
-                let leavings = this.leavings_and(&revisions, options).await?;
-                let (_, kept) = this.delete_objects(name, &leavings, options).await?;
-                this.forget_all(&revisions).await?;
+                let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
+                let (_, kept) = this.delete_objects(name, &prior_releases, options).await?;
+                this.delete_records(&revisions).await?;
                 return Ok(Uninstalled { release, kept });
             }
             Status::Uninstalled if options.keep_history => {
                 return Err(Error::AlreadyDeleted(name.to_owned()));
             }
             Status::Uninstalled => {
-                this.forget_all(&revisions).await?;
+                this.delete_records(&revisions).await?;
                 return Ok(Uninstalled { release, kept: Vec::new() });
             }
             Status::Uninstalling => this.recovering = true,
             _ => {}
         }
-        let leavings = this.leavings_and(&revisions, options).await?;
+        let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
         if release.unverified {
             release.hooks =
                 options.rendered.as_ref().map_or_else(Vec::new, |rendered| rendered.hooks.clone());
@@ -115,7 +115,7 @@ impl Releases {
             this.storage.update(&release).await?;
         }
 
-        let (deleted, kept) = this.delete_objects(name, &leavings, options).await?;
+        let (deleted, kept) = this.delete_objects(name, &prior_releases, options).await?;
         let mut errors = Vec::new();
         if options.wait
             && let Err(error) = wait::until_gone(&this.writer(), &deleted, timeout).await
@@ -134,7 +134,7 @@ impl Releases {
             this.storage.update(&release).await?;
             this.supersede(&revisions, release.version).await?;
         } else {
-            this.forget_all(&revisions).await?;
+            this.delete_records(&revisions).await?;
         }
         if errors.is_empty() { Ok(Uninstalled { release, kept }) } else { Err(Error::Uninstall(errors)) }
     }
@@ -153,23 +153,27 @@ impl Releases {
     }
 
     /// What revisions left in the cluster, and what a release would have there that is rendered anew.
-    async fn leavings_and(&self, revisions: &[Revision], options: &UninstallOptions) -> Result<Vec<Release>> {
-        let mut leavings = self.leavings(revisions).await?;
+    async fn prior_releases_and_rendered(
+        &self,
+        revisions: &[Revision],
+        options: &UninstallOptions,
+    ) -> Result<Vec<Release>> {
+        let mut prior_releases = self.prior_releases(revisions).await?;
         if let Some(rendered) = options.rendered.as_ref() {
-            leavings.push(Release::clone(rendered));
+            prior_releases.push(Release::clone(rendered));
         }
-        Ok(leavings)
+        Ok(prior_releases)
     }
 
     /// Deletes what the release left in the cluster, kind by kind.
     async fn delete_objects(
         &self,
         name: &str,
-        leavings: &[Release],
+        prior_releases: &[Release],
         options: &UninstallOptions,
     ) -> Result<(Vec<Object>, Vec<String>)> {
         let mut listed = Vec::new();
-        for release in leavings {
+        for release in prior_releases {
             listed.extend(self.undeleted(release).await?);
             listed.extend(self.listed(release).await?);
         }
@@ -199,7 +203,7 @@ impl Releases {
                 match result {
                     Ok(false) => {}
                     Ok(true) => {
-                        self.reporter.say(&Progress::Deleted { id: object.id.clone() });
+                        self.reporter.report(&Progress::Deleted { id: object.id.clone() });
                         deleted.push(object.clone());
                     }
                     Err(error) => failure = failure.or(Some(error)),
@@ -229,7 +233,7 @@ impl Releases {
     }
 
     /// Forgets revisions, the last one last: until then the release is found by whoever takes this up.
-    async fn forget_all(&self, revisions: &[Revision]) -> Result<()> {
+    async fn delete_records(&self, revisions: &[Revision]) -> Result<()> {
         for revision in revisions {
             self.storage.delete(&revision.name, revision.version).await?;
         }

@@ -30,7 +30,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     }
     let uid = found.uid().unwrap_or_default();
     let jobs: Vec<Arc<Job>> = control.caches.jobs.controlled_by(&uid).cloned().collect();
-    let mut sync = Sync { cron: CronJob::clone(&found), jobs };
+    let mut sync = CronJobSync { cron: CronJob::clone(&found), jobs };
     let mut status = found.status.clone().unwrap_or_default();
     sync.update_active(control, &mut status).await;
     sync.delete_finished(control).await?;
@@ -102,12 +102,12 @@ impl Times {
     }
 }
 
-struct Sync {
+struct CronJobSync {
     cron: CronJob,
     jobs: Vec<Arc<Job>>,
 }
 
-impl Sync {
+impl CronJobSync {
     async fn record_event(
         &self,
         control: &mut ControlLoop,

@@ -34,7 +34,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     }
     let uid = set.uid().unwrap_or_default();
     let revision = revisions::sync_revision(control, &*set, &spec.template, revisions::LABEL).await?;
-    let sync = Sync { set, hash: revision.hash };
+    let sync = DaemonSetSync { set, hash: revision.hash };
     let failure = sync.update_pods(control, &own).await.err();
     sync.update_status(control).await?;
     let hashes: BTreeSet<&String> = own.iter().filter_map(|p| p.labels().get(revisions::LABEL)).collect();
@@ -46,7 +46,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     failure.map_or(Ok(()), Err)
 }
 
-struct Sync {
+struct DaemonSetSync {
     set: Arc<DaemonSet>,
     hash: String,
 }
@@ -63,7 +63,7 @@ fn node_of(pod: &Pod) -> Option<&str> {
     field.values.as_ref()?.first().map(String::as_str)
 }
 
-impl Sync {
+impl DaemonSetSync {
     /// Whether a pod is of the newest template, of which there may be a revision by another name than when it was made.
     fn is_new(&self, pod: &Pod) -> bool {
         let generation = self.set.annotations().get(GENERATION);

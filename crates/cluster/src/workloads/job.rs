@@ -94,7 +94,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
         remove_finalizers(control, &own).await?;
         return expire(control, &job, ended).await;
     }
-    let mut sync = Sync { job: Job::clone(&job), own };
+    let mut sync = JobSync { job: Job::clone(&job), own };
     sync.run(control).await
 }
 
@@ -150,12 +150,12 @@ pub(super) async fn release_orphan(control: &mut ControlLoop, pod: &Arc<Pod>) ->
     if alive { Ok(()) } else { remove_finalizers(control, std::slice::from_ref(pod)).await }
 }
 
-struct Sync {
+struct JobSync {
     job: Job,
     own: Vec<Arc<Pod>>,
 }
 
-impl Sync {
+impl JobSync {
     async fn run(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let spec = self.job.spec.clone().unwrap_or_default();
         let mut status = self.job.status.clone().unwrap_or_default();

@@ -124,7 +124,7 @@ pub(super) async fn claim<O: Kind, K: Kind>(
 pub(super) async fn record_held_back<K: Kind>(
     control: &mut ControlLoop,
     owner: &K,
-    from: &'static str,
+    component: &'static str,
 ) -> kube::Result<()> {
     if let Some(waiting) = control.held_back() {
         let message = format!(

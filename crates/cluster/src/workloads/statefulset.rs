@@ -28,7 +28,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     let status = set.status.clone().unwrap_or_default();
     let is_kept = |name: &String| control.caches.controller_revisions.get(namespace, name).is_some();
     let current = status.current_revision.clone().filter(is_kept).unwrap_or_else(|| update.clone());
-    let sync = Sync { set, update, current };
+    let sync = StatefulSetSync { set, update, current };
     let failure = sync.update_pods(control, &own).await.err();
     sync.update_status(control, status).await?;
     let pods = own.iter().filter_map(|p| p.labels().get(revisions::LABEL).cloned());
@@ -38,13 +38,13 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     failure.map_or(Ok(()), Err)
 }
 
-struct Sync {
+struct StatefulSetSync {
     set: Arc<StatefulSet>,
     update: String,
     current: String,
 }
 
-impl Sync {
+impl StatefulSetSync {
     fn ordinal(&self, pod: &Pod) -> Option<i32> {
         pod.name_any().strip_prefix(&format!("{}-", self.set.name_any()))?.parse().ok()
     }

@@ -6,7 +6,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use steersman_cluster::Cluster;
 use steersman_helm_operator::WatchConfig;
-use steersman_release::{Kind, Kinds, Readiness, pod_trouble, readiness};
+use steersman_release::{Kind, Kinds, Readiness, pod_failure, readiness};
 
 use super::told::{self, Told};
 use crate::failure::{Failure, Result};
@@ -185,7 +185,7 @@ impl View {
                 title: format!("Pod/{}", pod.name_any()),
                 ready: state == "Running" || state == "Succeeded",
                 state,
-                detail: pod_trouble(&content).unwrap_or(place),
+                detail: pod_failure(&content).unwrap_or(place),
                 replicas: None,
                 children: Vec::new(),
             }

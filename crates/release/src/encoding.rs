@@ -26,20 +26,20 @@ const MAX_UNVERIFIED_MANIFEST: usize = 8 * 1024 * 1024;
 pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>> {
     let broken = |reason: String| Error::Record { key: "to be stored".into(), reason };
     let text = serde_json::to_vec(record).map_err(|error| broken(error.to_string()))?;
-    pack(&text).map_err(|error| broken(error.to_string()))
+    compress(&text).map_err(|error| broken(error.to_string()))
 }
 
-fn pack(text: &[u8]) -> std::io::Result<Vec<u8>> {
+fn compress(text: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     packed.write_all(text)?;
     Ok(BASE64.encode(packed.finish()?).into_bytes())
 }
 
 pub(crate) fn decode<T: for<'de> Deserialize<'de>>(text: &[u8], limit: u64) -> Result<T, String> {
-    serde_json::from_slice(&unpack(text, limit)?).map_err(|error| error.to_string())
+    serde_json::from_slice(&decompress(text, limit)?).map_err(|error| error.to_string())
 }
 
-fn unpack(text: &[u8], limit: u64) -> Result<Vec<u8>, String> {
+fn decompress(text: &[u8], limit: u64) -> Result<Vec<u8>, String> {
     const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
     let data = BASE64.decode(text).map_err(|error| error.to_string())?;
     let mut plain = Vec::new();
@@ -63,27 +63,27 @@ pub(crate) fn digest_of(data: &[u8]) -> String {
 /// What is read of a record that does not verify: who it says it is, and which objects it lists.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Claims {
+struct UnverifiedRecord {
     name: String,
     namespace: String,
     version: i64,
     #[serde(deserialize_with = "nullable")]
     info: Info,
     #[serde(deserialize_with = "nullable")]
-    chart: ClaimedChart,
+    chart: UnverifiedChart,
     manifest: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ClaimedChart {
+struct UnverifiedChart {
     #[serde(deserialize_with = "nullable")]
-    metadata: ClaimedMetadata,
+    metadata: UnverifiedMetadata,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ClaimedMetadata {
+struct UnverifiedMetadata {
     name: String,
     version: String,
 }
@@ -113,46 +113,46 @@ impl Identity<'_> {
 /// Reads what is used of a record that does not verify. One that makes no sense lists nothing: it must not hold up
 /// the release that it is a record of.
 pub(crate) fn unverified(text: &[u8], identity: &Identity<'_>) -> Release {
-    let claims = decode::<Claims>(text, MAX_UNVERIFIED).and_then(|claims| {
-        match identity.mismatch(&claims.namespace, &claims.name, claims.version) {
+    let record = decode::<UnverifiedRecord>(text, MAX_UNVERIFIED).and_then(|record| {
+        match identity.mismatch(&record.namespace, &record.name, record.version) {
             Some(reason) => Err(reason),
-            None if claims.manifest.len() > MAX_UNVERIFIED_MANIFEST => {
+            None if record.manifest.len() > MAX_UNVERIFIED_MANIFEST => {
                 Err(format!("its manifest has more than {MAX_UNVERIFIED_MANIFEST} bytes"))
             }
-            None => Ok(claims),
+            None => Ok(record),
         }
     });
-    let claims = claims.unwrap_or_else(|reason| {
+    let record = record.unwrap_or_else(|reason| {
         let Identity { namespace, name, version } = identity;
         tracing::warn!(namespace, release = name, version, reason, "ignoring what a release record lists");
-        Claims::default()
+        UnverifiedRecord::default()
     });
-    let ClaimedMetadata { name: chart, version } = claims.chart.metadata;
+    let UnverifiedMetadata { name: chart, version } = record.chart.metadata;
     let metadata = [("name", chart), ("version", version)];
     let metadata = metadata.into_iter().filter(|(_, text)| !text.is_empty());
     Release {
         name: identity.name.to_owned(),
         namespace: identity.namespace.to_owned(),
         version: identity.version,
-        info: Info { notes: String::new(), description: String::new(), ..claims.info },
+        info: Info { notes: String::new(), description: String::new(), ..record.info },
         chart: ChartRecord {
             metadata: metadata.map(|(key, text)| (key.to_owned(), text.into())).collect(),
             ..ChartRecord::default()
         },
-        manifest: claims.manifest,
+        manifest: record.manifest,
         unverified: true,
         ..Release::default()
     }
 }
 
 /// Another status and description in a packed record, all else left as it is.
-pub(crate) fn restated(
+pub(crate) fn with_status(
     text: &[u8],
     limit: u64,
     status: Status,
     description: &str,
 ) -> Result<Vec<u8>, String> {
-    let mut record = unpack(text, limit)?;
+    let mut record = decompress(text, limit)?;
     let span = info_span(&record)?;
     let info = record.get(span.clone()).unwrap_or_default();
     let info: Option<Info> = serde_json::from_slice(info).map_err(|error| error.to_string())?;
@@ -163,7 +163,7 @@ pub(crate) fn restated(
     }
     let info = serde_json::to_vec(&info).map_err(|error| error.to_string())?;
     record.splice(span, info);
-    pack(&record).map_err(|error| error.to_string())
+    compress(&record).map_err(|error| error.to_string())
 }
 
 /// Where the value of `info` is in a record. The rest is only skipped: it may be large, and fields may be unknown.
@@ -201,7 +201,7 @@ fn next<T: for<'de> Deserialize<'de>>(text: &[u8], from: usize) -> Result<(T, us
 
 /// What never changes in a revision. How it stands is kept in its main object, so that parts are written once.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Body {
+pub(crate) struct RecordBody {
     chart: ChartRecord,
     config: Map<String, Value>,
     manifest: String,
@@ -209,14 +209,14 @@ pub(crate) struct Body {
 }
 
 /// What Helm says when it is asked to work on a record in parts: no cluster has this kind.
-const REFUSAL: &str = "\
+const STUB_MANIFEST: &str = "\
 apiVersion: release.steersman.dev/v1
 kind: StoredInPartsUseSteerInsteadOfHelm
 metadata:
   name: stored-in-parts
 ";
 
-impl Body {
+impl RecordBody {
     pub(crate) fn of(release: &Release) -> Self {
         let mut hooks = release.hooks.clone();
         hooks.iter_mut().for_each(|hook| hook.last_run = HookExecution::default());
@@ -241,7 +241,7 @@ impl Body {
             version: release.version,
             info: release.info.clone(),
             undeleted: release.undeleted.clone(),
-            manifest: REFUSAL.into(),
+            manifest: STUB_MANIFEST.into(),
             chart,
             hooks: hooks.collect(),
             ..Release::default()
@@ -316,12 +316,12 @@ mod tests {
         let record = json!({
             "name": "shop", "info": { "status": "deployed", "notes": "n", "description": "d" }, "future": [1, 2.50],
         });
-        let text = restated(&encode(&record).unwrap(), 1000, Status::Superseded, "").unwrap();
+        let text = with_status(&encode(&record).unwrap(), 1000, Status::Superseded, "").unwrap();
         let read: Value = decode(&text, 1000).unwrap();
         assert_eq!((&read["info"]["status"], &read["info"]["notes"]), (&json!("superseded"), &json!("n")));
         assert_eq!((&read["info"]["description"], &read["future"]), (&json!("d"), &json!([1, 2.50])));
         for broken in [&json!({ "name": "shop" }), &json!([1]), &json!({})] {
-            assert!(restated(&encode(broken).unwrap(), 1000, Status::Failed, "").is_err());
+            assert!(with_status(&encode(broken).unwrap(), 1000, Status::Failed, "").is_err());
         }
     }
 }

@@ -63,11 +63,11 @@ fn pod(pod: &Value) -> Readiness {
     if holds(pod, "Ready", "True") {
         return Readiness::Ready;
     }
-    waiting(pod_trouble(pod).unwrap_or_else(|| "the pod is not ready".into()))
+    waiting(pod_failure(pod).unwrap_or_else(|| "the pod is not ready".into()))
 }
 
 /// Why a pod's containers do not run.
-pub fn pod_trouble(pod: &Value) -> Option<String> {
+pub fn pod_failure(pod: &Value) -> Option<String> {
     let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let statuses = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
     let mut troubles = statuses.filter_map(|status| {
