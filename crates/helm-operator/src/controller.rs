@@ -40,7 +40,7 @@ pub enum Phase {
 
 /// Where an object's release is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NamespacedName {
     /// The release's name.
     pub name: String,
     /// The namespace it is kept in.
@@ -70,7 +70,7 @@ pub(crate) type Before = Arc<dyn Fn(Phase, Arc<DynamicObject>, Context) -> Answe
 pub(crate) type After =
     Arc<dyn Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> Answer<()> + Send + Sync>;
 pub(crate) type Observe = Arc<dyn Fn(Arc<DynamicObject>, Context) -> Answer<Vec<Condition>> + Send + Sync>;
-pub(crate) type Locate = Arc<dyn Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync>;
+pub(crate) type NameRelease = Arc<dyn Fn(&DynamicObject) -> Result<NamespacedName, Refusal> + Send + Sync>;
 
 /// A controller that keeps a release of one chart for each object of a kind, described.
 ///
@@ -139,9 +139,9 @@ impl ReleaseController {
             map_values: None,
             before: None,
             after: None,
-            locate: None,
+            name_release: None,
             observe: None,
-            known: Mutex::new(HashMap::new()),
+            states: Mutex::new(HashMap::new()),
         };
         Self { reconciler, name: None, selector: None, concurrency: WORKERS }
     }
@@ -272,11 +272,11 @@ impl ReleaseController {
 
     /// Where an object's release is. When that changes, the release at the old place is uninstalled. Default: under the
     /// object's name in its namespace.
-    pub fn place(
+    pub fn release_name(
         mut self,
-        locate: impl Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync + 'static,
+        name_release: impl Fn(&DynamicObject) -> Result<NamespacedName, Refusal> + Send + Sync + 'static,
     ) -> Self {
-        self.reconciler.locate = Some(Arc::new(locate));
+        self.reconciler.name_release = Some(Arc::new(name_release));
         self
     }
 

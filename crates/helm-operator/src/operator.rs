@@ -29,7 +29,7 @@ pub struct Defaults {
     /// Does not tell what override values are. False by default.
     pub suppress_override_values: bool,
     /// How long a watched kind may take to appear in the cluster. Not at all by default.
-    pub patience: Duration,
+    pub kind_timeout: Duration,
     /// What rendering a chart for one object may use. By default a cost of 200 million, 256 MiB and one minute.
     pub render: RenderLimits,
 }
@@ -43,14 +43,14 @@ impl Default for Defaults {
             confined: false,
             allowed_cluster_kinds: Vec::new(),
             suppress_override_values: false,
-            patience: Duration::ZERO,
+            kind_timeout: Duration::ZERO,
             render: RenderLimits::default(),
         }
     }
 }
 
 /// How often the cluster is asked for a kind that it does not have yet.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Adds a controller for each watch to an operator.
 ///
@@ -74,7 +74,7 @@ pub async fn add_watches(
 async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> Result<ReleaseController> {
     let source = ChartSource::of(watch).await?;
     let overrides = overrides::expand(&watch.override_values, |name| std::env::var(name).ok())?;
-    let kind = find(watch, defaults.patience, kinds).await?;
+    let kind = find(watch, defaults.kind_timeout, kinds).await?;
     let mut controller = ReleaseController::with_source(kind, source, OnceLock::from(kinds.clone()))
         .override_values(overrides)
         .suppress_override_values(defaults.suppress_override_values)
@@ -102,9 +102,9 @@ async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> 
     Ok(controller)
 }
 
-async fn find(watch: &WatchConfig, patience: Duration, kinds: &Kinds) -> Result<Kind> {
+async fn find(watch: &WatchConfig, kind_timeout: Duration, kinds: &Kinds) -> Result<Kind> {
     let api_version = watch.api_version();
-    let deadline = tokio::time::Instant::now() + patience;
+    let deadline = tokio::time::Instant::now() + kind_timeout;
     loop {
         if let Some(found) = kinds.find_opt(&api_version, &watch.kind).await? {
             return Ok(Kind::dynamic(found.resource, found.namespaced));
@@ -112,6 +112,6 @@ async fn find(watch: &WatchConfig, patience: Duration, kinds: &Kinds) -> Result<
         if tokio::time::Instant::now() >= deadline {
             return Err(Error::Absent(format!("{api_version} {}", watch.kind)));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

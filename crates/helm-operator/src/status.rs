@@ -59,10 +59,10 @@ impl Status {
     }
 
     /// Tells of the revision that is deployed.
-    pub(crate) fn set_deployed(&mut self, release: &Release, redactor: &Redactor, elsewhere: bool) {
+    pub(crate) fn set_deployed(&mut self, release: &Release, redactor: &Redactor, other_namespace: bool) {
         let manifest = redactor.redact_manifest(&release.manifest);
         let mut deployed = json!({ "name": release.name, "manifest": manifest });
-        if elsewhere {
+        if other_namespace {
             deployed["namespace"] = json!(release.namespace);
         }
         self.fields.insert("deployedRelease".into(), deployed);
@@ -73,7 +73,7 @@ impl Status {
     }
 
     /// Tells of a revision in the history.
-    pub(crate) fn tell(&mut self, release: &Release, redactor: &Redactor) {
+    pub(crate) fn record_revision(&mut self, release: &Release, redactor: &Redactor) {
         let history = self.fields.entry("history").or_insert_with(|| json!([]));
         let Some(history) = history.as_array_mut() else { return };
         history.retain(|entry| entry.get("revision").and_then(Value::as_i64) != Some(release.version));

@@ -13,9 +13,9 @@ use steersman_release::{
     Revision, RollbackOptions, Status as ReleaseStatus, UninstallOptions, WriteMode, set_metadata,
 };
 
-use crate::controller::{Phase, Place};
-use crate::places::OWNER_UID;
-use crate::reconcile::{Reconciler, Trouble, Wanted};
+use crate::controller::{NamespacedName, Phase};
+use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler};
+use crate::release_name::OWNER_UID;
 use crate::settings::Settings;
 use crate::status::{DEPLOYED, Status};
 
@@ -31,21 +31,25 @@ impl Reconciler {
         &self,
         object: &DynamicObject,
         context: &Context,
-        place: &Place,
+        location: &NamespacedName,
         settings: &Settings,
-    ) -> Result<Releases, Trouble> {
-        let key =
-            self.keys.key(&context.client()).await.map_err(|error| Trouble::Other(error.to_string()))?;
+    ) -> Result<Releases, ReconcileError> {
+        let key = self
+            .keys
+            .key(&context.client())
+            .await
+            .map_err(|error| ReconcileError::Other(error.to_string()))?;
         let reference = context.owner_reference();
-        let owners = if Self::is_elsewhere(object, place) { Vec::new() } else { vec![reference.clone()] };
+        let owners =
+            if Self::is_other_namespace(object, location) { Vec::new() } else { vec![reference.clone()] };
         let mark = self.mark(object, reference);
         let mode = if settings.upgrade_force { WriteMode::Replace } else { WriteMode::ServerSide };
         let kinds = self.kinds.get_or_init(|| Kinds::new(context.client()));
-        let releases = Releases::with_kinds(context.client(), &place.namespace, kinds.clone())
+        let releases = Releases::with_kinds(context.client(), &location.namespace, kinds.clone())
             // Whoever runs this is the leader: nobody else works on the release.
             .recover(Recover::Always)
-            .believing(key, self.subject(object))
-            .disowning(self.disowned(object))
+            .verified_by(key, self.subject(object))
+            .foreign_if(self.is_foreign(object))
             .write_mode(mode)
             .owned_by(owners)
             .decorated(mark);
@@ -71,7 +75,7 @@ impl Reconciler {
     }
 
     /// Says of an object with the marks of a release that it is controlled by another than this object.
-    fn disowned(&self, object: &DynamicObject) -> impl Fn(&Value) -> bool + Send + Sync + 'static {
+    fn is_foreign(&self, object: &DynamicObject) -> impl Fn(&Value) -> bool + Send + Sync + 'static {
         let (kind, name) = (self.kind.clone(), object.name_any());
         let (owner, owner_kind) = self.owner_annotations(object);
         move |live: &Value| {
@@ -118,7 +122,7 @@ impl Reconciler {
 
     pub(crate) fn options(&self, object: &DynamicObject, settings: &Settings) -> Options {
         let mut labels = BTreeMap::new();
-        if let (true, Some(uid)) = (self.locate.is_some(), object.uid()) {
+        if let (true, Some(uid)) = (self.name_release.is_some(), object.uid()) {
             labels.insert(OWNER_UID.to_owned(), uid);
         }
         Options {
@@ -134,40 +138,40 @@ impl Reconciler {
     }
 
     /// Makes the release what it should be. Says which revision that is, and whether it was made just now.
-    pub(crate) async fn bring_about(
+    pub(crate) async fn deploy(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        wanted: &Wanted,
+        desired: &DesiredRelease,
         status: &mut Status,
-    ) -> Result<(Release, bool), Trouble> {
-        let releases = self.releases(object, context, &wanted.place, &wanted.settings).await?;
-        let name = &wanted.place.name;
+    ) -> Result<(Release, bool), ReconcileError> {
+        let releases = self.releases(object, context, &desired.location, &desired.settings).await?;
+        let name = &desired.location.name;
         let mut revisions = releases.revisions(name).await?;
         if revisions.last().is_some_and(|last| last.status == ReleaseStatus::Uninstalling) {
-            let rendered = self.rendered(object, &releases, wanted).await;
+            let rendered = self.rendered(object, &releases, desired).await;
             releases.uninstall(name, &UninstallOptions { rendered, ..UninstallOptions::default() }).await?;
             revisions.clear();
         }
         let deployed = revisions.iter().rfind(|revision| revision.status == ReleaseStatus::Deployed);
         let Some(deployed) = deployed else {
-            return Ok((self.install(object, context, wanted, status, &releases).await?, true));
+            return Ok((self.install(object, context, desired, status, &releases).await?, true));
         };
         let current = releases.get(name, Some(deployed.version)).await?;
-        if !self.is_ours(object, context, &wanted.settings, &wanted.place, &current).await? {
-            return Err(Trouble::Other(format!(
+        if !self.is_ours(object, context, &desired.settings, &desired.location, &current).await? {
+            return Err(ReconcileError::Other(format!(
                 "duplicate release name: found existing release with name {name:?} for chart {:?}",
                 current.chart.name()
             )));
         }
         let is_last = revisions.last() == Some(deployed);
-        let options = self.options(object, &wanted.settings);
-        let candidate = releases
-            .candidate(&current, &wanted.chart, &wanted.values, &options)
-            .await
-            .map_err(|error| Trouble::Release { reason: "UpgradeError", message: error.to_string() })?;
+        let options = self.options(object, &desired.settings);
+        let candidate =
+            releases.candidate(&current, &desired.chart, &desired.values, &options).await.map_err(
+                |error| ReconcileError::Release { reason: "UpgradeError", message: error.to_string() },
+            )?;
         let is_same = if current.unverified {
-            // A list that makes no sense is not what is wanted.
+            // A list that makes no sense is not what is desired.
             !candidate.objects_differ(&current).unwrap_or(true)
         } else {
             !candidate.differs(&current)?
@@ -175,7 +179,7 @@ impl Reconciler {
         if is_last && is_same {
             let current = if current.unverified {
                 let adopted = releases.adopt(&current, candidate, &options).await;
-                adopted.map_err(|error| Trouble::Release {
+                adopted.map_err(|error| ReconcileError::Release {
                     reason: "UpgradeError",
                     message: error.to_string(),
                 })?
@@ -183,11 +187,11 @@ impl Reconciler {
                 current
             };
             let reason = if current.version == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
-            let elsewhere = Self::is_elsewhere(object, &wanted.place);
-            self.deployed(status, context, &current, reason, elsewhere);
+            let other_namespace = Self::is_other_namespace(object, &desired.location);
+            self.record_deployed(status, context, &current, reason, other_namespace);
             return Ok((current, false));
         }
-        Ok((self.upgrade(object, context, wanted, status, &releases, &revisions).await?, true))
+        Ok((self.upgrade(object, context, desired, status, &releases, &revisions).await?, true))
     }
 
     /// The release as it would be rendered now, for what a record does not tell. Nothing if it cannot be rendered.
@@ -195,16 +199,16 @@ impl Reconciler {
         &self,
         object: &DynamicObject,
         releases: &Releases,
-        wanted: &Wanted,
+        desired: &DesiredRelease,
     ) -> Option<Box<Release>> {
         let nothing = Release {
-            name: wanted.place.name.clone(),
-            namespace: wanted.place.namespace.clone(),
+            name: desired.location.name.clone(),
+            namespace: desired.location.namespace.clone(),
             unverified: true,
             ..Release::default()
         };
-        let options = self.options(object, &wanted.settings);
-        match releases.candidate(&nothing, &wanted.chart, &wanted.values, &options).await {
+        let options = self.options(object, &desired.settings);
+        match releases.candidate(&nothing, &desired.chart, &desired.values, &options).await {
             Ok(release) => Some(Box::new(release)),
             Err(error) => {
                 tracing::warn!(%error, release = nothing.name, "the release cannot be rendered: its hooks do not run");
@@ -214,20 +218,21 @@ impl Reconciler {
     }
 
     /// Takes releases down that are elsewhere than the object's should be. Says whether they are gone.
-    pub(crate) async fn leave_old_places(
+    pub(crate) async fn uninstall_moved(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        wanted: &Wanted,
+        desired: &DesiredRelease,
         status: &mut Status,
-    ) -> Result<bool, Trouble> {
-        let places = self.other_places(object, context, &wanted.settings, Some(&wanted.place)).await?;
-        if places.is_empty() {
+    ) -> Result<bool, ReconcileError> {
+        let releases =
+            self.other_releases(object, context, &desired.settings, Some(&desired.location)).await?;
+        if releases.is_empty() {
             return Ok(true);
         }
         let mut gone = true;
-        for place in &places {
-            gone &= self.take_down(object, context, place, &wanted.settings, None).await?;
+        for location in &releases {
+            gone &= self.uninstall(object, context, location, &desired.settings, None).await?;
         }
         status.unset_deployed();
         status.unset(DEPLOYED);
@@ -240,20 +245,21 @@ impl Reconciler {
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        wanted: &Wanted,
+        desired: &DesiredRelease,
         status: &mut Status,
         releases: &Releases,
-    ) -> Result<Release, Trouble> {
+    ) -> Result<Release, ReconcileError> {
         if let Some(before) = &self.before {
             before(Phase::Install, Arc::clone(object), context.clone()).await?;
         }
-        let name = &wanted.place.name;
-        let options = Options { replace: true, take_up: true, ..self.options(object, &wanted.settings) };
-        let release = match releases.install(name, &wanted.chart, &wanted.values, &options).await {
+        let name = &desired.location.name;
+        let options =
+            Options { replace: true, adopt_existing: true, ..self.options(object, &desired.settings) };
+        let release = match releases.install(name, &desired.chart, &desired.values, &options).await {
             Ok(release) => release,
             Err(ReleaseError::Failed { message, release, .. }) => {
                 let redactor = Redactor::new(&release);
-                self.tell_overrides(context, &redactor);
+                self.warn_overrides(context, &redactor);
                 status.unset_deployed();
                 let options = UninstallOptions { rendered: Some(release), ..UninstallOptions::default() };
                 let removed = releases.uninstall(name, &options).await;
@@ -262,23 +268,23 @@ impl Reconciler {
                     Err(error) => format!("{message}; what was installed could not be removed: {error}"),
                 };
                 let message = redactor.redact(&message).into_owned();
-                return Err(Trouble::Release { reason: "InstallError", message });
+                return Err(ReconcileError::Release { reason: "InstallError", message });
             }
             Err(error) => {
-                return Err(Trouble::Release { reason: "InstallError", message: error.to_string() });
+                return Err(ReconcileError::Release { reason: "InstallError", message: error.to_string() });
             }
         };
-        self.tell_overrides(context, &Redactor::new(&release));
+        self.warn_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "installed");
         context.event("InstallSuccessful", format!("installed release {name}, revision {}", release.version));
-        self.deployed(
+        self.record_deployed(
             status,
             context,
             &release,
             "InstallSuccessful",
-            Self::is_elsewhere(object, &wanted.place),
+            Self::is_other_namespace(object, &desired.location),
         );
-        self.tell_after(Phase::Install, object, context, &release).await?;
+        self.run_after(Phase::Install, object, context, &release).await?;
         Ok(release)
     }
 
@@ -286,48 +292,48 @@ impl Reconciler {
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        wanted: &Wanted,
+        desired: &DesiredRelease,
         status: &mut Status,
         releases: &Releases,
         revisions: &[Revision],
-    ) -> Result<Release, Trouble> {
+    ) -> Result<Release, ReconcileError> {
         if let Some(before) = &self.before {
             before(Phase::Upgrade, Arc::clone(object), context.clone()).await?;
         }
-        let name = &wanted.place.name;
+        let name = &desired.location.name;
         let options = Options {
-            disable_hooks: wanted.settings.upgrade_disable_hooks,
-            description: wanted.settings.upgrade_description.clone(),
+            disable_hooks: desired.settings.upgrade_disable_hooks,
+            description: desired.settings.upgrade_description.clone(),
             values: steersman_release::ValuesPolicy::Reset,
-            ..self.options(object, &wanted.settings)
+            ..self.options(object, &desired.settings)
         };
-        let release = match releases.upgrade(name, &wanted.chart, &wanted.values, &options).await {
+        let release = match releases.upgrade(name, &desired.chart, &desired.values, &options).await {
             Ok(release) => release,
             Err(ReleaseError::Failed { message, release, .. }) => {
                 let redactor = Redactor::new(&release);
-                self.tell_overrides(context, &redactor);
-                status.tell(&release, &redactor);
+                self.warn_overrides(context, &redactor);
+                status.record_revision(&release, &redactor);
                 let message =
-                    self.roll_back(&release, message, releases, revisions, status, &wanted.settings).await;
+                    self.roll_back(&release, message, releases, revisions, status, &desired.settings).await;
                 let message = redactor.redact(&message).into_owned();
-                return Err(Trouble::Release { reason: "UpgradeError", message });
+                return Err(ReconcileError::Release { reason: "UpgradeError", message });
             }
             Err(error) => {
-                return Err(Trouble::Release { reason: "UpgradeError", message: error.to_string() });
+                return Err(ReconcileError::Release { reason: "UpgradeError", message: error.to_string() });
             }
         };
-        self.tell_overrides(context, &Redactor::new(&release));
+        self.warn_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "upgraded");
         context
             .event("UpgradeSuccessful", format!("upgraded release {name} to revision {}", release.version));
-        self.deployed(
+        self.record_deployed(
             status,
             context,
             &release,
             "UpgradeSuccessful",
-            Self::is_elsewhere(object, &wanted.place),
+            Self::is_other_namespace(object, &desired.location),
         );
-        self.tell_after(Phase::Upgrade, object, context, &release).await?;
+        self.run_after(Phase::Upgrade, object, context, &release).await?;
         Ok(release)
     }
 
@@ -355,7 +361,7 @@ impl Reconciler {
         };
         match releases.rollback(&failed.name, &options).await {
             Ok(release) => {
-                status.tell(&release, &Redactor::new(&release));
+                status.record_revision(&release, &Redactor::new(&release));
                 format!(
                     "{message}; revision {} was rolled back to revision {}, which is running",
                     failed.version, good.version
@@ -366,7 +372,7 @@ impl Reconciler {
     }
 
     /// Tells which values the operator's author chose, but for those that end up in Secrets.
-    fn tell_overrides(&self, context: &Context, redactor: &Redactor) {
+    fn warn_overrides(&self, context: &Context, redactor: &Redactor) {
         for (key, value) in &self.overrides {
             let value = if self.suppress_overrides { "****".into() } else { redactor.redact(value) };
             let note = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
@@ -374,13 +380,13 @@ impl Reconciler {
         }
     }
 
-    async fn tell_after(
+    async fn run_after(
         &self,
         phase: Phase,
         object: &Arc<DynamicObject>,
         context: &Context,
         release: &Release,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReconcileError> {
         if let Some(after) = &self.after {
             after(phase, Arc::clone(object), Arc::new(release.clone()), context.clone()).await?;
         }
