@@ -15,9 +15,9 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::Instant;
 
 use crate::{
-    door::{Fence, Permit},
     environment::Environment,
     error::{Error, Result, describe},
+    write_guard::{Fence, Permit},
 };
 
 /// How long a lease lasts, how long its holder may write after it began its last renewal, and how often it is renewed.
@@ -46,7 +46,7 @@ impl Times {
     }
 
     /// How long one attempt may take: another one fits in before the permit ends.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn attempt_timeout(&self) -> Duration {
         self.deadline / 2
     }
 
@@ -182,13 +182,13 @@ impl Candidate {
     }
 
     /// Keeps leading, and ends when that fails.
-    pub(crate) async fn keep(&mut self) -> Error {
+    pub(crate) async fn renew(&mut self) -> Error {
         let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(self.times.retry).await;
             let deadline = renewed + self.times.deadline;
             let start = Instant::now();
-            let limit = deadline.min(start + self.times.patience());
+            let limit = deadline.min(start + self.times.attempt_timeout());
             match tokio::time::timeout_at(limit, self.attempt()).await {
                 Ok(Ok(true)) => renewed = start,
                 // Another one holds the lease.
@@ -211,12 +211,12 @@ impl Candidate {
             return;
         }
         // Without an answer it passes on when it expires as well.
-        if tokio::time::timeout(self.times.patience(), self.hand_over()).await.is_err() {
+        if tokio::time::timeout(self.times.attempt_timeout(), self.release_lease()).await.is_err() {
             tracing::debug!("the lease was not given back in time");
         }
     }
 
-    async fn hand_over(&mut self) {
+    async fn release_lease(&mut self) {
         let Ok(Some(mut lease)) = self.current().await else { return };
         let Some(spec) = lease.spec.as_mut().filter(|spec| self.holds(spec)) else { return };
         spec.holder_identity = Some(String::new());
@@ -234,7 +234,7 @@ impl Candidate {
     }
 
     /// Notes what somebody has seen of the lease: it counts from then on how long it is not renewed.
-    pub(crate) fn saw(&mut self, held: &LeaseSpec, at: Instant) {
+    pub(crate) fn observe(&mut self, held: &LeaseSpec, at: Instant) {
         if !self.seen.as_ref().is_some_and(|(seen, _)| seen == held) {
             self.seen = Some((held.clone(), at));
         }
@@ -282,7 +282,7 @@ impl Candidate {
             }
             Some(mut lease) => {
                 let held = lease.spec.clone().unwrap_or_default();
-                self.saw(&held, start);
+                self.observe(&held, start);
                 let holder = held.holder_identity.as_deref().unwrap_or_default();
                 let mine = self.holds(&held);
                 if !mine && !holder.is_empty() {
@@ -335,7 +335,7 @@ mod tests {
     use tower_service::Service;
 
     use super::*;
-    use crate::{door, environment::SystemEnvironment, metrics::Metrics};
+    use crate::{environment::SystemEnvironment, metrics::Metrics, write_guard};
 
     /// The network of one replica. It is down at times: requests get no answer then. And it is slow at times: requests
     /// arrive late, also if nobody waits for the answer any more.
@@ -424,7 +424,7 @@ mod tests {
     async fn live(mut candidate: Candidate, stops: Vec<Duration>) {
         for stop in stops.iter().cycle() {
             candidate.acquire().await;
-            if tokio::time::timeout(*stop, candidate.keep()).await.is_err() {
+            if tokio::time::timeout(*stop, candidate.renew()).await.is_err() {
                 candidate.release().await;
             }
         }
@@ -472,7 +472,7 @@ mod tests {
                     let options = LeaderElection::new("lease").identity(replica);
                     let candidate = options.candidate(client.clone(), fence.clone(), Arc::new(SystemEnvironment));
                     tasks.spawn(live(candidate, stops));
-                    tasks.spawn(write(door::guarded(client, Some(fence), Metrics::new())));
+                    tasks.spawn(write(write_guard::guarded(client, Some(fence), Metrics::new())));
                 }
                 let mut led = 0;
                 while origin.elapsed() < Duration::from_secs(140) {
@@ -515,7 +515,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_request_without_an_answer_does_not_end_a_leadership() {
         let (mut candidate, _cluster) = replica((1, 3)).await;
-        let kept = tokio::time::timeout(Duration::from_secs(60), candidate.keep()).await;
+        let kept = tokio::time::timeout(Duration::from_secs(60), candidate.renew()).await;
         assert!(kept.is_err(), "{kept:?}");
         assert!(candidate.fence.permit().is_good());
     }
@@ -548,7 +548,7 @@ mod tests {
     async fn without_a_permit_reads_pass_and_writes_do_not() {
         let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
         let fence = Fence::new(Permit::Until(Instant::now() + Duration::from_secs(1)));
-        let client = door::guarded(cluster.client(), Some(fence.clone()), Metrics::new());
+        let client = write_guard::guarded(cluster.client(), Some(fence.clone()), Metrics::new());
         let api: Api<Lease> = Api::default_namespaced(client);
         let lease = |name: &str| Lease {
             metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },

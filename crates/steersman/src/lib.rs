@@ -50,7 +50,6 @@ mod cache;
 mod conditions;
 mod context;
 mod controller;
-mod door;
 mod environment;
 mod error;
 mod http;
@@ -67,6 +66,7 @@ mod shard;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod webhook;
+mod write_guard;
 
 pub use action::Action;
 pub use cache::{Meta, Owner, Snapshot, Text};

@@ -48,13 +48,13 @@ pub(crate) struct Change<'a> {
 
 /// What subscribers hear of.
 #[derive(Debug)]
-pub(crate) enum Notice<'a> {
+pub(crate) enum CacheEvent<'a> {
     Changed(Change<'a>),
     /// The first list is complete.
     Synced,
 }
 
-type Subscriber = Arc<dyn Fn(&Notice<'_>) + Send + Sync>;
+type Subscriber = Arc<dyn Fn(&CacheEvent<'_>) + Send + Sync>;
 /// The values under which an index finds an object.
 pub(crate) type IndexFn = Arc<dyn Fn(&Snapshot) -> Vec<String> + Send + Sync>;
 
@@ -294,17 +294,17 @@ impl Store {
         self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&subscriber));
         for (key, snapshot) in self.list(|_| true) {
             let change = Change { key: &key, old: None, new: Some(&snapshot), listed: true, author: None };
-            subscriber(&Notice::Changed(change));
+            subscriber(&CacheEvent::Changed(change));
         }
         if self.progress.borrow().synced {
-            subscriber(&Notice::Synced);
+            subscriber(&CacheEvent::Synced);
         }
     }
 
-    fn notify(&self, notice: &Notice<'_>) {
+    fn notify(&self, event: &CacheEvent<'_>) {
         let subscribers = self.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
         for subscriber in subscribers {
-            subscriber(notice);
+            subscriber(event);
         }
     }
 
@@ -371,7 +371,7 @@ impl Store {
         }
         let change =
             Change { key: &key, old: old.as_ref(), new: Some(&new), listed, author: author.as_ref() };
-        self.notify(&Notice::Changed(change));
+        self.notify(&CacheEvent::Changed(change));
     }
 
     /// Takes a deletion that a watch delivered.
@@ -390,7 +390,7 @@ impl Store {
             }
         };
         let change = Change { key, old: old.as_ref(), new: None, listed: false, author: author.as_ref() };
-        self.notify(&Notice::Changed(change));
+        self.notify(&CacheEvent::Changed(change));
     }
 
     /// Ends a list: what it did not contain is gone.
@@ -423,7 +423,7 @@ impl Store {
             progress.synced |= complete;
         });
         if complete {
-            self.notify(&Notice::Synced);
+            self.notify(&CacheEvent::Synced);
         }
     }
 

@@ -158,7 +158,7 @@ impl Watch {
     }
 
     /// Whether it brings whole objects that the controller's objects control.
-    pub(crate) fn is_of_owned_wholes(&self) -> bool {
+    pub(crate) fn is_owned_full(&self) -> bool {
         matches!(self.relation, Relation::Owned) && !self.selection.metadata
     }
 
@@ -182,7 +182,7 @@ impl Watch {
     }
 
     /// The objects of `owner` that a state names.
-    pub(crate) fn concerned(&self, owner: &Kind, state: &Snapshot, guard: &PanicGuard) -> Vec<Key> {
+    pub(crate) fn affected(&self, owner: &Kind, state: &Snapshot, guard: &PanicGuard) -> Vec<Key> {
         match &self.relation {
             Relation::Primary => state.meta().map(|meta| vec![meta.key()]).unwrap_or_default(),
             Relation::Owned => controller_key(owner, state).into_iter().collect(),

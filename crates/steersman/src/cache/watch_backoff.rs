@@ -9,7 +9,7 @@ use http::{Request, Response};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
 
-use crate::door;
+use crate::write_guard;
 
 /// What lasts shorter has brought nothing.
 const SHORT: Duration = Duration::from_secs(1);
@@ -18,17 +18,17 @@ pub(super) const DELAY: (Duration, Duration) = (Duration::from_millis(200), Dura
 
 /// A client for one watch. An end without an error is no failure to the watcher, which asks again at once: here it waits
 /// for it, longer each time, until a watch has lasted a second.
-pub(crate) fn paced(client: Client) -> Client {
+pub(crate) fn with_watch_backoff(client: Client) -> Client {
     let last = Arc::new(Mutex::new(None));
-    door::around(client, move |client, request| pass(client, request, Arc::clone(&last)))
+    write_guard::with_middleware(client, move |client, request| forward(client, request, Arc::clone(&last)))
 }
 
-async fn pass(
+async fn forward(
     client: Client,
     request: Request<Body>,
     last: Arc<Mutex<Option<Begun>>>,
 ) -> Result<Response<Body>, kube::Error> {
-    if !door::watches(request.uri()) {
+    if !write_guard::watches(request.uri()) {
         return client.send(request).await;
     }
     let before = *last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ mod tests {
     /// How many watches are begun within a minute, each as soon as the one before has ended.
     async fn begun(lasts: Duration) -> usize {
         let server = Server { lasts, asked: Arc::default() };
-        let client = paced(Client::new(server.clone(), "default"));
+        let client = with_watch_backoff(Client::new(server.clone(), "default"));
         let watches = async {
             loop {
                 let request = Request::get("/api/v1/pods?watch=true").body(Body::empty()).unwrap();

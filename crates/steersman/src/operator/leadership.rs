@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::{controller::Engine, error::Error, leader::Candidate, metrics::Metrics, shard::Keeper};
+use crate::{controller::Engine, error::Error, leader::Candidate, metrics::Metrics, shard::SlotManager};
 
 /// By what right a replica works.
-pub(super) enum Right {
+pub(super) enum Leadership {
     /// It is the only one.
     Always,
     /// While it leads.
     Leader(Box<Candidate>),
     /// On its own share, which changes.
-    Share(Box<Keeper>),
+    Share(Box<SlotManager>),
 }
 
-impl Right {
+impl Leadership {
     /// Waits until work may begin.
     pub(super) async fn acquire(&mut self, metrics: &Metrics) {
         if let Self::Leader(candidate) = self {
@@ -28,30 +28,30 @@ impl Right {
     }
 
     /// Keeps the right, and ends when it is lost.
-    pub(super) async fn keep(&mut self, engines: &[Arc<Engine>]) -> Error {
+    pub(super) async fn renew(&mut self, engines: &[Arc<Engine>]) -> Error {
         match self {
             Self::Always => std::future::pending().await,
-            Self::Leader(candidate) => candidate.keep().await,
-            Self::Share(keeper) => keeper.keep(engines).await,
+            Self::Leader(candidate) => candidate.renew().await,
+            Self::Share(manager) => manager.run(engines).await,
         }
     }
 
     /// No more work begins: what nobody works on can go to others now.
-    pub(super) fn begin_to_leave(&mut self) {
-        if let Self::Share(keeper) = self {
-            keeper.begin_to_leave();
+    pub(super) fn begin_shutdown(&mut self) {
+        if let Self::Share(manager) = self {
+            manager.begin_shutdown();
         }
     }
 
     /// Gives the right back, so that another one takes over at once. No work may be under way.
-    pub(super) async fn give_back(&mut self, metrics: &Metrics) {
+    pub(super) async fn release(&mut self, metrics: &Metrics) {
         match self {
             Self::Always => {}
             Self::Leader(candidate) => {
                 candidate.release().await;
                 metrics.leads(candidate.lease(), false);
             }
-            Self::Share(keeper) => keeper.leave().await,
+            Self::Share(manager) => manager.release().await,
         }
     }
 }

@@ -103,20 +103,20 @@ impl Fence {
         }
     }
 
-    fn enter(&self) -> Passage {
+    fn enter(&self) -> InFlightWrite {
         self.0.traffic.send_modify(|traffic| traffic.under_way += 1);
-        Passage { fence: self.clone(), known: false }
+        InFlightWrite { fence: self.clone(), known: false }
     }
 }
 
 /// A write under way.
-struct Passage {
+struct InFlightWrite {
     fence: Fence,
     /// Whether the server has answered.
     known: bool,
 }
 
-impl Drop for Passage {
+impl Drop for InFlightWrite {
     fn drop(&mut self) {
         self.fence.0.traffic.send_modify(|traffic| {
             traffic.under_way -= 1;
@@ -128,7 +128,7 @@ impl Drop for Passage {
 }
 
 /// A client whose requests a function takes to another one.
-pub(crate) fn around<F, R, B>(client: Client, take: F) -> Client
+pub(crate) fn with_middleware<F, R, B>(client: Client, take: F) -> Client
 where
     F: Fn(Client, Request<Body>) -> R + Send + 'static,
     R: Future<Output = Result<Response<B>, kube::Error>> + Send + 'static,
@@ -136,15 +136,15 @@ where
     B::Error: Into<BoxError>,
 {
     let namespace = client.default_namespace().to_owned();
-    Client::new(Around { client, take }, namespace)
+    Client::new(Middleware { client, take }, namespace)
 }
 
-struct Around<F> {
+struct Middleware<F> {
     client: Client,
     take: F,
 }
 
-impl<F, R, B> Service<Request<Body>> for Around<F>
+impl<F, R, B> Service<Request<Body>> for Middleware<F>
 where
     F: Fn(Client, Request<Body>) -> R,
     R: Future<Output = Result<Response<B>, kube::Error>>,
@@ -164,7 +164,7 @@ where
 
 /// A client whose requests are counted, and whose writes a fence can stop.
 pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) -> Client {
-    around(client, move |client, request| {
+    with_middleware(client, move |client, request| {
         let (metrics, method) = (metrics.clone(), request.method().clone());
         let fence = fence.clone().filter(|_| writes(&method));
         async move {
@@ -172,7 +172,7 @@ pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) ->
                 Some(fence) => write(&client, &fence, request).await,
                 None => client.send(request).await,
             };
-            metrics.asked(&method, answer.as_ref().ok().map(|answer| answer.status().as_u16()));
+            metrics.record_request(&method, answer.as_ref().ok().map(|answer| answer.status().as_u16()));
             answer
         }
     })
@@ -180,7 +180,7 @@ pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) ->
 
 /// A client whose reads bring the metadata of objects alone.
 pub(crate) fn metadata_only(client: Client) -> Client {
-    around(client, |client, mut request| {
+    with_middleware(client, |client, mut request| {
         let form = HeaderValue::from_static(if watches(request.uri()) {
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
         } else {
@@ -198,11 +198,11 @@ async fn write(
     request: Request<Body>,
 ) -> Result<Response<Body>, kube::Error> {
     // Entered first: whoever takes the permit away and sees no write under way can rely on it.
-    let mut passage = fence.enter();
+    let mut in_flight = fence.enter();
     let permit = fence.permit();
     if !permit.is_good() {
         // Nothing was sent.
-        passage.known = true;
+        in_flight.known = true;
         return Err(deposed());
     }
     let answer = match permit {
@@ -213,7 +213,7 @@ async fn write(
         },
         Permit::Always | Permit::Never => client.send(request).await,
     };
-    passage.known = answer.is_ok();
+    in_flight.known = answer.is_ok();
     answer
 }
 

@@ -10,11 +10,11 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 
-use crate::{door, privilege::Requests};
+use crate::{privilege::Requests, write_guard};
 
 /// Counts what the clients that it was put into send and receive. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tap(Arc<Counts>);
+pub(super) struct Traffic(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -24,14 +24,14 @@ struct Counts {
     writes: AtomicU64,
 }
 
-impl Tap {
+impl Traffic {
     /// A client whose traffic is counted.
-    pub(super) fn put_into(&self, client: Client) -> Client {
-        let tap = self.clone();
-        door::around(client, move |client, request| tap.clone().pass(client, request))
+    pub(super) fn wrap(&self, client: Client) -> Client {
+        let traffic = self.clone();
+        write_guard::with_middleware(client, move |client, request| traffic.clone().forward(client, request))
     }
 
-    async fn pass(
+    async fn forward(
         self,
         client: Client,
         request: Request<Body>,
@@ -39,7 +39,7 @@ impl Tap {
         let pending = Pending::new(&self);
         self.0.passed.fetch_add(1, SeqCst);
         self.0.requests.note(request.method(), request.uri());
-        if door::writes(request.method()) {
+        if write_guard::writes(request.method()) {
             self.0.writes.fetch_add(1, SeqCst);
         }
         let answer = client.send(request).await?;
@@ -71,12 +71,12 @@ impl Tap {
 }
 
 /// Counts a request as pending until it is dropped.
-struct Pending(Tap);
+struct Pending(Traffic);
 
 impl Pending {
-    fn new(tap: &Tap) -> Self {
-        tap.0.pending.fetch_add(1, SeqCst);
-        Self(tap.clone())
+    fn new(traffic: &Traffic) -> Self {
+        traffic.0.pending.fetch_add(1, SeqCst);
+        Self(traffic.clone())
     }
 }
 

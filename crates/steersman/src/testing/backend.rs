@@ -40,25 +40,25 @@ impl Environment for ClusterEnvironment {
 }
 
 /// The embedded cluster, or one outside of the process.
-pub(super) enum Ground {
+pub(super) enum Backend {
     Embedded(Cluster),
-    Outside(Box<Outside>),
+    External(Box<External>),
 }
 
 /// A namespace of its own in a cluster outside of the process. It is deleted in the end.
-pub(super) struct Outside {
+pub(super) struct External {
     config: Config,
     client: Client,
     /// What tests created outside of the namespace: it is deleted in the end as well.
     created: Mutex<Vec<(ApiResource, String)>>,
 }
 
-impl Ground {
+impl Backend {
     /// A client of the administrator.
     pub(super) fn client(&self) -> Client {
         match self {
             Self::Embedded(cluster) => cluster.client(),
-            Self::Outside(outside) => outside.client.clone(),
+            Self::External(outside) => outside.client.clone(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Ground {
     pub(super) fn client_as(&self, account: &str) -> Result<Client> {
         match self {
             Self::Embedded(cluster) => Ok(cluster.client_as(User::service_account("default", account))),
-            Self::Outside(outside) => {
+            Self::External(outside) => {
                 let mut config = outside.config.clone();
                 let namespace = &config.default_namespace;
                 config.auth_info.impersonate = Some(format!("system:serviceaccount:{namespace}:{account}"));
@@ -89,23 +89,23 @@ impl Ground {
     }
 
     /// How long nothing has to happen until it is quiet. Inside, the workloads say when they are done.
-    pub(super) fn calm(&self) -> Duration {
+    pub(super) fn quiet_period(&self) -> Duration {
         match self {
             Self::Embedded(_) => Duration::from_millis(100),
-            Self::Outside(_) => Duration::from_millis(1500),
+            Self::External(_) => Duration::from_millis(1500),
         }
     }
 
     /// How long something is waited for at most.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn wait_timeout(&self) -> Duration {
         match self {
             Self::Embedded(_) => Duration::from_secs(30),
-            Self::Outside(_) => Duration::from_secs(120),
+            Self::External(_) => Duration::from_secs(120),
         }
     }
 }
 
-impl Outside {
+impl External {
     /// Makes a namespace in the cluster that a kubeconfig names.
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig).map_err(|error| Error::Config(error.to_string()))?;
@@ -119,7 +119,7 @@ impl Outside {
         config.default_namespace = made.metadata.name.unwrap_or_default();
         let client = Client::try_from(config.clone())?;
         let outside = Self { config, client, created: Mutex::default() };
-        outside.furnished().await?;
+        outside.wait_for_default_account().await?;
         Ok(outside)
     }
 
@@ -129,7 +129,7 @@ impl Outside {
     }
 
     /// Waits until the namespace takes pods, which need its default account.
-    async fn furnished(&self) -> Result<()> {
+    async fn wait_for_default_account(&self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::default_namespaced(self.client.clone());
         for _ in 0..100 {
             if accounts.get_opt("default").await?.is_some() {
@@ -142,12 +142,12 @@ impl Outside {
     }
 }
 
-impl Drop for Outside {
+impl Drop for External {
     fn drop(&mut self) {
         let config = self.config.clone();
         let created = std::mem::take(self.created.get_mut().unwrap_or_else(PoisonError::into_inner));
         // The test's own runtime may be about to end, so this takes another one, on a thread of its own.
-        let farewell = std::thread::spawn(move || {
+        let cleanup = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
             runtime.block_on(async {
                 let namespace = config.default_namespace.clone();
@@ -161,6 +161,6 @@ impl Drop for Outside {
             })
         });
         // What is left over is named after its origin, so people find it.
-        let _ = farewell.join();
+        let _ = cleanup.join();
     }
 }
