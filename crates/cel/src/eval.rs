@@ -552,7 +552,7 @@ fn get(container: &Value, index: &Value) -> Evaluated {
             Some(value) => Ok(value.clone()),
             None => fail(format!("no such key: {index}")),
         },
-        // Whether an object without a schema has a field is nothing that anybody can know.
+        // Whether an object without a schema has a field cannot be known.
         Value::Object(object) => Ok(object.get(index).cloned().unwrap_or(Value::Null)),
         Value::Invalid(why) => fail(&**why),
         _ => fail(format!("no such key: {index}")),

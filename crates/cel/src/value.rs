@@ -57,7 +57,7 @@ pub enum Value {
     Format(&'static str),
     /// `kubernetes.Semver`.
     Semver(Arc<Semver>),
-    /// What is wrong where a value should be: whoever looks at it fails.
+    /// What is wrong where a value should be: evaluating it fails.
     Invalid(Arc<str>),
 }
 

@@ -96,7 +96,7 @@ impl Cluster {
         self.client_as(User::admin())
     }
 
-    /// A client of somebody, with `default` as its namespace. They may do what the roles bound to them allow.
+    /// Returns a client of a user, with `default` as its namespace. RBAC decides what the user may do.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -154,7 +154,7 @@ impl Cluster {
         Ok(kubeconfig::render(address, self.root_certificate(), &self.inner.token))
     }
 
-    /// A kubeconfig for somebody, with a token of their own that is good as long as this cluster runs.
+    /// Returns a kubeconfig for a user, with a token that is valid as long as this cluster runs.
     ///
     /// # Errors
     /// Fails if the cluster does not listen, or the token can't be drawn.
@@ -466,7 +466,7 @@ fn signing_key(authority: &Authority) -> [u8; 32] {
     Sha256::new().chain_update("service account tokens").chain_update(authority.key()).finalize().into()
 }
 
-/// A token that nobody guesses.
+/// Generates a random bearer token.
 fn draw_token() -> Result<String, Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;

@@ -95,7 +95,7 @@ impl Disk {
         if let Some(counters) = present(transaction.open_table(COUNTERS))?
             && let Some(revision) = counters.get(REVISION)?
         {
-            // A deletion that nobody needs to hear of, except for its number.
+            // A deletion without a watch event: only its revision counts.
             let revision = revision.value();
             let (resource, key) = (String::new(), String::new());
             records.push(Record { resource, key, revision, created: revision, object: None });
@@ -145,7 +145,7 @@ fn begin(path: &Path) -> Result<(), DatabaseError> {
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
     let _ = std::fs::remove_file(&fresh);
     drop(create(&fresh)?);
-    // Unlike a rename, this leaves alone what somebody else has put there in the meantime.
+    // Unlike a rename, this does not replace a file that another process created in the meantime.
     let linked = std::fs::hard_link(&fresh, path);
     std::fs::remove_file(&fresh)?;
     match linked {
@@ -165,7 +165,7 @@ fn create(path: &Path) -> Result<Database, DatabaseError> {
     redb::Builder::new().set_cache_size(PAGE_CACHE).create(path)
 }
 
-/// A table that nobody wrote to yet is an empty one.
+/// Treats a table that does not exist yet as empty.
 fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, redb::Error> {
     match opened {
         Ok(table) => Ok(Some(table)),

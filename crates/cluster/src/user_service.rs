@@ -1,4 +1,4 @@
-//! The in-process way to the server, as somebody.
+//! The API server as an in-process service, authenticated as one user.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use steersman_api::user::User;
 use steersman_apiserver::Service;
 use tower_service::Service as Tower;
 
-/// The server, asked by one user, or by whoever the requests' own credentials name.
+/// The API server, called as one user, or as the user that the requests' credentials name.
 #[derive(Clone)]
 pub(crate) struct UserService {
     inner: Service,

@@ -176,7 +176,7 @@ impl ReleaseController {
         self
     }
 
-    /// Whether objects of releases are watched, and brought back when somebody changes them. Default: yes.
+    /// Whether objects of releases are watched, and restored when they drift. Default: yes.
     pub fn watch_dependents(mut self, yes: bool) -> Self {
         self.reconciler.watch_dependents = yes;
         self

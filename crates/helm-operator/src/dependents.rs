@@ -1,4 +1,4 @@
-//! The objects of a release: watched, brought back when somebody changes them, and asked whether they are ready.
+//! The objects of a release: watches, drift correction and readiness.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -66,7 +66,7 @@ fn version(object: &DynamicObject) -> u64 {
 }
 
 impl Reconciler {
-    /// Looks after the objects of a release: `Ok` if all are ready, else what they lack. `fresh` says that they were
+    /// Corrects drift of the objects of a release and collects their readiness. `fresh` says that they were
     /// written a moment ago, so that caches may not know of them yet.
     pub(crate) async fn check_dependents(
         &self,
@@ -153,7 +153,7 @@ impl Reconciler {
         }
     }
 
-    /// Writes an object again that somebody changed or deleted.
+    /// Writes an object again that was changed or deleted by another writer.
     async fn correct_drift(
         &self,
         context: &Context,

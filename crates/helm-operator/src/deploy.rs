@@ -46,7 +46,7 @@ impl Reconciler {
         let mode = if settings.upgrade_force { WriteMode::Replace } else { WriteMode::ServerSide };
         let kinds = self.kinds.get_or_init(|| Kinds::new(context.client()));
         let releases = Releases::with_kinds(context.client(), &location.namespace, kinds.clone())
-            // Whoever runs this is the leader: nobody else works on the release.
+            // Only the leader runs this: no other process works on the release.
             .recover(Recover::Always)
             .verified_by(key, self.subject(object))
             .foreign_if(self.is_foreign(object))
@@ -59,7 +59,7 @@ impl Reconciler {
         })
     }
 
-    /// Whom records are signed for: one object, which another of the same name is not.
+    /// Subject of record signatures: one object, by uid, so that a successor of the same name is another.
     fn subject(&self, object: &DynamicObject) -> String {
         let resource = self.kind.resource();
         let namespace = object.namespace().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Reconciler {
         (owner, format!("{}.{}", resource.kind, resource.group))
     }
 
-    /// Says of an object with the marks of a release that it is controlled by another than this object.
+    /// A predicate for live objects that carry the release's marks but belong to another owner.
     fn is_foreign(&self, object: &DynamicObject) -> impl Fn(&Value) -> bool + Send + Sync + 'static {
         let (kind, name) = (self.kind.clone(), object.name_any());
         let (owner, owner_kind) = self.owner_annotations(object);
@@ -93,7 +93,7 @@ impl Reconciler {
         }
     }
 
-    /// Says of each released object whose it is.
+    /// Adds owner references, or annotations where those are impossible, to released objects.
     fn mark(
         &self,
         object: &DynamicObject,
@@ -137,7 +137,7 @@ impl Reconciler {
         }
     }
 
-    /// Makes the release what it should be. Says which revision that is, and whether it was made just now.
+    /// Installs, upgrades or adopts the release. Returns the deployed revision, and whether it is new.
     pub(crate) async fn deploy(
         &self,
         object: &Arc<DynamicObject>,
@@ -217,7 +217,7 @@ impl Reconciler {
         }
     }
 
-    /// Takes releases down that are elsewhere than the object's should be. Says whether they are gone.
+    /// Uninstalls releases of the object under former names. Returns whether they are gone.
     pub(crate) async fn uninstall_moved(
         &self,
         object: &Arc<DynamicObject>,
@@ -371,7 +371,7 @@ impl Reconciler {
         }
     }
 
-    /// Tells which values the operator's author chose, but for those that end up in Secrets.
+    /// Records an event per override value, without those that end up in Secrets.
     fn warn_overrides(&self, context: &Context, redactor: &Redactor) {
         for (key, value) in &self.overrides {
             let value = if self.suppress_overrides { "****".into() } else { redactor.redact(value) };

@@ -1,4 +1,4 @@
-//! What is done for one object.
+//! Reconciling one object: settings, release, dependents, status.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -26,13 +26,13 @@ use crate::settings::Settings;
 use crate::status::{DEPLOYED, INITIALIZED, IRRECONCILABLE, PAUSED, PRUNED, READY, RELEASE_FAILED, Status};
 use crate::watches::Ignore;
 
-/// How often an object is looked at while its workloads are not ready: what their pods lack is seen by nobody else.
+/// Requeue interval while workloads are not ready: their pods are not watched.
 const UNREADY_REQUEUE: Duration = Duration::from_secs(10);
-/// How often an object is looked at whose release is being taken down.
+/// Requeue interval while a release is being uninstalled.
 const REMOVAL_REQUEUE: Duration = Duration::from_secs(2);
-/// How often it is tried to delete what an upgrade could not.
+/// Interval of attempts to delete what an upgrade could not.
 const PRUNE_RETRY: Duration = Duration::from_secs(30);
-/// How often it is made sure, at most, that the record of a release is still there.
+/// Minimum interval between checks that the record of a release exists.
 const RECORD_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Keeps a release of one chart for each object of a kind.
@@ -62,7 +62,7 @@ pub(crate) struct Reconciler {
     pub(crate) states: Mutex<HashMap<String, Arc<ReleaseState>>>,
 }
 
-/// What is known of an object whose release is as it should be.
+/// Cached state of a deployed release.
 pub(crate) struct ReleaseState {
     /// Of everything that the release was made from.
     pub(crate) fingerprint: u64,
@@ -86,7 +86,7 @@ pub(crate) struct DesiredRelease {
     fingerprint: u64,
 }
 
-/// Why an object is not as it should be.
+/// Why a reconcile failed.
 pub(crate) enum ReconcileError {
     /// Trying again cannot help until something changes.
     Refused(Refusal),
@@ -170,7 +170,7 @@ impl Reconciler {
         }
     }
 
-    /// Says what is wrong in the status, and lets the runtime decide when to try again.
+    /// Writes the error to the status and returns it to the runtime, which retries with backoff.
     async fn report(
         &self,
         error: ReconcileError,
@@ -211,7 +211,7 @@ impl Reconciler {
             && !self.is_recorded(context, &desired.location, cached).await?
         {
             let record = &cached.record;
-            context.warn("RecordGone", format!("{record} was deleted: the release is taken up again"));
+            context.warn("RecordGone", format!("{record} was deleted: the release is adopted again"));
             state = None;
         }
         let (state, fresh) = match state {
@@ -237,7 +237,7 @@ impl Reconciler {
         kept.map_err(|error| error.redacted(&state.redactor))
     }
 
-    /// What there is to know of a release that is as it should be.
+    /// Collects the state of a deployed release.
     async fn observe_release(
         &self,
         object: &Arc<DynamicObject>,
@@ -257,7 +257,7 @@ impl Reconciler {
         })
     }
 
-    /// Looks after what a release consists of, and what it left.
+    /// Checks the dependents of a deployed release and deletes leftovers of earlier revisions.
     async fn sync_state(
         &self,
         object: &Arc<DynamicObject>,
@@ -418,7 +418,7 @@ impl Reconciler {
         if let Some(last) = &last
             && !self.is_ours(object, context, settings, location, last).await?
         {
-            // Somebody else's release of the same name is not ours to take down.
+            // A release of the same name that belongs to another owner stays.
             return Ok(true);
         }
         let mut rendered = None;

@@ -29,7 +29,7 @@ impl Status {
     pub(crate) fn read(object: &DynamicObject) -> Self {
         let fields = object.data.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let conditions = fields.get("conditions").and_then(Value::as_array).into_iter().flatten();
-        // Conditions that somebody else wrote in another form are not ours to keep.
+        // Conditions of other writers that do not parse are dropped.
         let conditions = conditions.filter_map(|one| serde_json::from_value(one.clone()).ok()).collect();
         Self { conditions, fields }
     }

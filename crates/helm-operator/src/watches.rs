@@ -26,7 +26,7 @@ pub struct WatchConfig {
     pub chart_version: String,
     /// The URL of the repository that `chart` is the name of a chart in. None by default.
     pub chart_repo: Option<String>,
-    /// Whether objects of releases are watched, and brought back when somebody changes them. True by default.
+    /// Whether objects of releases are watched, and restored when they drift. True by default.
     #[serde(default = "yes")]
     pub watch_dependent_resources: bool,
     /// Values that win over the object's, as `--set-string` takes them; `$VAR` and templates are expanded.

@@ -1,4 +1,4 @@
-//! Taking up a release whose records are gone, or are not ours: what is in the cluster tells what a record would.
+//! Adopting a release whose records are missing or do not verify, from its objects in the cluster.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,8 +12,8 @@ use crate::record::{Release, Status};
 use crate::releases::{Options, Releases};
 
 impl Releases {
-    /// Makes a record that does not verify one of ours, in its place, with what was rendered and nothing of what it said.
-    /// No hooks run, and no object is written.
+    /// Replaces a record that does not verify by a signed one of what was rendered, under the same revision. No hooks run,
+    /// and no object is written.
     ///
     /// # Errors
     /// Fails if an object of the release is there and does not carry its ownership.

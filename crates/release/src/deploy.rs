@@ -134,7 +134,7 @@ impl Releases {
         }
     }
 
-    /// What there is to be done for a revision, seen from what the earlier ones left and what is there.
+    /// Plans a revision from the objects of earlier ones and the live objects.
     pub(crate) async fn plan(&self, release: &Release, revisions: &[Revision]) -> Result<Plan> {
         let targets = self.targets(release).await?;
         let live = self.live(&targets).await?;
@@ -158,8 +158,7 @@ impl Releases {
         self.targets(release).await
     }
 
-    /// Writes an object of a release again, as after somebody changed or deleted it. Says what became of it, and how it is
-    /// now.
+    /// Writes an object of a release again, for drift correction. Returns the outcome and the live object.
     ///
     /// # Errors
     /// Fails if the cluster refuses it.
@@ -213,7 +212,7 @@ impl Releases {
         };
         release.info.status = Status::Failed;
         release.info.description = format!("{} {:?} failed: {error}", operation.title, release.name);
-        // What went wrong first is what counts; a record that stays pending is taken up by the next run.
+        // What went wrong first is what counts; a record that stays pending is recovered by the next run.
         if let Err(error) = self.storage.update(&release).await {
             tracing::warn!(%error, "cannot record that the release failed");
         }

@@ -1,4 +1,4 @@
-//! How a record is packed into text, and what is read of one that does not verify.
+//! Encoding of records (JSON, gzip, base64), and what is decoded of one that does not verify.
 
 use std::io::{Read as _, Write as _};
 use std::ops::Range;

@@ -24,7 +24,7 @@ const OPERATION: Operation = Operation {
 };
 
 impl Releases {
-    /// Installs a chart under a name. An install of that name that broke off is taken up.
+    /// Installs a chart under a name. An interrupted install of that name is recovered.
     ///
     /// # Errors
     /// Fails if the name is taken, the chart does not render, or the cluster refuses an object. Once a revision is
@@ -102,7 +102,7 @@ impl Releases {
             let description = "superseded by new release";
             self.storage.set_status(name, last.version, Status::Superseded, description).await?;
         }
-        let done = if adopted.is_some() { "Taken up: the records were gone" } else { "Install complete" };
+        let done = if adopted.is_some() { "Adopted: the records were missing" } else { "Install complete" };
         let description = options.description.clone().unwrap_or_else(|| done.into());
         match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
             Ok(release) => Ok(release),

@@ -98,7 +98,7 @@ impl Kinds {
         self.discover(Some(seen)).await
     }
 
-    /// Asks the cluster, unless somebody else just did.
+    /// Discovers the kinds, unless another task just did.
     async fn discover(&self, seen: Option<&Arc<Discovered>>) -> Result<Arc<Discovered>> {
         let _refreshing = self.refreshing.lock().await;
         if let Some(discovered) = self.discovered.read().await.as_ref()

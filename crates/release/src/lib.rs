@@ -24,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** a revision is recorded before anything of it is written, and a run that breaks off at any write is taken
-//! up by the next one: no release stays pending.
+//! **Invariant:** a revision is recorded before anything of it is written, and a run that is interrupted at any
+//! write is recovered by the next one: no release stays pending.
 
 mod adopt;
 mod compare;

@@ -168,7 +168,7 @@ fn merge_sets(original: &[Value], modified: &[Value], current: &[Value]) -> Vec<
     merged
 }
 
-/// Wanted items in their order; those that somebody else added stay behind the one that they stood behind.
+/// Wanted items in their order; items of other writers stay behind the one that they followed.
 fn merge_lists(
     field: &str,
     key: &str,

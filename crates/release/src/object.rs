@@ -124,7 +124,7 @@ pub fn documents(manifest: &str) -> Result<Vec<Value>> {
     Ok(found)
 }
 
-/// Lists may hold lists; nobody nests them deeply.
+/// Limit on lists within lists.
 const MAX_LISTS: usize = 8;
 
 fn flatten_lists(document: Value, found: &mut Vec<Value>) -> Result<()> {

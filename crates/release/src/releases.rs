@@ -1,4 +1,4 @@
-//! The releases of a namespace, and what is common to all that is done with them.
+//! The releases of a namespace: options, reads and what all operations share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::signature::{RecordKey, Verifier};
 use crate::storage::{Revision, Storage, StorageKind};
 use crate::write::{WriteMode, Writer};
 
-/// Helm's field manager: so that releases pass from `helm` to us and back without fields that nobody owns.
+/// Helm's field manager: so that no field loses its owner when `helm` and `steer` take turns on a release.
 const MANAGER: &str = "helm";
 /// The longest name that a release may have.
 const MAX_NAME: usize = 53;
@@ -44,7 +44,7 @@ pub struct Releases {
     pub(crate) kinds: Kinds,
     pub(crate) reporter: Reporter,
     pub(crate) recover: Recover,
-    /// Whether an operation that broke off is being taken up.
+    /// Whether an interrupted operation is being recovered.
     pub(crate) recovering: bool,
     /// Where the objects of releases may be; anywhere without it.
     pub(crate) confinement: Option<Confinement>,
@@ -55,14 +55,14 @@ pub struct Releases {
     decorate: Option<Decorate>,
 }
 
-/// What to do about a release that somebody seems to be working on.
+/// When to recover a release whose last operation is still pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recover {
-    /// Take it up once whoever worked on it has not been heard of for a while: half a minute for us, ten minutes for the
-    /// real `helm`, which gives no sign of life. The default.
+    /// Once its lock has expired: after half a minute, or ten minutes for an operation of the real `helm`, which takes no
+    /// lock. The default.
     #[default]
     WhenStale,
-    /// Take it up at once: the caller knows that nobody else works on it.
+    /// At once: the caller is the only writer, as a leader is.
     Always,
 }
 
@@ -87,10 +87,10 @@ pub struct Options {
     pub create_namespace: bool,
     /// Take the name of a release that failed or was uninstalled. Only for installs. False by default.
     pub replace: bool,
-    /// Take objects that belong to nobody or to another release. False by default.
+    /// Adopt objects without ownership metadata, or of another release. False by default.
     pub take_ownership: bool,
-    /// Take up a release whose records are gone while its objects are there: no hooks run, and what templates draw at
-    /// random stays as it is. Only for installs. False by default.
+    /// Adopt the objects of a release whose records are missing: no hooks run, and random values of templates stay as
+    /// they are. Only for installs. False by default.
     pub adopt_existing: bool,
     /// What the revision's description says. Helm's words by default.
     pub description: Option<String>,
@@ -223,10 +223,10 @@ impl Releases {
         self
     }
 
-    /// Believes only records that this key signed for this subject, and signs new ones so. All are believed by default,
-    /// as Helm does; without a key none are.
+    /// Trusts only records that this key signed for this subject, and signs new ones. All are trusted by default, as Helm
+    /// does; without a key none are.
     ///
-    /// A record that is not believed serves to find objects that it lists, which are deleted only if they carry the
+    /// A record that does not verify serves to find the objects that it lists, which are deleted only if they carry the
     /// release's ownership. Its hooks do not run, and it is not rolled back to.
     #[must_use]
     pub fn verified_by(mut self, key: Option<RecordKey>, subject: impl Into<String>) -> Self {
@@ -241,7 +241,8 @@ impl Releases {
         self
     }
 
-    /// Says which live objects belong to others though they carry a release's marks: they are not deleted. None by default.
+    /// Predicate for live objects that belong to another owner though they carry the release's metadata: they are not
+    /// deleted. None by default.
     #[must_use]
     pub fn foreign_if(
         mut self,
@@ -265,7 +266,7 @@ impl Releases {
         self
     }
 
-    /// In whose name objects are written. `helm` by default, so that `helm` and `steer` can take turns.
+    /// Field manager of all writes. `helm` by default, so that `helm` and `steer` can take turns.
     #[must_use]
     pub fn field_manager(mut self, manager: impl Into<String>) -> Self {
         self.manager = manager.into();
@@ -279,14 +280,14 @@ impl Releases {
         self
     }
 
-    /// Tells what is being done.
+    /// Calls a listener with each step.
     #[must_use]
     pub fn on_progress(mut self, listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.reporter = Reporter::new(listener);
         self
     }
 
-    /// What to do about operations that broke off. Take them up after a silence by default.
+    /// When interrupted operations are recovered. Once their lock has expired by default.
     #[must_use]
     pub fn recover(mut self, recover: Recover) -> Self {
         self.recover = recover;
@@ -381,8 +382,7 @@ impl Releases {
         }
     }
 
-    /// Takes up operations that broke off: their revisions are failed ones from now on. Fails if somebody may still be
-    /// working on one.
+    /// Recovers interrupted operations by marking their revisions as failed. Fails while the lock on one is valid.
     pub(crate) async fn recovered(&self, revisions: &mut [Revision]) -> Result<Self> {
         let mut recovered = self.clone();
         for revision in revisions.iter_mut().filter(|revision| revision.status.is_pending()) {

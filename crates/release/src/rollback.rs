@@ -39,7 +39,7 @@ pub struct RollbackOptions {
 }
 
 impl Releases {
-    /// Makes an earlier revision the current one again, as a new revision. An operation that broke off is taken up.
+    /// Makes an earlier revision the current one again, as a new revision. An interrupted operation is recovered.
     ///
     /// # Errors
     /// Fails if there is no such revision, or the cluster refuses an object.

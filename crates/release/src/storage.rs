@@ -28,16 +28,16 @@ const TYPE: &str = "helm.sh/release.v1";
 const PART_TYPE: &str = "steersman.dev/release-part.v1";
 const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
 
-/// Until when a process that works on the revision vouches for being alive.
+/// Expiry of the lock of the process that works on the revision.
 const LOCKED_UNTIL: &str = "release.steersman.dev/alive-until";
 /// How many parts a record has, and which.
 const PARTS: &str = "release.steersman.dev/parts";
 const BODY: &str = "release.steersman.dev/body";
 
-/// How long such a vow holds, and how often it is renewed.
+/// How long such a lock lasts, and how often it is renewed.
 const LOCK_DURATION: Duration = Duration::from_secs(30);
 const LOCK_RENEWAL: Duration = Duration::from_secs(10);
-/// How long an operation of the real helm, which vouches for nothing, counts as being under way.
+/// How long an operation of the real helm, which takes no lock, counts as in progress.
 const HELM_LOCK_DURATION: Duration = Duration::from_secs(600);
 
 /// The most bytes that one object carries. Kubernetes takes 1 MiB; names and labels need some of that.
@@ -68,7 +68,7 @@ pub struct Revision {
     pub version: i64,
     /// How it stands.
     pub status: Status,
-    /// Until when the process that works on it vouches for being alive, if it is pending.
+    /// Expiry of the lock, if it is pending.
     pub(crate) locked_until: Option<Timestamp>,
 }
 
@@ -223,7 +223,7 @@ impl Storage {
         data_of(object, field, self.kind)
     }
 
-    /// Stores a new revision. Fails with [`Error::InProgress`] if it is there: somebody else was faster.
+    /// Stores a new revision. Fails with [`Error::InProgress`] if it exists: another process created it.
     pub(crate) async fn create(&self, release: &Release) -> Result<()> {
         let mut object = self.object(release, "createdAt").await?;
         object.metadata.owner_references = (!self.owners.is_empty()).then(|| self.owners.clone());
@@ -371,7 +371,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Runs an operation on a pending revision, vouching for being alive meanwhile.
+    /// Runs an operation on a pending revision and renews its lock meanwhile.
     pub(crate) async fn with_heartbeat<T>(&self, release: &Release, operation: impl Future<Output = T>) -> T {
         let key = key(&release.name, release.version);
         let mut operation = std::pin::pin!(operation);
@@ -380,7 +380,7 @@ impl Storage {
                 done = &mut operation => return done,
                 () = tokio::time::sleep(LOCK_RENEWAL) => {
                     let patch = Patch::Merge(json!({ "metadata": { "annotations": { LOCKED_UNTIL: lock_expiry() } } }));
-                    // Not to renew a vow only means that somebody may take over sooner.
+                    // A lock that is not renewed only expires sooner.
                     if let Err(error) = self.api().patch_metadata(&key, &PatchParams::default(), &patch).await {
                         tracing::debug!(%error, key, "cannot renew the lock on a release");
                     }
@@ -454,7 +454,7 @@ impl Revision {
         key(&self.name, self.version)
     }
 
-    /// How long this pending revision may still be worked on by somebody.
+    /// How long the lock on this pending revision is still valid.
     pub(crate) fn lock_remaining(&self, now: Timestamp) -> Option<Duration> {
         let until = self.locked_until?;
         Duration::try_from(until.duration_since(now)).ok().filter(|remaining| !remaining.is_zero())

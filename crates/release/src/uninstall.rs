@@ -64,7 +64,7 @@ pub struct Uninstalled {
 }
 
 impl Releases {
-    /// Uninstalls a release. One that broke off is taken up.
+    /// Uninstalls a release. An interrupted one is completed.
     ///
     /// # Errors
     /// Fails if there is no such release, a hook fails, or the cluster refuses to delete something.
@@ -232,7 +232,7 @@ impl Releases {
         writer.delete_seen(object, &live, policy).await
     }
 
-    /// Forgets revisions, the last one last: until then the release is found by whoever takes this up.
+    /// Deletes records, the last one last, so that an interrupted uninstall is found and completed by the next one.
     async fn delete_records(&self, revisions: &[Revision]) -> Result<()> {
         for revision in revisions {
             self.storage.delete(&revision.name, revision.version).await?;

@@ -31,7 +31,7 @@ pub(crate) struct NextRevision {
 }
 
 impl Releases {
-    /// Upgrades a release to a chart and values. An operation on it that broke off is taken up.
+    /// Upgrades a release to a chart and values. An interrupted operation on it is recovered.
     ///
     /// # Errors
     /// Fails if there is no such release, the chart does not render, or the cluster refuses an object. Once a revision is

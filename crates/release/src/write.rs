@@ -36,7 +36,7 @@ pub enum Outcome {
 /// Managers that wrote the objects of releases by plain updates. What they own is the release's.
 const LEGACY_MANAGERS: [&str; 3] = ["helm", "helm-operator", "steer"];
 
-/// How often a write is tried again when somebody else was faster.
+/// Attempts of a write that meets conflicts.
 const ATTEMPTS: usize = 5;
 
 /// Writes objects in the name of one field manager.

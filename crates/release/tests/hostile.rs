@@ -92,7 +92,7 @@ const VICTIM: &str =
 
 struct Lab {
     client: Client,
-    /// Someone who may write Secrets in the namespace, and nothing else.
+    /// A user who may write Secrets in the namespace, and nothing else.
     tenant: Api<Secret>,
     maps: Api<ConfigMap>,
     foreign: Api<ConfigMap>,

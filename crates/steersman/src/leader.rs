@@ -96,7 +96,7 @@ impl LeaderElection {
     }
 
     /// How long others wait for a leader that does not renew, how long the leader tries to renew before it gives up
-    /// (always less than the first), and how often everybody tries.
+    /// (always less than the first), and the retry period.
     pub fn times(mut self, duration: Duration, deadline: Duration, retry: Duration) -> Self {
         self.times = Times::new(duration, deadline, retry);
         self
@@ -233,7 +233,7 @@ impl Candidate {
         self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
     }
 
-    /// Notes what somebody has seen of the lease: it counts from then on how long it is not renewed.
+    /// Notes the observed lease: its expiry counts from the first observation of each state.
     pub(crate) fn observe(&mut self, held: &LeaseSpec, at: Instant) {
         if !self.seen.as_ref().is_some_and(|(seen, _)| seen == held) {
             self.seen = Some((held.clone(), at));
@@ -244,7 +244,7 @@ impl Candidate {
         spec.holder_identity.as_deref() == Some(&*self.identity)
     }
 
-    /// The lease: whoever holds it need not ask.
+    /// The lease, as last written if this replica holds it.
     async fn current(&mut self) -> Result<Option<Lease>> {
         match self.mine.take() {
             Some(lease) => Ok(Some(lease)),
@@ -254,7 +254,7 @@ impl Candidate {
 
     /// Takes or renews the lease, if that is possible.
     pub(crate) async fn attempt(&mut self) -> Result<bool> {
-        // Whoever wrote to the lease in between need not have taken it.
+        // A conflicting write need not have taken the lease.
         for _ in 0..2 {
             if let Some(held) = self.try_once().await? {
                 return Ok(held);
@@ -263,7 +263,7 @@ impl Candidate {
         Ok(false)
     }
 
-    /// `None`: somebody else was faster.
+    /// `None`: the write conflicted.
     async fn try_once(&mut self) -> Result<Option<bool>> {
         let start = Instant::now();
         let now = MicroTime(self.environment.now());
@@ -338,7 +338,7 @@ mod tests {
     use crate::{environment::SystemEnvironment, metrics::Metrics, write_guard};
 
     /// The network of one replica. It is down at times: requests get no answer then. And it is slow at times: requests
-    /// arrive late, also if nobody waits for the answer any more.
+    /// arrive late, even if their sender has given up.
     #[derive(Clone)]
     struct Network {
         replica: String,
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn somebody_elses_note_on_the_lease_does_not_end_a_leadership() {
+    async fn a_foreign_annotation_on_the_lease_does_not_end_a_leadership() {
         let (mut candidate, cluster) = replica((1000, 1000)).await;
         // As after a renewal that failed.
         candidate.mine = None;
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_replica_leaves_though_nobody_answers() {
+    async fn a_replica_stops_though_requests_get_no_answer() {
         let (mut candidate, _cluster) = replica((1, 1000)).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let left = tokio::time::timeout(candidate.times.deadline, candidate.release()).await;

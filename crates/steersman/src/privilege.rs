@@ -180,7 +180,7 @@ fn need(method: &Method, uri: &Uri) -> Option<Need> {
         [resource, name, subresource, ..] => (*resource, Some(*name), Some(*subresource)),
         [] => return None,
     };
-    // Everybody may ask what they may do.
+    // Self reviews need no permission.
     if group == "authorization.k8s.io" {
         return None;
     }

@@ -22,7 +22,7 @@ use crate::kind::Key;
 pub(crate) type Priority = i32;
 /// A change that just happened.
 pub(crate) const NORMAL: Priority = 0;
-/// What was found in a list: nobody waits for it as much as for a change.
+/// Priority of objects of the initial list: changes overtake them.
 pub(crate) const LISTED: Priority = -100;
 
 /// Every how many turns the object that has waited longest comes first, whatever its priority.

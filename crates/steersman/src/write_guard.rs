@@ -1,4 +1,4 @@
-//! The one way that an operator's writes take: they pass only while it may write.
+//! Write fencing: an operator's writes are sent only while its lease is valid.
 
 use std::{
     sync::Arc,
@@ -38,7 +38,7 @@ impl Permit {
     }
 }
 
-/// Says whether writes pass, and knows of those under way. Cheap to clone.
+/// Fence for writes: whether they may be sent, and how many are in flight. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Fence(Arc<State>);
 
@@ -197,7 +197,7 @@ async fn write(
     fence: &Fence,
     request: Request<Body>,
 ) -> Result<Response<Body>, kube::Error> {
-    // Entered first: whoever takes the permit away and sees no write under way can rely on it.
+    // Counted first: once the permit is revoked and no write is in flight, none can follow.
     let mut in_flight = fence.enter();
     let permit = fence.permit();
     if !permit.is_good() {

@@ -13,7 +13,7 @@ use crate::rules::{At, OBJECT_LIMIT, Ratchet, Rules, Run};
 use crate::schema::Schema;
 use crate::validate::{self, Subject};
 
-/// What there is to say about a new version of an object.
+/// Problems of a new version of an object.
 #[derive(Debug, Default)]
 pub struct Judged {
     /// What is wrong.

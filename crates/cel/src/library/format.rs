@@ -82,7 +82,7 @@ enum Clause {
 /// How many digits come behind the point if the clause does not say.
 const PRECISION: usize = 6;
 
-/// More digits than this are no use to anybody.
+/// Limit on the digits of a number.
 const MAX_PRECISION: usize = 1_000;
 
 const UNFINISHED: &str = "unexpected end of string";

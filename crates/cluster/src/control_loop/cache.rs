@@ -1,4 +1,4 @@
-//! What the controllers know of one kind: the watched objects, with their own writes already in place.
+//! Informer cache of one kind: the watched objects, with the controllers' own writes already in place.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -28,7 +28,7 @@ impl<K> Default for Cache<K> {
     }
 }
 
-/// The place of an object.
+/// Namespace and name of an object.
 pub(crate) fn name_of<K: Resource>(object: &K) -> Name {
     (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
 }
@@ -60,12 +60,12 @@ impl<K: Resource + Clone> Cache<K> {
         self.objects.range(start..).take_while(move |((n, _), _)| *n == namespace).map(|(_, object)| object)
     }
 
-    /// The objects that the owner with `uid` controls; those of nobody with an empty one.
+    /// The objects that the owner with `uid` controls; with an empty one those without a controller.
     pub(crate) fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &Arc<K>> {
         self.owned.get(uid).into_iter().flatten().filter_map(|name| self.objects.get(name))
     }
 
-    /// Takes an object in unless a newer version is known. Gives the former one if it did.
+    /// Stores an object unless a newer version is cached. Returns the former and the new one if it did.
     pub(super) fn put(&mut self, object: K) -> Option<(Option<Arc<K>>, Arc<K>)> {
         let name = name_of(&object);
         if let Some(listing) = &mut self.listing {
@@ -96,7 +96,7 @@ impl<K: Resource + Clone> Cache<K> {
         }
     }
 
-    /// Drops an object that is gone. `seen` says whether the watch told so, after which nothing old can arrive.
+    /// Removes an object. `seen`: the watch delivered the deletion, so that no older state can follow.
     pub(super) fn remove(&mut self, name: &Name, uid: Option<&str>, seen: bool) -> Option<Arc<K>> {
         match uid {
             Some(uid) if seen => {
@@ -116,12 +116,12 @@ impl<K: Resource + Clone> Cache<K> {
         Some(old)
     }
 
-    /// The watch starts over.
+    /// Begins a relist.
     pub(super) fn start_listing(&mut self) {
         self.listing = Some(BTreeSet::new());
     }
 
-    /// The watch has told everything there is: what it did not name is gone.
+    /// Ends a relist: returns the names that it did not contain.
     pub(super) fn end_listing(&mut self) -> Vec<Name> {
         self.gone.clear();
         let Some(listed) = self.listing.take() else { return Vec::new() };

@@ -12,20 +12,20 @@ use serde_json::json;
 use super::ControlLoop;
 use crate::options::Part;
 
-/// More different events than this are not remembered for counting.
+/// More distinct events than this are not correlated.
 const MAX_EVENTS: usize = 4096;
 
-/// The events told so far.
+/// The events recorded so far, for counting repetitions.
 #[derive(Debug, Default)]
 pub(super) struct EventCorrelator {
     seen: HashMap<(String, String, String), (String, i32)>,
     last: i64,
 }
 
-/// How an event reads.
+/// An event to record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewEvent<'a> {
-    /// Who tells it, such as `deployment-controller`.
+    /// The reporting component, such as `deployment-controller`.
     pub(crate) component: &'static str,
     /// Whether something is wrong.
     pub(crate) warning: bool,
@@ -36,7 +36,7 @@ pub(crate) struct NewEvent<'a> {
 }
 
 impl ControlLoop {
-    /// Tells an event about `object`. That it could not be written is no reason to stop.
+    /// Records an event about `object`. Failures are ignored: events are best effort.
     pub(crate) async fn record_event<K: Resource<DynamicType = ()>>(
         &mut self,
         object: &K,

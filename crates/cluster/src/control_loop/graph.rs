@@ -1,4 +1,4 @@
-//! Who owns whom, over all kinds: what the garbage collector looks at.
+//! Ownership graph over all kinds, for the garbage collector.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -80,7 +80,7 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Takes an object in and gives the uids that have to be looked at.
+    /// Adds an object and returns the uids that the garbage collector must check.
     pub(crate) fn put(&mut self, resource: &Arc<str>, meta: &ObjectMeta) -> Vec<String> {
         let Some(uid) = meta.uid.clone() else { return Vec::new() };
         let node = Node::new(resource, meta);
@@ -111,7 +111,7 @@ impl Graph {
         dirty
     }
 
-    /// Drops an object and gives the uids that have to be looked at: who depended on it, and who waited for it.
+    /// Removes an object and returns the uids to check: its dependents, and owners that waited for it.
     pub(crate) fn remove(&mut self, uid: &str) -> Vec<String> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut dirty = self.dependents(uid);

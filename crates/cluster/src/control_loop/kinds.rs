@@ -1,4 +1,4 @@
-//! The kinds that controllers know as types, and whom a change of one concerns.
+//! The typed kinds of the controllers, and which items a change of one enqueues.
 
 use std::fmt;
 
@@ -23,13 +23,13 @@ use super::{ControlLoop, Controller, cache::Cache};
 pub(crate) trait Kind:
     Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static
 {
-    /// Where its objects are known.
+    /// The cache of its objects.
     fn cache(caches: &Caches) -> &Cache<Self>;
-    /// The same, to change.
+    /// The cache, mutably.
     fn cache_mut(caches: &mut Caches) -> &mut Cache<Self>;
-    /// The door to its objects in a namespace.
+    /// The API of its objects in a namespace.
     fn api(client: &Client, namespace: &str) -> Api<Self>;
-    /// Tells whom it concerns that `old` became `new`.
+    /// Enqueues the items that a change from `old` to `new` concerns.
     fn changed(control: &mut ControlLoop, old: Option<&Self>, new: Option<&Self>);
 }
 
@@ -102,7 +102,7 @@ kinds! {
     quotas: ResourceQuota, namespaced;
 }
 
-/// Whom changes concern, per kind.
+/// Which items a change enqueues, per kind.
 mod routes {
     use kube::ResourceExt as _;
 
@@ -119,7 +119,7 @@ mod routes {
         }
     }
 
-    /// Wakes whoever controls the object, or whoever might adopt it.
+    /// Enqueues the controller of the object.
     fn owners<K: Resource>(control: &mut ControlLoop, object: &K) {
         let namespace = object.namespace().unwrap_or_default();
         let controller = object.meta().owner_references.iter().flatten().find(|o| o.controller == Some(true));
@@ -183,7 +183,7 @@ mod routes {
         }
     }
 
-    /// Has every object of a kind in a namespace looked at.
+    /// Enqueues every object of a kind in a namespace.
     fn all_within<K: Kind>(control: &mut ControlLoop, controller: Controller, namespace: &str) {
         let names: Vec<String> = K::cache(&control.caches).within(namespace).map(|o| o.name_any()).collect();
         for name in names {
@@ -219,7 +219,7 @@ mod routes {
         }
     }
 
-    /// Wakes the services that lead to a pod.
+    /// Enqueues the services that select a pod.
     fn services_of(control: &mut ControlLoop, pod: &Pod) {
         let namespace = pod.namespace().unwrap_or_default();
         let leads = |service: &Service| {

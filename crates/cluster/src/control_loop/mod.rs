@@ -2,13 +2,13 @@
 //! what changed, one object at a time.
 //!
 //! **Invariant:** controllers read from the caches and write through the client alone. What they wrote is in the caches
-//! before the next one looks, so nobody acts on a picture older than their own deeds.
+//! before the next one looks, so no controller acts on state older than its own writes.
 //!
-//! **Invariant:** objects are looked at in the order in which their changes were seen. There is no other task and no
+//! **Invariant:** items are reconciled in the order in which their changes were seen. There is no other task and no
 //! randomness, so a run on a paused clock with a seed repeats.
 //!
-//! **Invariant:** no object holds up the others. One turn makes at most [`BURST`] writes, and what is left waits behind what
-//! else there is to do. A request that is late is waited for beside the loop, and its object with it. A panic is caught and
+//! **Invariant:** no object holds up the others. One reconcile makes at most [`BURST`] writes, and the rest waits behind the
+//! other items. A request that is late is waited for beside the loop, and its object with it. A panic is caught and
 //! counted, and its object tried again.
 
 mod cache;
@@ -104,18 +104,18 @@ mod controller {
 /// The name under which controllers write.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
 
-/// Writes of one turn: what the controller of replica sets makes at once, and that of jobs.
+/// Writes of one reconcile: `burstReplicas` of the real replica set controller, and the limit of the job controller.
 pub(crate) const BURST: usize = 500;
 /// Pods of a namespace that may wait for a node before controllers make no more of them.
 const MAX_UNSCHEDULED: usize = 500;
-/// How long the control loop rests after it had to begin anew.
+/// Delay before the control loop restarts after a panic.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// What the present reconcile has done.
+/// What the current reconcile has done.
 #[derive(Debug, Default)]
 struct ReconcileState {
     writes: usize,
-    /// There is more to do than one turn allows.
+    /// There is more to do than one reconcile may.
     again: bool,
     /// How many pods wait for a node, if they are too many to make more.
     unscheduled: Option<usize>,
@@ -131,10 +131,10 @@ enum Outcome {
 /// What became of a request that was late, and of which object's reconcile it was.
 type LateAnswer = (WorkItem, Result<Option<Refusal>, Box<dyn Any + Send>>);
 
-/// Everything that controllers see and use.
+/// State and API that controllers share.
 pub(crate) struct ControlLoop {
     pub(crate) client: Client,
-    /// For watches, which are not part of a turn.
+    /// For watches, which are not part of a reconcile.
     watch_client: Client,
     requests: Requests,
     state: ReconcileState,
@@ -155,13 +155,13 @@ pub(crate) struct ControlLoop {
     queue: Queue,
     events: events::EventCorrelator,
     changes: SelectAll<Changes>,
-    /// Watches that have not told everything yet.
+    /// Watches that have not synced yet.
     unsynced: usize,
     /// Names of resources in watches, shared by the graph's nodes.
     watched: HashMap<String, Arc<str>>,
 }
 
-/// How a cluster speaks to its control loop.
+/// Handle by which a cluster wakes and awaits its control loop.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopHandle {
     /// Wakes the loop.
@@ -172,15 +172,15 @@ pub(crate) struct LoopHandle {
     pub(crate) panics: Arc<AtomicU64>,
 }
 
-/// What a control loop is made of.
+/// What a control loop is built from.
 pub(crate) struct LoopConfig {
-    /// The way to the server.
+    /// The API server as the controllers' user.
     pub(crate) server: UserService,
     pub(crate) options: Arc<Options>,
     pub(crate) environment: Arc<dyn Environment>,
 }
 
-/// Keeps a control loop at work until it is dropped. One that can't go on begins anew from what the server has.
+/// Runs control loops until it is dropped. One that panics is replaced by one that lists anew.
 pub(crate) async fn run(config: LoopConfig, server: Server, handle: LoopHandle) {
     loop {
         let control = ControlLoop::new(&config, Arc::clone(&handle.panics));
@@ -194,7 +194,7 @@ pub(crate) async fn run(config: LoopConfig, server: Server, handle: LoopHandle) 
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
@@ -227,7 +227,7 @@ impl ControlLoop {
         }
     }
 
-    /// Works until it is dropped.
+    /// Runs until it is dropped.
     async fn run(mut self, server: Server, handle: LoopHandle) {
         self.watch_kinds();
         self.push(Controller::Discovery, "", "");
@@ -270,7 +270,7 @@ impl ControlLoop {
         }
     }
 
-    /// Nothing but discovery is done before every watch has told what there is: a controller that believed that
+    /// The next item, once every watch has synced: a controller that believed that
     /// there are no pods would make them again.
     fn next_item(&mut self) -> Option<WorkItem> {
         if self.unsynced == 0 {
@@ -336,7 +336,7 @@ impl ControlLoop {
         }
     }
 
-    /// Takes in what a watch told.
+    /// Applies a watch event.
     fn apply(&mut self, change: Change) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| change(self))) {
             self.panics.fetch_add(1, Ordering::Relaxed);
@@ -353,20 +353,20 @@ impl ControlLoop {
         self.queue.retry(item);
     }
 
-    /// Counts a write of this turn that was not made by [`ControlLoop`] itself.
+    /// Counts a write of this reconcile that was not made by [`ControlLoop`] itself.
     pub(crate) fn spend(&mut self) {
         self.state.writes += 1;
     }
 
-    /// Whether this turn has made all the writes that it may. What is left is done after the others had their turn.
+    /// Whether this reconcile has made all the writes that it may. The rest is done after the other items.
     pub(crate) fn is_spent(&mut self) -> bool {
         let spent = self.state.writes >= BURST;
         self.state.again |= spent;
         spent
     }
 
-    /// Whether a controller makes no more pods in this turn: it is spent, or many pods of the namespace wait for a node
-    /// already, and the object is looked at again when one of them has it.
+    /// Whether a controller creates no more pods now: the reconcile is spent, or many pods of the namespace are
+    /// unscheduled, and the object is enqueued when one of them is bound.
     pub(crate) fn should_hold_back_pods(&mut self, namespace: &str) -> bool {
         let unscheduled = self.capacity.unscheduled(namespace);
         if unscheduled >= MAX_UNSCHEDULED {
@@ -391,12 +391,12 @@ impl ControlLoop {
         whole(self.now())
     }
 
-    /// Has an object looked at.
+    /// Enqueues an object.
     pub(crate) fn push(&mut self, controller: Controller, namespace: &str, name: &str) {
         self.queue.push(WorkItem::new(controller, namespace, name));
     }
 
-    /// Has an object looked at when `delay` has passed.
+    /// Enqueues an object after `delay`.
     pub(crate) fn push_after(
         &mut self,
         controller: Controller,
@@ -464,11 +464,11 @@ impl ControlLoop {
         }
     }
 
-    /// Takes an object into the caches and tells whom it concerns.
+    /// Stores an object in the caches and enqueues what the change concerns.
     pub(crate) fn put_object<K: Kind>(&mut self, mut object: K) {
-        // Nobody here asks who wrote which field, and it is the larger half of many objects.
+        // No controller reads managedFields, the larger half of many objects.
         object.meta_mut().managed_fields = None;
-        // What is older than what is known, or gone, must not come back to the graph either: nobody would take it out again.
+        // What is older than what is known, or gone, must not come back to the graph either: it would never be removed again.
         if let Some((old, new)) = K::cache_mut(&mut self.caches).put(object) {
             let resource = self.watched_name(&qualified(&K::group(&()), &K::plural(&())));
             let dirty = self.graph.put(&resource, new.meta());
@@ -478,7 +478,7 @@ impl ControlLoop {
         }
     }
 
-    /// Drops an object from the caches and tells whom it concerns.
+    /// Removes an object from the caches and enqueues what the change concerns.
     fn remove_object<K: Kind>(&mut self, name: &(String, String), uid: Option<&str>, seen: bool) {
         if let Some(old) = K::cache_mut(&mut self.caches).remove(name, uid, seen) {
             if let Some(uid) = &old.meta().uid {
@@ -490,14 +490,14 @@ impl ControlLoop {
         }
     }
 
-    /// Takes in what is known of an object without a cache of its kind.
+    /// Records the ownership of an object whose kind has no cache.
     fn put_metadata<K>(&mut self, resource: &Arc<str>, object: &PartialObjectMeta<K>) {
         let dirty = self.graph.put(resource, &object.metadata);
         self.enqueue_garbage(dirty);
         self.enqueue_quotas(object.metadata.namespace.as_deref());
     }
 
-    /// Has the quotas of a namespace looked at in which something changed.
+    /// Enqueues the quotas of a namespace in which something changed.
     fn enqueue_quotas(&mut self, namespace: Option<&str>) {
         let Some(namespace) = namespace else { return };
         let quotas: Vec<String> = self.caches.quotas.within(namespace).map(|q| q.name_any()).collect();
@@ -506,7 +506,7 @@ impl ControlLoop {
         }
     }
 
-    /// Has the garbage collector look at objects.
+    /// Enqueues objects for the garbage collector.
     pub(crate) fn enqueue_garbage(&mut self, uids: Vec<String>) {
         for uid in uids {
             self.push(Controller::Collect, "", &uid);
@@ -537,12 +537,12 @@ pub(crate) fn whole(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
-/// Whether the API says that there is no such object.
+/// Whether the API answered 404.
 pub(crate) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// Whether the API says that there is such an object already.
+/// Whether the API answered `AlreadyExists`.
 pub(crate) fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }

@@ -1,4 +1,4 @@
-//! What is to be looked at, now or later.
+//! Work queue with delays and backoff.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::Controller;
 
-/// One object that one controller has to look at.
+/// One object for one controller to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WorkItem {
-    /// Whose business it is.
+    /// The controller.
     pub(crate) controller: Controller,
     /// Namespace, or empty.
     pub(crate) namespace: String,

@@ -15,12 +15,12 @@ use kube::{
 
 use super::{ControlLoop, Controller, Kind, ResourceInfo, name_of};
 
-/// What a watch tells, as a change of the control loop.
+/// A watch event as a change of the control loop.
 pub(super) type Change = Box<dyn FnOnce(&mut ControlLoop) + Send>;
 /// One watch.
 pub(super) type Changes = BoxStream<'static, Change>;
 
-/// The root certificate of a namespace, which comes back when somebody deletes or changes it.
+/// The root certificate of a namespace, which is restored when it is deleted or changed.
 pub(crate) const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
 impl ControlLoop {
@@ -168,7 +168,7 @@ async fn served_resources(
     let mut resources = std::collections::BTreeMap::new();
     for group in discovery.groups_alphabetical() {
         for (api, capabilities) in group.resources_by_stability() {
-            // Events own nothing and are owned by nobody, and there are many.
+            // Events neither own nor are owned, and there are many.
             let collectable = api.plural != "events"
                 && [verbs::LIST, verbs::WATCH, verbs::DELETE]
                     .iter()

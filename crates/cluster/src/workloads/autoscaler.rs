@@ -31,7 +31,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
             .replication_controllers
             .get(namespace, &target.name)
             .map(|d| d.spec.as_ref().and_then(|s| s.replicas)),
-        // Nobody here knows how large others are.
+        // The scale of custom kinds is not known here.
         _ => return Ok(()),
     };
     let missing = format!(

@@ -16,7 +16,7 @@ const TOO_MANY_PODS: &str = "Too many pods";
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// What is known of the room on nodes. It is kept with every change of a pod: adding up all pods of a node for each
+/// Resource usage of nodes. It is updated with every change of a pod: adding up all pods of a node for each
 /// that is placed would take the square of their number.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCapacity {
@@ -31,7 +31,7 @@ pub(crate) struct NodeCapacity {
     held_back: BTreeMap<String, BTreeSet<WorkItem>>,
 }
 
-/// What is on a node.
+/// Pods and requests of a node.
 #[derive(Debug, Default)]
 struct NodeUsage {
     requested: Requested,
@@ -39,7 +39,7 @@ struct NodeUsage {
     pods: BTreeMap<(String, String), i32>,
 }
 
-/// What pods take together.
+/// Sum of what pods request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Requested {
     pub(super) pods: usize,
@@ -65,7 +65,7 @@ impl HostPort {
 }
 
 impl Requested {
-    /// What one pod takes.
+    /// What one pod requests.
     pub(super) fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
         Self { pods: 1, amounts: requests(spec), ports: host_ports(spec) }
@@ -102,7 +102,7 @@ impl Requested {
             found.unwrap_or(Quantity::ZERO)
         };
         let mut lacking = Vec::new();
-        // A node that says nothing of pods, or nothing at all, is one that somebody made by hand: it is not full.
+        // A node that says nothing of pods, or nothing at all, was created by hand: it is not full.
         let counted = allocatable.is_some_and(|a| a.contains_key("pods"));
         if counted && Quantity::count(self.pods + pod.pods) > offered("pods") {
             lacking.push(TOO_MANY_PODS.to_owned());
@@ -177,13 +177,13 @@ impl NodeCapacity {
         BTreeSet::new()
     }
 
-    /// Remembers a pod that fits nowhere.
+    /// Remembers an unschedulable pod.
     pub(super) fn add_unschedulable(&mut self, namespace: &str, name: &str) {
         self.unschedulable.insert((namespace.to_owned(), name.to_owned()));
     }
 }
 
-/// The node that a pod takes room of.
+/// The node whose resources a pod uses.
 fn node_of(pod: &Pod) -> Option<&str> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     (!pods::is_terminal(pod)).then_some(node)
@@ -194,7 +194,7 @@ fn is_unscheduled(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && pods::is_active(pod)
 }
 
-/// Keeps the books when a pod changed. Those that wait for room are looked at when some became free.
+/// Updates the usage when a pod changed. Unschedulable pods are enqueued when resources became free.
 pub(crate) fn pod_changed(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
     let Some(pod) = new.or(old) else { return };
     let key = (pod.namespace().unwrap_or_default(), pod.name_any());

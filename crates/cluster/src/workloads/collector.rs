@@ -147,7 +147,7 @@ async fn delete(
     policy: PropagationPolicy,
 ) -> kube::Result<()> {
     let Some(api) = api(control, node) else { return Ok(()) };
-    // The picture may be old: somebody may have adopted the object, and then the version differs.
+    // The cache may be stale: if the object was adopted meanwhile, its version differs.
     let Some(found) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
     if found.metadata.uid.as_deref() != Some(uid) || found.metadata.deletion_timestamp.is_some() {
         return Ok(());

@@ -359,7 +359,7 @@ impl Rollout {
             return Ok(false);
         }
         let mut did = false;
-        // Those that are not available are of no use to anybody.
+        // Unavailable replicas can be removed without reducing availability.
         for set in &old {
             let sick = size(set).saturating_sub(rollout::available(set));
             if spare <= 0 || size(set) == 0 || sick <= 0 {

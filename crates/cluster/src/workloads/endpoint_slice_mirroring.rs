@@ -1,4 +1,4 @@
-//! Slices for endpoints that somebody wrote by hand, so that readers of slices see them too.
+//! EndpointSlice mirroring: slices for Endpoints that were not written by the endpoints controller.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -40,7 +40,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
             let own = slices_known.controlled_by(endpoints.meta().uid.as_deref().unwrap_or_default());
             own.filter(is_mirror).cloned().collect()
         }
-        // Nobody knows any more what their uid was.
+        // The uid of the deleted Endpoints is not known any more.
         None => slices_known.within(namespace).filter(is_mirror).cloned().collect(),
     };
     for want in wanted {

@@ -120,7 +120,7 @@ async fn expire(control: &mut ControlLoop, job: &Job, ended: Timestamp) -> kube:
     Ok(())
 }
 
-/// Removes the finalizer of pods that nobody counts any more.
+/// Removes the tracking finalizer of pods that are counted.
 async fn remove_finalizers(control: &mut ControlLoop, own: &[Arc<Pod>]) -> kube::Result<()> {
     for pod in own.iter().filter(|p| p.finalizers().iter().any(|f| f == TRACKING)) {
         if control.is_spent() {
@@ -545,8 +545,8 @@ impl Failures {
     }
 }
 
-/// When a pod ended: its last container did; it was no longer ready, as one that failed before they began; somebody
-/// deleted it; and of one that a node refused it is only known when it was made.
+/// When a pod ended: its last container did; it was no longer ready, as one that failed before they began; it
+/// was deleted; and for one that a node rejected, its creation time.
 fn ended(pod: &Pod) -> Option<Timestamp> {
     containers_ended(pod).or_else(|| unready_since(pod)).or_else(|| deleted(pod)).or_else(|| {
         let made = pod.metadata.creation_timestamp.as_ref()?;

@@ -45,7 +45,7 @@ pub(super) fn address(control: &ControlLoop, name: &str) -> String {
     }
 }
 
-/// Whether nobody hears of the node any more.
+/// Whether the node is marked as lost.
 pub(super) fn is_lost(node: &Node) -> bool {
     node.annotations().get(LOST).is_some_and(|v| v == "true")
 }

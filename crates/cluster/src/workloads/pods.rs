@@ -79,7 +79,7 @@ pub(super) fn reference<K: Kind>(owner: &K) -> OwnerReference {
 }
 
 /// The objects that belong to `owner`: those it controls, after letting go of what its selector no longer matches and
-/// taking what it does and nobody controls.
+/// adopting matching objects without a controller.
 pub(super) async fn claim<O: Kind, K: Kind>(
     control: &mut ControlLoop,
     owner: &O,

@@ -23,7 +23,7 @@ pub(super) struct Revision {
 }
 
 /// Keeps a template as the newest revision of `owner`. `label` is where the revision itself tells its hash. A revision of
-/// another name with the same template will do: somebody else wrote it.
+/// another name with the same template is reused: another controller manager wrote it.
 pub(super) async fn sync_revision<K: Kind>(
     control: &mut ControlLoop,
     owner: &K,
@@ -73,7 +73,7 @@ pub(super) async fn sync_revision<K: Kind>(
     }
 }
 
-/// Deletes the oldest revisions that nobody uses, down to `limit`.
+/// Deletes the oldest revisions that are not in use, down to `limit`.
 pub(super) async fn truncate_history<K: Kind>(
     control: &mut ControlLoop,
     owner: &K,

@@ -357,7 +357,7 @@ pub(super) async fn reconcile_volume(control: &mut ControlLoop, name: &str) -> k
     Ok(())
 }
 
-/// A volume that is free may be what somebody waits for.
+/// Enqueues unbound claims of the class of a volume that became available.
 fn wake_claims(control: &mut ControlLoop, spec: &PersistentVolumeSpec) {
     let class = spec.storage_class_name.as_deref().unwrap_or_default();
     let waiting: Vec<(String, String)> = control

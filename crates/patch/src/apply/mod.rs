@@ -1,6 +1,6 @@
 //! Server-side apply: configurations merged into objects, and the record of who manages which field.
 //!
-//! A record is up to half of an object, and hardly anybody looks into it. So `fieldsV1` is written as a text here, and read as
+//! A record is up to half of an object, and is rarely read. So `fieldsV1` is written as a text here, and read as
 //! either a text or the tree that the API shows; [`pack`] and [`unpack`] lead from one to the other.
 
 mod managed;
@@ -164,7 +164,7 @@ pub fn apply(
     let again = (request.manager == "kubectl" && !force).then(|| managed.clone());
     let (mut object, managed) = match (writer.apply(&live, config, managed, force), again) {
         (Err(ApplyError::Conflict(conflicts)), Some(managed)) => {
-            // Fields that client-side apply set and nobody changed since are the same person's.
+            // Fields that client-side apply set, unchanged since, belong to the same user.
             match writer.last_applied_fields(&live) {
                 None => return Err(ApplyError::Conflict(conflicts)),
                 Some(allowed) => {
@@ -483,7 +483,7 @@ impl<'a> Writer<'a> {
         Ok(Some(comparison.excluding(self.resource.reset_fields(api_version))))
     }
 
-    /// The merged object without what the applier applied last time, does not apply now, and nobody else owns.
+    /// The merged object without what the applier applied last time, does not apply now, and no other manager owns.
     fn prune(&self, merged: Value, managed: &Managed<'_>, last: Option<&Owned<'_>>) -> Value {
         let Some(last) = last.filter(|owned| !owned.fields.is_empty()) else { return merged };
         let Some((types, ty)) = self.resource.typed(&last.api_version) else { return merged };
@@ -556,7 +556,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Fields that nobody manages: the object's identity, and what the server sets.
+/// Fields without a manager: the object's identity, and what the server sets.
 static NEVER_MANAGED: LazyLock<FieldSet<'static>> = LazyLock::new(|| {
     FieldSet::of_fields([
         &["apiVersion"][..],

@@ -251,7 +251,7 @@ impl<'a> FieldSet<'a> {
         Self { nodes }
     }
 
-    /// Adds a path. The empty one, the whole object, is nobody's.
+    /// Adds a path. The empty one, the whole object, has no owner.
     pub fn insert(&mut self, path: &[PathElement<'a>]) {
         self.insert_by_ref(&path.iter().collect::<Vec<_>>());
     }

@@ -1,7 +1,7 @@
 //! The objects of one kind, kept up to date by watches and by the operator's own writes.
 //!
 //! A write's answer goes into the store at once, so the operator always reads its own writes. The watch brings the
-//! same state again later; whoever wrote it is not called for it, everybody else is. A state of somebody else that
+//! same state again later; its author is not called for it, all others are. A state of another writer that
 //! lies between is never skipped, even though it is older than what the store already holds.
 
 use std::{
@@ -85,7 +85,7 @@ pub(crate) struct Store {
     /// Counts lists.
     epoch: AtomicU32,
     heard: Mutex<Instant>,
-    /// Objects that may be there though the cache does not know it: somebody wrote them, and got no answer.
+    /// Objects that may be there though the cache does not know it: a write of them got no answer.
     doubtful: Mutex<HashSet<Key>>,
 }
 
@@ -99,7 +99,7 @@ struct State {
     applied: HashMap<Key, (u64, u64)>,
     /// Field sets, which thousands of objects share.
     sets: HashSet<Arc<[u8]>>,
-    /// At this number of sets, those that nobody uses any more are looked for.
+    /// At this number of sets, unused ones are collected.
     most_sets: usize,
     bytes: usize,
 }
@@ -437,7 +437,7 @@ impl Store {
             && self.labels.as_ref().is_some_and(|labels| labels.matches(&incoming.labels()))
     }
 
-    /// Takes the answer to an own write. Everybody but the author hears of it when the watch delivers it.
+    /// Takes the answer to an own write. Subscribers other than the author are notified when the watch delivers it.
     pub(crate) fn written(&self, incoming: Incoming, author: Option<Author>) -> Snapshot {
         let key = incoming.key();
         let version = incoming.version();

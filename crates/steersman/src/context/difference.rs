@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_applied_yet_is_a_difference() {
+    fn unapplied_fields_are_a_difference() {
         assert!(would_change(&desired(), &json!({}), &json!({})));
         // All values are there by others' hands, though not owned: harmless, as an outside edit is undone when it comes.
         assert!(!would_change(&json!({"spec": {"replicas": 1}}), &live(), &json!({})));

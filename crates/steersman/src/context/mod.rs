@@ -1,4 +1,4 @@
-//! What a reconciler has at hand.
+//! The context of a reconcile: reads, writes, events and the clock.
 
 mod difference;
 pub(crate) mod events;
@@ -52,11 +52,10 @@ pub(crate) struct Primary {
     pub(crate) client: Client,
 }
 
-/// What a reconciler has at hand: reads from the caches, writes, events and the clock, all on behalf of one object. Cheap
-/// to clone.
+/// Context of a reconcile: cached reads, writes, events and the clock, on behalf of one object. Cheap to clone.
 ///
 /// Reads see the reconciler's own writes. A reconciler is not called for what it wrote itself, since it has seen the
-/// answer; it is called for what anybody else changed.
+/// answer; it is called for changes of all others.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -108,12 +107,12 @@ impl Context {
         self.engine.queue.failures(&self.primary.key)
     }
 
-    /// Tells people that something happened to the object. Repetitions are counted in one event.
+    /// Records a `Normal` event about the object. Repetitions are counted in one event.
     pub fn event(&self, reason: &str, note: impl Into<String>) {
         self.record(false, reason, note.into());
     }
 
-    /// Tells people that something went wrong with the object. Repetitions are counted in one event.
+    /// Records a `Warning` event about the object. Repetitions are counted in one event.
     pub fn warn(&self, reason: &str, note: impl Into<String>) {
         self.record(true, reason, note.into());
     }
@@ -197,7 +196,7 @@ impl Context {
         self.engine.watch(watch, &self.shared).await
     }
 
-    /// Has the object looked at again at once.
+    /// Enqueues the object again at once.
     pub fn requeue(&self) {
         self.engine.queue.add(&self.primary.key, crate::queue::NORMAL);
     }

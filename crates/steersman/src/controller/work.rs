@@ -27,7 +27,7 @@ impl Engine {
             let done = match &shared.shards {
                 None => self.guarded_attempt(&job, &shared).instrument(span).await,
                 Some(shards) => match shards.acquire(&job.key) {
-                    // Whoever gets the object next looks at it anyway.
+                    // The next holder of the slot reconciles the object anyway.
                     None => Done::Rest,
                     Some(slot) => tokio::select! {
                         // A write that was refused since the object has passed on is no failure of the reconcile.

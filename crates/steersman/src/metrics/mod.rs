@@ -121,7 +121,7 @@ pub(crate) struct Metrics {
     sources: Arc<Mutex<Sources>>,
 }
 
-/// What is looked at when somebody asks for the metrics.
+/// What is collected on a scrape.
 #[derive(Default)]
 struct Sources {
     engines: Vec<Weak<Engine>>,

@@ -36,7 +36,7 @@ impl Leadership {
         }
     }
 
-    /// No more work begins: what nobody works on can go to others now.
+    /// Stops taking work: idle slots are released from now on.
     pub(super) fn begin_shutdown(&mut self) {
         if let Self::Share(manager) = self {
             manager.begin_shutdown();

@@ -1,6 +1,6 @@
 //! Sharding: the replicas of an operator share its objects.
 //!
-//! Objects fall into slots by their names. Each slot is a Lease, and whoever holds it works on its objects, by the rules of
+//! Objects fall into slots by their names. Each slot is a Lease, whose holder works on its objects, by the rules of
 //! [`crate::leader`]: its writes stop before the lease can pass to another. Which replica should hold which slot
 //! follows from the replicas that are alive, each with a Lease of its own. Replicas may see each other's coming and
 //! going at different moments, and then want the same slot: the slot's lease decides, so no object is ever with two.
@@ -146,7 +146,7 @@ impl Slot {
     }
 }
 
-/// The right to work on one object, until it is dropped.
+/// Guard of a worker on one object: its slot is not released before it is dropped.
 pub(crate) struct SlotGuard(Arc<Slot>);
 
 impl SlotGuard {
@@ -226,7 +226,7 @@ impl Shards {
         self.slots.get(self.number(key))
     }
 
-    /// The right to work on an object. `None`: it is with another replica, or with nobody; it is looked at when this one gets
+    /// The right to work on an object. `None`: another replica holds it, or none; it is enqueued when this one acquires
     /// it.
     pub(crate) fn acquire(&self, key: &Key) -> Option<SlotGuard> {
         let slot = self.slot(key)?;
@@ -257,7 +257,7 @@ fn member_name(operator: &str, identity: &str) -> String {
     format!("{operator}-member-{}", identity.trim_matches(['-', '.']))
 }
 
-/// Keeps the share of a replica: renews, takes and gives.
+/// Renews, acquires and releases the slots of a replica.
 pub(crate) struct SlotManager {
     api: Api<Lease>,
     member: ObjectMeta,
@@ -270,7 +270,7 @@ pub(crate) struct SlotManager {
     seen: BTreeMap<String, Member>,
     /// Whether it takes nothing, since another replica has another number of slots.
     waiting: bool,
-    /// Whether it takes nothing more, and gives away what nobody works on.
+    /// Whether it acquires no more slots and releases idle ones.
     stopping: bool,
 }
 
@@ -299,7 +299,7 @@ impl SlotManager {
     }
 
     async fn sync(&mut self, engines: &[Arc<Engine>]) -> Result<()> {
-        // What is held comes first, whoever else is there.
+        // Held slots are renewed first.
         let known: Vec<String> = self.live_members();
         let renewed = self.sync_slots(&known, true, engines).await;
         self.announce().await?;
@@ -316,7 +316,7 @@ impl SlotManager {
         renewed.and(taken)
     }
 
-    /// Gives the slots away as soon as nobody works on their objects, from now on.
+    /// Releases each slot as soon as no worker is on its objects, from now on.
     pub(crate) fn begin_shutdown(&mut self) {
         self.stopping = true;
     }
@@ -337,7 +337,7 @@ impl SlotManager {
     }
 
     /// Looks who else is there, and how they keep what they have: a slot of one that is gone can be taken once it was seen
-    /// unrenewed for long enough, and not that long after somebody first looks.
+    /// unrenewed for long enough, counted from its first observation.
     async fn refresh_members(&mut self) -> Result<()> {
         let leases = self.api.list(&self.selector).await?.items;
         let now = Instant::now();
@@ -368,7 +368,7 @@ impl SlotManager {
         }
         self.seen = seen;
         for name in forgotten {
-            // Nobody came back for it.
+            // Its replica did not return.
             let _ = self.api.delete(&name, &DeleteParams::default()).await;
         }
         Ok(())
@@ -385,7 +385,7 @@ impl SlotManager {
     }
 
     /// Whether others, which may work by another number of slots, have to go first. Each says its number before it looks for
-    /// the others', so of two that start at once at least one waits; whoever holds something already does not.
+    /// the others', so of two that start at once at least one waits; a replica that holds slots does not.
     fn must_wait(&self) -> bool {
         let own = self.candidates.len();
         let other = self.fresh().find_map(|member| member.slots.filter(|slots| *slots != own));
@@ -405,7 +405,7 @@ impl SlotManager {
         let steps = each.filter_map(|((candidate, slot), wanted)| {
             let mine = wanted == Some(&*shards.identity);
             match (held, slot.fence.permit().is_good()) {
-                // Whoever knows of nobody keeps what it has.
+                // Without known members the slots are kept.
                 (true, true) => Some(sync_slot(candidate, slot, !stopping && (mine || members.is_empty()))),
                 (false, false) if mine => Some(sync_slot(candidate, slot, true)),
                 _ => None,
@@ -437,7 +437,7 @@ impl SlotManager {
     }
 }
 
-/// Renews or takes a slot, or gives it away once nobody works on its objects.
+/// Renews or takes a slot, or releases it once no worker is on its objects.
 async fn sync_slot(candidate: &mut Candidate, slot: &Slot, mine: bool) -> Result<()> {
     if mine {
         if candidate.attempt().await? {

@@ -1,4 +1,4 @@
-//! What operators under test stand on.
+//! The cluster behind a test environment.
 
 use std::{
     path::Path,

@@ -488,7 +488,7 @@ impl TestEnv {
         self.traffic.requests()
     }
 
-    /// The revision of the embedded cluster's store: it grows with every write, whoever made it.
+    /// The revision of the embedded cluster's store: it grows with every write of any client.
     #[must_use]
     pub fn revision(&self) -> Option<u64> {
         self.cluster().map(|cluster| cluster.server().store().revision())

@@ -164,14 +164,14 @@ async fn stop(control: &mut ControlLoop, pod: &Pod, plan: &Plan) -> kube::Result
     control.kubelet.pods.remove(&uid);
     let mut pod = pod.clone();
     if !pod.finalizers().is_empty() && !pods::is_terminal(&pod) {
-        // Somebody wants to see how it ended.
+        // The owner of a finalizer reads how the containers ended.
         status::kill(&mut pod, &control.time());
         pod = control.update_status(&pod).await?;
     }
     control.delete(&pod, Some(0)).await
 }
 
-/// Refuses a pod that somebody put onto a node without asking whether it fits.
+/// Rejects a pod that was bound to a node on which it does not fit.
 async fn reject(control: &mut ControlLoop, pod: &Pod, reason: &str, why: &str) -> kube::Result<()> {
     let mut changed = pod.clone();
     let status = changed.status.get_or_insert_default();
@@ -202,7 +202,7 @@ async fn expire(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     Ok(())
 }
 
-/// A pod on a node that is no more is gone too.
+/// Deletes a pod whose node was deleted.
 async fn delete_from_missing_node(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     if control.caches.nodes.all().next().is_none() {
         // Nodes come from elsewhere, or not yet.
@@ -211,7 +211,7 @@ async fn delete_from_missing_node(control: &mut ControlLoop, pod: &Pod) -> kube:
     control.delete(pod, Some(0)).await
 }
 
-/// A pod on a node that nobody hears of is not ready.
+/// Marks the pods of an unreachable node as not ready.
 async fn mark_unready(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     if pods::is_terminal(pod) {
         return Ok(());

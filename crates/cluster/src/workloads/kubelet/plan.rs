@@ -45,7 +45,7 @@ pub(super) struct Plan {
     end: Option<(Duration, i32)>,
     /// The same of containers whose program is known.
     known: BTreeMap<String, Option<(Duration, i32)>>,
-    /// Containers whose image nobody has.
+    /// Containers whose image cannot be pulled.
     missing_image: BTreeSet<String>,
     /// The containers of the pod's start, in order.
     pub(super) init_containers: Vec<InitContainer>,
@@ -113,7 +113,7 @@ impl Plan {
         };
         let code: Option<i32> = word("exit-code").and_then(|v| v.parse().ok());
         let run_for = duration("run-for");
-        // What somebody ordered goes before what the program would do.
+        // Annotations take precedence over what the program would do.
         let ordered = failure == Some(Failure::CrashLoop) || code.is_some() || word("run-for").is_some();
         let containers =
             || pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
@@ -264,7 +264,7 @@ impl Plan {
     }
 }
 
-/// When the containers of a pod's start begin, one after the other. Those whose program nobody knows are over at once.
+/// When the containers of a pod's start begin, one after the other. Unknown programs end at once.
 fn init_containers(
     pod: &Pod,
     known: &BTreeMap<String, Option<(Duration, i32)>>,

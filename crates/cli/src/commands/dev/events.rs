@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 
 /// An event about something that is seen.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct EventLine {
     /// What tells it from others, and from itself before it happened again.
     pub(super) key: String,
     /// Kind and name of what it is about.
@@ -25,15 +25,15 @@ pub(super) struct Told {
 }
 
 /// The events about what is seen, oldest first.
-pub(super) async fn events(client: &Client, seen: &[Seen]) -> Result<Vec<Told>> {
+pub(super) async fn events(client: &Client, seen: &[Seen]) -> Result<Vec<EventLine>> {
     let mut titles = HashSet::new();
     seen.iter().for_each(|object| collect(object, &mut titles));
     let api: Api<Event> = Api::all(client.clone());
     let list = api.list(&ListParams::default()).await.map_err(|error| Failure::new(error.to_string()))?;
-    let mut told: Vec<Told> =
-        list.items.iter().map(tell).filter(|told| titles.contains(told.title.as_str())).collect();
-    told.sort_by(|one, other| (one.at, &one.key).cmp(&(other.at, &other.key)));
-    Ok(told)
+    let mut lines: Vec<EventLine> =
+        list.items.iter().map(event_line).filter(|line| titles.contains(line.title.as_str())).collect();
+    lines.sort_by(|one, other| (one.at, &one.key).cmp(&(other.at, &other.key)));
+    Ok(lines)
 }
 
 fn collect<'a>(object: &'a Seen, titles: &mut HashSet<&'a str>) {
@@ -41,7 +41,7 @@ fn collect<'a>(object: &'a Seen, titles: &mut HashSet<&'a str>) {
     object.children.iter().for_each(|child| collect(child, titles));
 }
 
-fn tell(event: &Event) -> Told {
+fn event_line(event: &Event) -> EventLine {
     let regarding = event.regarding.as_ref();
     let part = |part: Option<&String>| part.cloned().unwrap_or_default();
     let title = format!(
@@ -54,7 +54,7 @@ fn tell(event: &Event) -> Told {
     let at = again.or_else(|| event.event_time.as_ref().map(|time| time.0));
     let at = at.or_else(|| event.deprecated_last_timestamp.as_ref().map(|time| time.0));
     let count = series.map(|series| series.count).or(event.deprecated_count).unwrap_or(1);
-    Told {
+    EventLine {
         key: format!("{}/{}#{count}", event.namespace().unwrap_or_default(), event.name_any()),
         title,
         reason: part(event.reason.as_ref()),
