@@ -47,11 +47,12 @@ use source::Source;
 
 /// Why an expression cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompileError {
     /// It does not parse, or its types do not go together: one issue for each place, in the order of the text.
     Issues(Vec<Issue>),
     /// A conversion in it fails whatever its variables are.
-    Conversion(EvalError),
+    Conversion(#[source] EvalError),
 }
 
 impl CompileError {

@@ -17,6 +17,13 @@ use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler, ReleaseState}
 /// How many objects are named in a condition.
 const NAMED: usize = 3;
 
+/// Whether the objects of a release are ready, with a message for the condition.
+#[must_use]
+pub(crate) enum DependentsStatus {
+    Ready(String),
+    NotReady(String),
+}
+
 /// The objects of one release.
 pub(crate) struct Dependents {
     objects: Vec<Dependent>,
@@ -75,7 +82,7 @@ impl Reconciler {
         desired: &DesiredRelease,
         state: &ReleaseState,
         fresh: bool,
-    ) -> Result<Result<String, String>, ReconcileError> {
+    ) -> Result<DependentsStatus, ReconcileError> {
         let dependents = &state.dependents;
         if self.watch_dependents && !dependents.watch_requested.swap(true, Ordering::Relaxed) {
             self.watch_all(context, dependents).await;
@@ -118,9 +125,10 @@ impl Reconciler {
             }
         }
         if lacking.is_empty() {
-            return Ok(Ok(format!("all {} objects are ready", dependents.objects.len())));
+            let message = format!("all {} objects are ready", dependents.objects.len());
+            return Ok(DependentsStatus::Ready(message));
         }
-        Ok(Err(self.describe(context, &lacking).await))
+        Ok(DependentsStatus::NotReady(self.describe(context, &lacking).await))
     }
 
     /// An object as it is: from the cache if its kind is watched, else from the cluster.

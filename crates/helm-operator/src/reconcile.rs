@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::chart::ChartSource;
 use crate::controller::{After, Before, MapValues, NameRelease, NamespacedName, Observe, Phase, Refusal};
-use crate::dependents::Dependents;
+use crate::dependents::{Dependents, DependentsStatus};
 use crate::key::KeyStore;
 use crate::overrides;
 use crate::settings::Settings;
@@ -275,11 +275,11 @@ impl Reconciler {
             }
         }
         let action = match ready {
-            Ok(message) => {
+            DependentsStatus::Ready(message) => {
                 status.set(context, READY, true, "WorkloadsReady", message);
                 Action::await_change()
             }
-            Err(message) => {
+            DependentsStatus::NotReady(message) => {
                 let message = state.redactor.redact(&message).into_owned();
                 status.set(context, READY, false, "WorkloadsNotReady", message);
                 Action::requeue(UNREADY_REQUEUE)

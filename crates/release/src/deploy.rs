@@ -69,6 +69,13 @@ pub(crate) struct Prepared {
     pub(crate) revisions: Vec<Revision>,
 }
 
+/// How a deploy ended: the revision is recorded as deployed or failed.
+#[must_use]
+pub(crate) enum DeployOutcome {
+    Deployed(Release),
+    Failed(Box<FailedDeploy>),
+}
+
 /// A revision that failed, and is recorded as such.
 pub(crate) struct FailedDeploy {
     pub(crate) release: Release,
@@ -197,7 +204,7 @@ impl Releases {
         operation: &Operation,
         options: &Options,
         description: String,
-    ) -> Result<Result<Release, Box<FailedDeploy>>> {
+    ) -> Result<DeployOutcome> {
         let Prepared { mut release, plan, revisions } = prepared;
         self.storage.create(&release).await?;
         let locked = release.clone();
@@ -208,7 +215,7 @@ impl Releases {
             release.info.description = description;
             self.storage.update(&release).await?;
             self.supersede(&revisions, release.version).await?;
-            return Ok(Ok(release));
+            return Ok(DeployOutcome::Deployed(release));
         };
         release.info.status = Status::Failed;
         release.info.description = format!("{} {:?} failed: {error}", operation.title, release.name);
@@ -216,20 +223,20 @@ impl Releases {
         if let Err(error) = self.storage.update(&release).await {
             tracing::warn!(%error, "cannot record that the release failed");
         }
-        let mut broken = FailedDeploy { message: error.to_string(), release, error, revisions, created };
+        let mut failed = FailedDeploy { message: error.to_string(), release, error, revisions, created };
         if options.cleanup_on_fail && operation.cleans_up {
-            self.clean_up(&mut broken, operation.name).await;
+            self.clean_up(&mut failed, operation.name).await;
         }
-        Ok(Err(Box::new(broken)))
+        Ok(DeployOutcome::Failed(Box::new(failed)))
     }
 
     /// Deletes what a failed revision created.
-    async fn clean_up(&self, broken: &mut FailedDeploy, operation: &str) {
-        if let Err(second) = self.remove(&broken.created).await {
-            broken.message = format!(
+    async fn clean_up(&self, failed: &mut FailedDeploy, operation: &str) {
+        if let Err(second) = self.remove(&failed.created).await {
+            failed.message = format!(
                 "an error occurred while cleaning up resources. original {operation} error: {}: unable to cleanup \
                  resources: {second}",
-                broken.error
+                failed.error
             );
         }
     }

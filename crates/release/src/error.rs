@@ -4,6 +4,7 @@ use crate::record::Release;
 
 /// Why something could not be done with a release. The texts are Helm's where Helm has them.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no release of that name, or no such revision of it.
     #[error("release: not found")]

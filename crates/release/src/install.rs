@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use steersman_chart::{Chart, HookEvent, Rendered, Values};
 
-use crate::deploy::{FailedDeploy, Operation, Prepared};
+use crate::deploy::{DeployOutcome, FailedDeploy, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::object;
@@ -105,12 +105,12 @@ impl Releases {
         let done = if adopted.is_some() { "Adopted: the records were missing" } else { "Install complete" };
         let description = options.description.clone().unwrap_or_else(|| done.into());
         match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
-            Ok(release) => Ok(release),
-            Err(broken) if options.atomic => {
-                let message = self.undo_install(&broken, options).await;
-                Err(broken.into_error(Some(message)))
+            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Failed(failed) if options.atomic => {
+                let message = self.undo_install(&failed, options).await;
+                Err(failed.into_error(Some(message)))
             }
-            Err(broken) => Err(broken.into_error(None)),
+            DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
         }
     }
 
@@ -147,8 +147,8 @@ impl Releases {
     }
 
     /// Uninstalls what failed, and says what came of it.
-    async fn undo_install(&self, broken: &FailedDeploy, options: &Options) -> String {
-        let FailedDeploy { release, error, .. } = broken;
+    async fn undo_install(&self, failed: &FailedDeploy, options: &Options) -> String {
+        let FailedDeploy { release, error, .. } = failed;
         let uninstall = UninstallOptions {
             disable_hooks: options.disable_hooks,
             timeout: options.timeout,

@@ -37,7 +37,16 @@ impl Default for RenderLimits {
 
 /// What `lookup` asks for: version, kind, namespace and name.
 type LookupKey = (String, String, String, String);
-type LookupResults = HashMap<LookupKey, Result<Option<Value>, String>>;
+type LookupResults = HashMap<LookupKey, LookupResult>;
+
+/// What a `lookup` comes to.
+#[derive(Clone)]
+enum LookupResult {
+    Found(Value),
+    NotFound,
+    /// The template fails with this message.
+    Refused(String),
+}
 
 /// A chart to be rendered.
 pub(crate) struct Request {
@@ -180,7 +189,9 @@ impl Environment for LookupEnvironment {
         }
         let lookup_key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
         match self.shared.answers.get(&lookup_key) {
-            Some(answer) => answer.clone(),
+            Some(LookupResult::Found(object)) => Ok(Some(object.clone())),
+            Some(LookupResult::NotFound) => Ok(None),
+            Some(LookupResult::Refused(message)) => Err(message.clone()),
             None => {
                 self.shared.unknown.borrow_mut().push(lookup_key);
                 Ok(None)
@@ -194,15 +205,16 @@ async fn fetch(
     client: &kube::Client,
     kinds: &Kinds,
     confined: Option<(&Confinement, &str)>,
-) -> Result<Result<Option<Value>, String>> {
+) -> Result<LookupResult> {
     let (api_version, kind, namespace, name) = lookup_key;
     let Some(found) = kinds.find_opt(api_version, kind).await? else {
-        return Ok(Err(format!("no matches for kind {kind:?} in version {api_version:?}")));
+        let message = format!("no matches for kind {kind:?} in version {api_version:?}");
+        return Ok(LookupResult::Refused(message));
     };
     if let Some((confinement, own)) = confined
         && let Err(refused) = confinement.check_lookup(&found, namespace, own)
     {
-        return Ok(Err(refused));
+        return Ok(LookupResult::Refused(refused));
     }
     let api: Api<DynamicObject> = if found.namespaced && !namespace.is_empty() {
         Api::namespaced_with(client.clone(), namespace, &found.resource)
@@ -215,9 +227,10 @@ async fn fetch(
         api.get_opt(name).await.map(|object| object.map(|object| json!(object)))
     };
     Ok(match answer {
-        Ok(answer) => Ok(answer),
-        Err(error) if code(&error) == Some(404) => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Ok(Some(object)) => LookupResult::Found(object),
+        Ok(None) => LookupResult::NotFound,
+        Err(error) if code(&error) == Some(404) => LookupResult::NotFound,
+        Err(error) => LookupResult::Refused(error.to_string()),
     })
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use steersman_chart::HookEvent;
 
-use crate::deploy::{Operation, Prepared};
+use crate::deploy::{DeployOutcome, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::record::{HookExecution, Info, Release, Status};
 use crate::releases::{HistoryMax, Options, Releases, Timeout, check_name, next_version};
@@ -95,8 +95,10 @@ impl Releases {
             ..Options::default()
         };
         let description = release.info.description.clone();
-        let done =
-            this.deploy(Prepared { release, plan, revisions }, &OPERATION, &deploy, description).await?;
-        done.map_err(|broken| broken.into_error(None))
+        let prepared = Prepared { release, plan, revisions };
+        match this.deploy(prepared, &OPERATION, &deploy, description).await? {
+            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
+        }
     }
 }

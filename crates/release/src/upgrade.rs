@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use steersman_chart::{Chart, HookEvent, Values};
 
-use crate::deploy::{FailedDeploy, Operation, Prepared};
+use crate::deploy::{DeployOutcome, FailedDeploy, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::install::{post_rendered, table};
@@ -158,18 +158,18 @@ impl Releases {
         self.remove_least_recent(&prepared.revisions, options.history_max.0).await?;
         let description = options.description.clone().unwrap_or_else(|| "Upgrade complete".into());
         match self.deploy(prepared, &OPERATION, options, description).await? {
-            Ok(release) => Ok(release),
-            Err(broken) if options.atomic => {
-                let message = self.undo_upgrade(&broken, options).await;
-                Err(broken.into_error(Some(message)))
+            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Failed(failed) if options.atomic => {
+                let message = self.undo_upgrade(&failed, options).await;
+                Err(failed.into_error(Some(message)))
             }
-            Err(broken) => Err(broken.into_error(None)),
+            DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
         }
     }
 
     /// Rolls back to the last revision that was good, and says what came of it.
-    async fn undo_upgrade(&self, broken: &FailedDeploy, options: &Options) -> String {
-        let FailedDeploy { release, error, revisions, .. } = broken;
+    async fn undo_upgrade(&self, failed: &FailedDeploy, options: &Options) -> String {
+        let FailedDeploy { release, error, revisions, .. } = failed;
         let good = |revision: &&Revision| matches!(revision.status, Status::Deployed | Status::Superseded);
         let Some(good) = revisions.iter().rfind(good) else {
             return format!(

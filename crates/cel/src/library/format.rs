@@ -16,10 +16,10 @@ pub(super) fn add(library: &mut Library) {
                 match piece {
                     Piece::Text(text) => out.push_str(text),
                     Piece::Clause(clause) => {
-                        let clause = clause_of(clause, next, items.len()).map_err(EvalError)?;
+                        let clause = clause_of(clause, next, items.len()).map_err(EvalError::from)?;
                         let item = items.get(next).map_or_else(|| fail(out_of_range(next)), Ok)?;
                         if !fits(item, &mut left) {
-                            return fail("operation cancelled: actual cost limit exceeded");
+                            return Err(EvalError::CostLimitExceeded);
                         }
                         out.push_str(&clause.write(item)?);
                         next += 1;
