@@ -142,6 +142,15 @@ impl List {
 }
 
 /// Why an expression has no value. The texts are cel-go's.
+///
+/// ```
+/// use steersman_cel::{Environment, EvalError, Program, Type, Value};
+///
+/// let environment = Environment::new().with("items", Type::list(Type::Int));
+/// let program = Program::compile(&environment, "items[3] == 1").unwrap();
+/// let (value, _) = program.run([("items", Value::list(vec![]))], 1_000);
+/// assert!(matches!(value, Err(EvalError::Failed(message)) if &*message == "index out of bounds: 3"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvalError {

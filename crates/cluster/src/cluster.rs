@@ -85,6 +85,18 @@ impl Cluster {
     }
 
     /// Starts to describe a cluster.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use steersman_cluster::Cluster;
+    ///
+    /// let cluster = Cluster::builder().nodes(3).seed(7).pod_start_delay(Duration::ZERO).start().await?;
+    /// # let _ = cluster;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
@@ -147,6 +159,17 @@ impl Cluster {
 
     /// A kubeconfig for the administrator.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use steersman_cluster::Cluster;
+    ///
+    /// let cluster = Cluster::builder().listen(([127, 0, 0, 1], 0).into()).start().await?;
+    /// assert!(cluster.kubeconfig()?.contains("https://127.0.0.1:"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the cluster does not listen.
     pub fn kubeconfig(&self) -> Result<String, Error> {
@@ -180,6 +203,23 @@ impl Cluster {
     }
 
     /// What a user asked for and never got. Empty unless [`Builder::record_access`] was said.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::{Api, api::ListParams};
+    /// use steersman_cluster::{Cluster, User};
+    ///
+    /// let cluster = Cluster::builder().record_access().start().await?;
+    /// let user = User::service_account("default", "operator");
+    /// let name = user.name.clone();
+    /// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as(user));
+    /// assert!(secrets.list(&ListParams::default()).await.is_err());
+    /// assert_eq!(cluster.denied(&name)[0].verb, "list");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn denied(&self, user: &str) -> Vec<Access> {
         self.inner.accesses.as_ref().map(|log| log.denied(user)).unwrap_or_default()
@@ -218,6 +258,26 @@ impl Cluster {
 
     /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
     /// themselves, except for what waits for time to pass. Returns at once if no workloads run.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::api::{Api, PostParams};
+    /// use steersman_cluster::Cluster;
+    ///
+    /// let cluster = Cluster::builder().pod_start_delay(std::time::Duration::ZERO).start().await?;
+    /// let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    /// let pod = serde_json::from_str(
+    ///     r#"{"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}"#,
+    /// )?;
+    /// cluster.settled().await;
+    /// pods.create(&PostParams::default(), &pod).await?;
+    /// cluster.settled().await;
+    /// assert!(pods.get("web").await?.spec.unwrap().node_name.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn settled(&self) {
         let Some(control_loop) = &self.inner.control_loop else { return };
         let mut settled = control_loop.settled.subscribe();
@@ -271,6 +331,18 @@ impl Builder {
     }
 
     /// Leaves a part of the workloads out. Default: none is left out.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use steersman_cluster::{Cluster, Part};
+    ///
+    /// // A scheduler of your own takes the place of the simulated one.
+    /// let cluster = Cluster::builder().without([Part::Scheduler]).start().await?;
+    /// # let _ = cluster;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn without(mut self, part: Part) -> Self {
         self.parts.remove(&part);

@@ -10,9 +10,9 @@ use steersman_registry::{Access, Fetcher, Paths, Request};
 use crate::error::{Error, Result};
 use crate::watches::WatchConfig;
 
-/// How often the files are looked at.
+/// Minimum interval between checks for changed files.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How many files are looked at: more than any chart has.
+/// Limit on the files that are checked: more than any chart has.
 const MAX_FILES: usize = 100_000;
 
 /// A chart, which may change on disk.
@@ -31,7 +31,7 @@ struct Loaded {
     version: u64,
 }
 
-/// What tells that files changed: how many there are, how much they hold, and when the last one was written.
+/// Fingerprint of a chart's files: their number, size and last modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     files: usize,

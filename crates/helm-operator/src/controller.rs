@@ -19,10 +19,10 @@ use crate::key::KeyStore;
 use crate::reconcile::{Reconciler, effective_period};
 use crate::watches::Ignore;
 
-/// The promise to uninstall a release before its object goes, as operator-sdk names it.
+/// Finalizer that uninstalls a release before its object is deleted; operator-sdk's name.
 pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
 
-/// How many objects are worked on at a time, however few processors there are: hooks mostly wait.
+/// Minimum of concurrent reconciles, however few processors there are: hooks mostly wait.
 pub(crate) const WORKERS: usize = 8;
 
 /// A failed release is tried again after a second, and then less and less often.
@@ -38,16 +38,16 @@ pub enum Phase {
     Uninstall,
 }
 
-/// Where an object's release is.
+/// Name and namespace of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespacedName {
     /// The release's name.
     pub name: String,
-    /// The namespace it is kept in.
+    /// The release's namespace.
     pub namespace: String,
 }
 
-/// Why an object gets no release: it rests until it, or something it depends on, changes.
+/// Why an object gets no release: it is not retried until it, or something it depends on, changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -158,7 +158,7 @@ impl ReleaseController {
         self
     }
 
-    /// How many objects are worked on at a time. Default: 8, so that a hook that hangs holds up no other release.
+    /// Concurrent reconciles. Default: 8, so that a hook that hangs holds up no other release.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.concurrency = workers;
         self
@@ -170,7 +170,7 @@ impl ReleaseController {
         self
     }
 
-    /// Does not tell what override values are. Default: they are told.
+    /// Hides override values in events. Default: they are shown.
     pub fn suppress_override_values(mut self, yes: bool) -> Self {
         self.reconciler.suppress_overrides = yes;
         self
@@ -182,8 +182,7 @@ impl ReleaseController {
         self
     }
 
-    /// Looks at each object this often, whatever happens; at most once a second, and never for zero. Default: only when
-    /// something happens.
+    /// Resync period of each object; at most once a second, and never for zero. Default: only changes trigger reconciles.
     pub fn period(mut self, period: Duration) -> Self {
         self.reconciler.period = effective_period(period);
         self
@@ -207,7 +206,7 @@ impl ReleaseController {
         self
     }
 
-    /// What becomes of the chart's `crds/`. Default: those that are missing are created when a release is installed.
+    /// Policy for the chart's `crds/`. Default: those that are missing are created when a release is installed.
     pub fn crds(mut self, policy: CrdPolicy) -> Self {
         self.reconciler.crds = Some(policy);
         self
@@ -270,8 +269,8 @@ impl ReleaseController {
         self
     }
 
-    /// Where an object's release is. When that changes, the release at the old place is uninstalled. Default: under the
-    /// object's name in its namespace.
+    /// Name and namespace of an object's release. When they change, the former release is uninstalled. Default: those of
+    /// the object.
     pub fn release_name(
         mut self,
         name_release: impl Fn(&DynamicObject) -> Result<NamespacedName, Refusal> + Send + Sync + 'static,

@@ -14,21 +14,20 @@ use crate::key::KeyStore;
 use crate::overrides;
 use crate::watches::{Crds, WatchConfig};
 
-/// What the program's flags say, for watches that do not.
+/// Defaults for watches, from the program's flags.
 #[derive(Clone, Debug)]
 pub struct Defaults {
-    /// How often each object is looked at even if nothing happens; zero for never, and at most once a second. One minute by
-    /// default.
+    /// Resync period of each object; zero for never, and at most once a second. One minute by default.
     pub reconcile_period: Duration,
-    /// How many objects of a kind are worked on at a time. As many as there are processors by default, and at least eight.
+    /// Concurrent reconciles per kind. The number of processors by default, and at least eight.
     pub max_concurrent_reconciles: usize,
     /// Keeps objects, hooks and lookups of a release in its namespace. False by default, as in operator-sdk.
     pub confined: bool,
     /// Cluster-scoped kinds that confined releases may have, as in `ClusterRole.rbac.authorization.k8s.io`. None by default.
     pub allowed_cluster_kinds: Vec<String>,
-    /// Does not tell what override values are. False by default.
+    /// Hides override values in events. False by default.
     pub suppress_override_values: bool,
-    /// How long a watched kind may take to appear in the cluster. Not at all by default.
+    /// Timeout for a watched kind to appear in the cluster. Zero by default.
     pub kind_timeout: Duration,
     /// What rendering a chart for one object may use. By default a cost of 200 million, 256 MiB and one minute.
     pub render: RenderLimits,
@@ -49,7 +48,7 @@ impl Default for Defaults {
     }
 }
 
-/// How often the cluster is asked for a kind that it does not have yet.
+/// Poll interval for a kind that the cluster does not serve yet.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Adds a controller for each watch to an operator.

@@ -43,7 +43,7 @@ pub(crate) struct Reconciler {
     pub(crate) kinds: OnceLock<Kinds>,
     /// What signs the records of releases.
     pub(crate) keys: Arc<KeyStore>,
-    /// Where the objects of releases may be; anywhere without it.
+    /// Confinement of releases to their namespace, if there is one.
     pub(crate) confinement: Option<Confinement>,
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) suppress_overrides: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Reconciler {
     pub(crate) after: Option<After>,
     pub(crate) name_release: Option<NameRelease>,
     pub(crate) observe: Option<Observe>,
-    /// What was found out about objects, by their identities. All of it can be found out again.
+    /// Cached states by uid. All of it can be rebuilt.
     pub(crate) states: Mutex<HashMap<String, Arc<ReleaseState>>>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct ReleaseState {
     /// Of everything that the release was made from.
     pub(crate) fingerprint: u64,
     pub(crate) dependents: Dependents,
-    /// Keeps the release's Secrets out of what is told.
+    /// Redacts the values of the release's Secrets.
     redactor: Redactor,
     /// The name of the object that holds the record.
     record: String,
@@ -315,7 +315,7 @@ impl Reconciler {
         Ok(false)
     }
 
-    /// Whether the record of a release is there. It is asked for now and then: nothing else tells that it was deleted.
+    /// Whether the record of a release exists. Checked at intervals: records are not watched.
     async fn is_recorded(
         &self,
         context: &Context,
@@ -460,7 +460,7 @@ impl Reconciler {
         Ok(true)
     }
 
-    /// Older operators promised the same under another name.
+    /// Removes the finalizer of older operators.
     async fn drop_legacy_finalizer(
         &self,
         object: &DynamicObject,
@@ -497,7 +497,7 @@ impl Reconciler {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Tells of a release that was made.
+    /// Records a deployed release in the status.
     pub(crate) fn record_deployed(
         &self,
         status: &mut Status,
@@ -513,7 +513,7 @@ impl Reconciler {
     }
 }
 
-/// How often an object is looked at: never for zero, as in operator-sdk, and else once a second at most.
+/// Resync period: never for zero, as in operator-sdk, and at most once a second.
 pub(crate) fn effective_period(period: Duration) -> Option<Duration> {
     const SHORTEST: Duration = Duration::from_secs(1);
     (!period.is_zero()).then(|| period.max(SHORTEST))

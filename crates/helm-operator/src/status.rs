@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use steersman::{Conditions as _, Context};
 use steersman_release::{Redactor, Release};
 
-/// How many revisions the status tells of.
+/// Limit on the revisions in the status.
 const HISTORY: usize = 10;
 
 pub(crate) const INITIALIZED: &str = "Initialized";
@@ -58,7 +58,7 @@ impl Status {
         self.conditions.is_true(kind)
     }
 
-    /// Tells of the revision that is deployed.
+    /// Sets the deployed revision.
     pub(crate) fn set_deployed(&mut self, release: &Release, redactor: &Redactor, other_namespace: bool) {
         let manifest = redactor.redact_manifest(&release.manifest);
         let mut deployed = json!({ "name": release.name, "manifest": manifest });
@@ -72,7 +72,7 @@ impl Status {
         self.fields.remove("deployedRelease");
     }
 
-    /// Tells of a revision in the history.
+    /// Adds a revision to the history.
     pub(crate) fn record_revision(&mut self, release: &Release, redactor: &Redactor) {
         let history = self.fields.entry("history").or_insert_with(|| json!([]));
         let Some(history) = history.as_array_mut() else { return };

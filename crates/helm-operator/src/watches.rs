@@ -33,7 +33,7 @@ pub struct WatchConfig {
     pub override_values: BTreeMap<String, String>,
     /// Which objects are watched. All by default.
     pub selector: Option<LabelSelector>,
-    /// How often each object is looked at even if nothing happens: never for zero, and at most once a second. What the
+    /// Resync period of each object: never for zero, and at most once a second. What the
     /// program's flag says by default.
     #[serde(deserialize_with = "period")]
     pub reconcile_period: Option<Duration>,

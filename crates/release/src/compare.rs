@@ -43,7 +43,7 @@ impl Release {
         Ok(self.objects_differ(other)? || hooks(self)? != hooks(other)?)
     }
 
-    /// Whether an object of the other revision really is another; hooks are not looked at.
+    /// Whether the objects of two revisions differ; hooks are not compared.
     ///
     /// # Errors
     /// Fails if one of the manifests does not parse.

@@ -27,13 +27,13 @@ const ESTABLISH: Duration = Duration::from_secs(60);
 
 /// What is about to be done to the cluster.
 pub(crate) struct Plan {
-    /// The objects that there should be, in the order of their installation.
+    /// The desired objects, in install order.
     pub(crate) targets: Vec<Object>,
-    /// How those are now.
+    /// Their live states.
     pub(crate) live: Vec<Option<DynamicObject>>,
     /// What earlier revisions wanted, the latest last.
     pub(crate) originals: Vec<Object>,
-    /// Those of them that records name which are believed.
+    /// Identities of those that trusted records list.
     pub(crate) recorded: HashSet<ObjectId>,
 }
 
@@ -47,7 +47,7 @@ impl Plan {
     }
 }
 
-/// What tells an install, an upgrade and a rollback apart once there is a plan.
+/// What differs between an install, an upgrade and a rollback once there is a plan.
 pub(crate) struct Operation {
     pub(crate) before: HookEvent,
     pub(crate) after: HookEvent,

@@ -43,7 +43,6 @@ mod ownership;
 mod progress;
 mod prune;
 mod random;
-mod readiness;
 mod record;
 mod redact;
 mod releases;
@@ -65,7 +64,6 @@ pub use kinds::{Kind, Kinds};
 pub use object::{Object, ObjectId, documents, parse, parse_known, resolve, set_metadata};
 pub use ownership::is_owned;
 pub use progress::Progress;
-pub use readiness::{Readiness, pod_failure, readiness};
 pub use record::{ChartRecord, Hook, HookExecution, Info, Release, Status, Undeleted};
 pub use redact::Redactor;
 pub use releases::{
@@ -74,6 +72,10 @@ pub use releases::{
 pub use render::RenderLimits;
 pub use rollback::RollbackOptions;
 pub use signature::RecordKey;
+pub use steersman_core::readiness::{
+    Readiness,
+    helm::{pod_failure, readiness},
+};
 pub use storage::{Revision, StorageKind, read_record};
 pub use test::TestOptions;
 pub use uninstall::{Cascade, UninstallOptions, Uninstalled};

@@ -141,7 +141,7 @@ fn merge(field: &str, original: &Value, modified: &Value, current: &Value, depth
     }
 }
 
-/// The field that tells the items of a list apart, if there is one and it does.
+/// The merge key of a list, if all items have a distinct one.
 fn merge_key(field: &str, lists: [&Vec<Value>; 3]) -> Option<&'static str> {
     let (_, keys) = MERGE_KEYS.iter().find(|(name, _)| *name == field)?;
     keys.iter().copied().find(|key| {

@@ -16,7 +16,7 @@ pub(crate) const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 pub(crate) const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 
-/// What tells one object of a cluster from another: apart from its version, which may change.
+/// Identity of an object in a cluster: group, kind, namespace and name, without the version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     /// The API group; empty for the core.
@@ -42,7 +42,7 @@ impl fmt::Display for ObjectId {
 pub struct Object {
     /// Its kind in the cluster.
     pub kind: Kind,
-    /// What tells it from others.
+    /// Its identity.
     pub id: ObjectId,
     /// All of it.
     pub content: Value,

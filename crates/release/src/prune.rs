@@ -15,7 +15,7 @@ use crate::record::{Release, Undeleted};
 use crate::releases::Releases;
 use crate::write::Writer;
 
-/// The most objects that are looked at for a record that does not verify.
+/// Limit on the objects of a record that does not verify.
 const MAX_UNVERIFIED_OBJECTS: usize = 2_000;
 
 impl Undeleted {

@@ -28,7 +28,7 @@ use crate::write::{WriteMode, Writer};
 const MANAGER: &str = "helm";
 /// The longest name that a release may have.
 const MAX_NAME: usize = 53;
-/// How many objects are asked for at once.
+/// Concurrent reads.
 const READS: usize = 8;
 
 type Decorate = Arc<dyn Fn(&mut Object) + Send + Sync>;
@@ -194,7 +194,7 @@ impl Releases {
         Self::with_kinds(client, namespace, kinds)
     }
 
-    /// As [`Releases::new`], with what is known of the cluster's kinds already.
+    /// As [`Releases::new`], with a shared discovery cache.
     pub fn with_kinds(client: Client, namespace: impl Into<String>, kinds: Kinds) -> Self {
         let namespace = namespace.into();
         let kind = StorageKind::default();
@@ -281,6 +281,19 @@ impl Releases {
     }
 
     /// Calls a listener with each step.
+    ///
+    /// ```
+    /// use steersman_release::{Progress, Releases};
+    ///
+    /// # fn example(releases: Releases) {
+    /// let releases = releases.on_progress(|step| {
+    ///     if let Progress::Written { id, outcome } = step {
+    ///         println!("{id}: {outcome:?}");
+    ///     }
+    /// });
+    /// # let _ = releases;
+    /// # }
+    /// ```
     #[must_use]
     pub fn on_progress(mut self, listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.reporter = Reporter::new(listener);
@@ -299,7 +312,7 @@ impl Releases {
         &self.namespace
     }
 
-    /// What is known of the cluster's kinds.
+    /// The discovery cache.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
     }
@@ -326,6 +339,28 @@ impl Releases {
     }
 
     /// All revisions of a release with their records, oldest first.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases, Status};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// let history = releases.history("hello").await?;
+    /// assert_eq!(history[0].info.status, Status::Deployed);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Fails if there is none, or one cannot be read.
@@ -401,7 +436,7 @@ impl Releases {
         Ok(recovered)
     }
 
-    /// How objects are, in the order of their being asked for.
+    /// The live states of objects, in their order.
     pub(crate) async fn live(&self, objects: &[Object]) -> Result<Vec<Option<DynamicObject>>> {
         let writer = self.writer();
         let reads: Vec<_> = objects.iter().map(|object| writer.live(object)).collect();

@@ -41,6 +41,30 @@ pub struct RollbackOptions {
 impl Releases {
     /// Makes an earlier revision the current one again, as a new revision. An interrupted operation is recovered.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases, RollbackOptions};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// values.set("text=two")?;
+    /// releases.upgrade("hello", &chart, &values, &Options::default()).await?;
+    /// let options = RollbackOptions { revision: Some(1), ..RollbackOptions::default() };
+    /// assert_eq!(releases.rollback("hello", &options).await?.version, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Fails if there is no such revision, or the cluster refuses an object.
     pub async fn rollback(&self, name: &str, options: &RollbackOptions) -> Result<Release> {

@@ -4,7 +4,7 @@
 //! whose manifest names a kind that no cluster has: whatever Helm would do with it is refused with that word.
 //!
 //! A record must say of itself what its object's name and namespace say. With a [`Verifier`], records are signed, and one
-//! that does not verify is read as [`encoding::unverified`] tells, and never signed.
+//! that does not verify is read by [`encoding::unverified`], and never signed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

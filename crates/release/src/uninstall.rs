@@ -66,6 +66,28 @@ pub struct Uninstalled {
 impl Releases {
     /// Uninstalls a release. An interrupted one is completed.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases, UninstallOptions};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// let removed = releases.uninstall("hello", &UninstallOptions::default()).await?;
+    /// assert!(removed.kept.is_empty() && releases.revisions("hello").await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Fails if there is no such release, a hook fails, or the cluster refuses to delete something.
     pub async fn uninstall(&self, name: &str, options: &UninstallOptions) -> Result<Uninstalled> {
@@ -152,7 +174,7 @@ impl Releases {
         self.storage.revisions(name).await
     }
 
-    /// What revisions left in the cluster, and what a release would have there that is rendered anew.
+    /// The releases whose objects are deleted: those of earlier revisions, and the freshly rendered one.
     async fn prior_releases_and_rendered(
         &self,
         revisions: &[Revision],

@@ -33,6 +33,29 @@ pub(crate) struct NextRevision {
 impl Releases {
     /// Upgrades a release to a chart and values. An interrupted operation on it is recovered.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// values.set("text=two")?;
+    /// let release = releases.upgrade("hello", &chart, &values, &Options { wait: true, ..Options::default() }).await?;
+    /// assert_eq!(release.version, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Fails if there is no such release, the chart does not render, or the cluster refuses an object. Once a revision is
     /// recorded, a failure is [`Error::Failed`] and the record says so.

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::error::{Error, Result};
 use crate::object::Object;
 use crate::progress::{Progress, Reporter};
-use crate::readiness::{Readiness, readiness};
 use crate::write::Writer;
+use crate::{Readiness, readiness};
 
 /// How often the cluster is asked: soon at first, and less often the longer it takes.
 const FIRST_POLL: Duration = Duration::from_millis(50);

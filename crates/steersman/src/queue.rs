@@ -151,7 +151,7 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for an object to be looked at.
+    /// Enqueues an object.
     pub(crate) fn add(&self, key: &Key, priority: Priority) {
         let mut inner = self.lock();
         let inner = &mut *inner;

@@ -109,7 +109,8 @@ impl Fence {
     }
 }
 
-/// A write under way.
+/// A write in flight.
+#[must_use]
 struct InFlightWrite {
     fence: Fence,
     /// Whether the server has answered.

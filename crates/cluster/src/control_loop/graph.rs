@@ -11,7 +11,7 @@ use kube::core::ApiResource;
 pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// A resource as discovery tells it.
+/// A resource of discovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResourceInfo {
     pub(crate) api: ApiResource,

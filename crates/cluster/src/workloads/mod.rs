@@ -1,4 +1,4 @@
-//! The controllers. Each is a function that looks at one object and does what is missing.
+//! The controllers. Each is a function that reconciles one object.
 #![expect(
     clippy::needless_pass_by_ref_mut,
     reason = "the control loop's streams can't be shared between threads, so a shared reference must not live over an await"
@@ -47,7 +47,7 @@ use crate::{
     options::Part,
 };
 
-/// What has to be done once, before anything is looked at.
+/// Enqueues what has to exist before anything else is reconciled.
 pub(crate) fn start(control: &mut ControlLoop) {
     if control.has(Part::Nodes) {
         for index in 0..control.options.nodes {
@@ -58,7 +58,7 @@ pub(crate) fn start(control: &mut ControlLoop) {
     control.push(Controller::Class, "", "");
 }
 
-/// Keeps the books when a pod changed.
+/// Updates derived state when a pod changed.
 pub(crate) fn pod_changed(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
     capacity::pod_changed(control, old, new);
     let uid = |pod: Option<&Pod>| pod.and_then(kube::ResourceExt::uid);
@@ -74,7 +74,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from(parsed).ok()
 }
 
-/// Looks at one object.
+/// Reconciles one item.
 pub(crate) async fn reconcile(control: &mut ControlLoop, item: &WorkItem) -> kube::Result<()> {
     let (namespace, name) = (item.namespace.as_str(), item.name.as_str());
     match item.controller {

@@ -1,4 +1,4 @@
-//! Takes pods away for one that matters more and fits nowhere.
+//! Preemption: evicts pods of lower priority for a pod that fits nowhere.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -23,7 +23,7 @@ struct Candidate {
     protected: usize,
 }
 
-/// The budgets that allow no more disruptions: namespaces, and whom they are about.
+/// Disruption budgets that allow no more disruptions: namespaces and selectors.
 struct ExhaustedBudgets(Vec<(String, Selector)>);
 
 impl ExhaustedBudgets {

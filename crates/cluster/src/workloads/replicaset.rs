@@ -1,4 +1,4 @@
-//! Replica sets and their elders, replication controllers: as many pods as wanted.
+//! Replica sets and replication controllers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use kube::ResourceExt as _;
 use super::pods;
 use crate::control_loop::{ControlLoop, Controller, Kind, NewEvent};
 
-/// A kind that keeps a number of equal pods.
+/// A kind that keeps a number of identical pods.
 pub(super) trait Replicated: Kind {
-    /// Who tells its events.
+    /// Component that reports its events.
     const NAME: &'static str;
-    /// Who looks at it.
+    /// Its controller.
     const CONTROLLER: Controller;
 
-    /// What it wants.
+    /// Its desired pods.
     fn desired(&self) -> Option<DesiredReplicas>;
 
     /// Copy with a status of `counts`.
@@ -34,7 +34,7 @@ pub(super) trait Replicated: Kind {
     fn has_same_status(&self, other: &Self) -> bool;
 }
 
-/// What a keeper wants.
+/// Desired pods of a set.
 pub(super) struct DesiredReplicas {
     replicas: i32,
     selector: LabelSelector,
@@ -42,7 +42,7 @@ pub(super) struct DesiredReplicas {
     min_ready_seconds: i32,
 }
 
-/// What a keeper has.
+/// Actual pods of a set.
 pub(super) struct ReplicaCounts {
     replicas: i32,
     labeled: Option<i32>,

@@ -18,11 +18,11 @@ pub(super) const LABEL: &str = "controller-revision-hash";
 /// A revision that is kept.
 pub(super) struct Revision {
     pub(super) name: String,
-    /// What it tells of itself under the label it was asked for.
+    /// Its hash, from the label.
     pub(super) hash: String,
 }
 
-/// Keeps a template as the newest revision of `owner`. `label` is where the revision itself tells its hash. A revision of
+/// Keeps a template as the newest revision of `owner`. `label` holds the hash of the revision. A revision of
 /// another name with the same template is reused: another controller manager wrote it.
 pub(super) async fn sync_revision<K: Kind>(
     control: &mut ControlLoop,

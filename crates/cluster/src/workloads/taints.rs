@@ -1,4 +1,4 @@
-//! Takes pods off nodes whose taints they bear for a while or not at all.
+//! Taint eviction: deletes pods from nodes whose NoExecute taints they do not tolerate, or only for a while.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::control_loop::{ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "taint-eviction-controller";
 
-/// When pods were first seen beside a taint that they bear for a while, by uid.
+/// When pods were first seen with a taint that they tolerate for a while, by uid.
 #[derive(Debug, Default)]
 pub(crate) struct Evictions(HashMap<String, Instant>);
 
@@ -52,7 +52,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, pod: &Pod, node: &Node)
     Ok(true)
 }
 
-/// How long a pod bears the taints; nothing if it does for ever.
+/// Minimum toleration time of the taints; nothing if they are tolerated for ever.
 fn min_toleration_time(pod: &Pod, taints: &[&Taint]) -> Option<Duration> {
     let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
     let mut least: Option<Duration> = None;

@@ -129,6 +129,43 @@ pub fn update(resource: &dyn Resource, live: &Value, new: &mut Value, request: R
 /// `live` with `config` applied to it, and the record of managers brought up to date.
 ///
 /// `live` is the object without content if there is none yet.
+///
+/// ```
+/// use std::borrow::Cow;
+/// use serde_json::{Value, json};
+/// use steersman_patch::apply::{FieldSet, Request, Resource, TypeId, Types, apply};
+///
+/// // A kind with one version and no schema.
+/// struct Widgets(Types, TypeId);
+///
+/// impl Resource for Widgets {
+///     fn api_version(&self) -> &str {
+///         "example.com/v1"
+///     }
+///     fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
+///         Some((&self.0, self.1))
+///     }
+///     fn convert<'a>(&self, object: &'a Value, _: &str) -> Option<Cow<'a, Value>> {
+///         Some(Cow::Borrowed(object))
+///     }
+///     fn finish(&self, _: &mut Value) -> Result<(), String> {
+///         Ok(())
+///     }
+///     fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
+///         None
+///     }
+/// }
+///
+/// let (types, id) = Types::deduced();
+/// let widgets = Widgets(types, id);
+/// let empty = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
+/// let config = json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": 3}});
+/// let request = Request { manager: "operator", now: "2026-01-01T00:00:00Z" };
+/// let applied = apply(&widgets, &empty, &config, request, false)?;
+/// assert_eq!(applied["spec"]["size"], 3);
+/// assert_eq!(applied["metadata"]["managedFields"][0]["manager"], "operator");
+/// # Ok::<(), steersman_patch::apply::ApplyError>(())
+/// ```
 pub fn apply(
     resource: &dyn Resource,
     live: &Value,

@@ -1,4 +1,4 @@
-//! Whether an apply would change anything, told without asking the server.
+//! Whether an apply would change anything, decided from the cache.
 //!
 //! An apply sets what it mentions, and removes what the same manager mentioned earlier and does not mention any more. So
 //! nothing changes if the live object has every desired value, and every field that this manager owns is still

@@ -108,6 +108,14 @@ impl Context {
     }
 
     /// Records a `Normal` event about the object. Repetitions are counted in one event.
+    ///
+    /// ```
+    /// use steersman::Context;
+    ///
+    /// fn scaled(ctx: &Context, replicas: i32) {
+    ///     ctx.event("Scaled", format!("scaled to {replicas} replicas"));
+    /// }
+    /// ```
     pub fn event(&self, reason: &str, note: impl Into<String>) {
         self.record(false, reason, note.into());
     }
@@ -174,6 +182,16 @@ impl Context {
 
     /// An object in the object's namespace (or the cluster, if its kind has none), from the cache.
     ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use steersman::Context;
+    ///
+    /// async fn password(ctx: &Context) -> steersman::Result<Option<Vec<u8>>> {
+    ///     let secret = ctx.get::<Secret>("credentials").await?;
+    ///     Ok(secret.and_then(|secret| secret.data?.remove("password")).map(|bytes| bytes.0))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the object does not fit the type, or if the cache of an undeclared kind can't be filled.
     pub async fn get<K: Object>(&self, name: &str) -> Result<Option<K>> {
@@ -182,6 +200,15 @@ impl Context {
 
     /// The objects of a kind whose controller is this object, from the cache.
     ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use steersman::Context;
+    ///
+    /// async fn running(ctx: &Context) -> steersman::Result<usize> {
+    ///     Ok(ctx.owned::<Pod>().await?.len())
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// As [`Context::get`].
     pub async fn owned<K: Object>(&self) -> Result<Vec<K>> {
@@ -189,6 +216,15 @@ impl Context {
     }
 
     /// Watches something more, from now on. Calling it again with an equal watch does nothing.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use steersman::{Context, Watch};
+    ///
+    /// async fn watch_secrets(ctx: &Context) -> steersman::Result<()> {
+    ///     ctx.watch(Watch::read::<Secret>().labels("for=operators")).await
+    /// }
+    /// ```
     ///
     /// # Errors
     /// Fails if the first list does not arrive in time, unless the watch is [optional](Watch::optional).

@@ -20,11 +20,12 @@ use serde_json::{Value, json};
 
 use super::{Context, write::to_value};
 use crate::{
+    Readiness,
     cache::Incoming,
     controller::IndexQuery,
     error::{Error, Result},
     kind::{Key, Kind, Object},
-    readiness::{Readiness, readiness},
+    readiness,
 };
 
 /// Where the inventory is: an annotation of the object that owns the set.

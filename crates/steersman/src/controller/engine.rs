@@ -132,7 +132,7 @@ impl Engine {
         while workers.join_next().await.is_some() {}
     }
 
-    /// Has objects looked at, and those that are gone but have something left to clean up.
+    /// Enqueues matching objects, and deleted ones with a pending cleanup.
     pub(crate) fn enqueue_matching(&self, which: impl Fn(&Key) -> bool) {
         let pending: Vec<Key> = self.pending().0.keys().cloned().collect();
         let keys = self.store().map(|store| store.keys()).unwrap_or_default();

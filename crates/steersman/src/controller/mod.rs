@@ -178,6 +178,21 @@ impl<K: Send + Sync + 'static> Controller<K> {
     }
 
     /// Watches objects for which a function names the objects that a change concerns.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kube::ResourceExt as _;
+    /// use steersman::{Action, Context, Controller, Key};
+    ///
+    /// async fn reconcile(_: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     Ok(Action::await_change())
+    /// }
+    /// let controller = Controller::of_existing::<ConfigMap>(reconcile).watches_mapped(|secret: &Secret| {
+    ///     let target = secret.annotations().get("example.com/target");
+    ///     target.map(|name| Key::new(secret.namespace().as_deref(), name)).into_iter().collect()
+    /// });
+    /// ```
     pub fn watches_mapped<O: Object>(self, map: impl Fn(&O) -> Vec<Key> + Send + Sync + 'static) -> Self {
         self.watch(Watch::mapped("mapped", map))
     }
@@ -188,7 +203,20 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// Looks at the objects that a stream names, from a source outside the cluster for instance.
+    /// Reconciles the objects that a stream names, from a source outside the cluster for instance.
+    ///
+    /// ```
+    /// use std::{sync::Arc, time::Duration};
+    /// use futures::StreamExt as _;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use steersman::{Action, Context, Controller, Key};
+    ///
+    /// async fn reconcile(_: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     Ok(Action::await_change())
+    /// }
+    /// let names = futures::stream::iter(["one", "two"]).map(|name| Key::namespaced("default", name));
+    /// let controller = Controller::of_existing::<ConfigMap>(reconcile).on(names);
+    /// ```
     pub fn on(mut self, stream: impl Stream<Item = Key> + Send + 'static) -> Self {
         self.spec.streams.get_mut().unwrap_or_else(PoisonError::into_inner).push(stream.boxed());
         self
@@ -210,6 +238,21 @@ impl<K: Send + Sync + 'static> Controller<K> {
     /// Promises a cleanup. The finalizer is on the object before the reconciler sees it, and the object goes after the
     /// cleanup has succeeded. A cleanup that returns [`Action::requeue`] is not finished yet. Several finalizers are
     /// cleaned up one after the other, in the order in which they were given.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use steersman::{Action, Context, Controller};
+    ///
+    /// async fn reconcile(_: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     Ok(Action::await_change())
+    /// }
+    /// async fn clean_up(map: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     // Delete what the cluster does not know of. `Action::requeue` is "not finished yet".
+    ///     Ok(Action::await_change())
+    /// }
+    /// let controller = Controller::of_existing::<ConfigMap>(reconcile).finalizer("example.com/cleanup", clean_up);
+    /// ```
     pub fn finalizer(mut self, name: &'static str, cleanup: impl Reconcile<K>) -> Self {
         let cleanup = step(self.spec.primary.kind.clone(), self.read, cleanup);
         self.spec.finalizers.push(Finalizer { name, cleanup });
@@ -225,13 +268,13 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// How many objects are worked on at a time. Default: 16. One object is never worked on twice at a time.
+    /// Concurrent reconciles. Default: 16. One object is never reconciled twice at a time.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.spec.options.concurrency = workers.max(1);
         self
     }
 
-    /// How long a reconcile may take. Default: any time.
+    /// Timeout of a reconcile. Default: none.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.spec.options.timeout = Some(limit);
         self
@@ -243,19 +286,19 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// At most so many reconciles a second, with a reserve for bursts. Default: no limit.
+    /// Token-bucket rate limit, in reconciles per second. Default: none.
     pub fn rate_limit(mut self, per_second: f64, burst: f64) -> Self {
         self.spec.options.rate_limit = Some(RateLimit { per_second, burst });
         self
     }
 
-    /// Looks at each object this often, whatever happens. Default: only when something happens.
+    /// Resync period of each object. Default: none; only changes trigger reconciles.
     pub fn period(mut self, period: Duration) -> Self {
         self.spec.options.period = Some(period);
         self
     }
 
-    /// How long the first list of each watch may take. Default: 2 minutes.
+    /// Timeout of the initial list of each watch. Default: 2 minutes.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
         self.spec.options.sync_timeout = limit;
         self

@@ -118,7 +118,7 @@ struct State {
     /// Whether work may begin while it is held: it is not about to be given away.
     open: bool,
     running: usize,
-    /// Whether an object was turned away: all are looked at once the slot is held.
+    /// Whether an object was skipped: all are enqueued once the slot is held.
     missed: bool,
 }
 
@@ -127,7 +127,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to its objects from now on may concern another replica: all are looked at should it come back.
+    /// Closes the slot. Changes of its objects are missed from now on: all are enqueued should it come back.
     fn close(&self) {
         let mut state = self.state();
         state.open = false;
@@ -147,6 +147,7 @@ impl Slot {
 }
 
 /// Guard of a worker on one object: its slot is not released before it is dropped.
+#[must_use]
 pub(crate) struct SlotGuard(Arc<Slot>);
 
 impl SlotGuard {

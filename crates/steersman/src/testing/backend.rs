@@ -25,7 +25,7 @@ use crate::{
 /// An embedded cluster's clock, and a generator of the operator's own that repeats where the cluster is seeded.
 #[derive(Debug)]
 pub(super) struct ClusterEnvironment {
-    cluster: Arc<dyn steersman_cluster::Environment>,
+    cluster: Arc<dyn Environment>,
     generator: Mutex<fastrand::Rng>,
 }
 

@@ -123,6 +123,18 @@ impl TestEnv {
     }
 
     /// Uses an embedded cluster that is described otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use steersman::testing::TestEnv;
+    ///
+    /// let cluster = steersman_cluster::Cluster::builder().nodes(3).seed(1).start().await?;
+    /// let env = TestEnv::on(cluster);
+    /// # let _ = env;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn on(cluster: Cluster) -> Self {
         Self::new(Backend::Embedded(cluster))
@@ -387,6 +399,18 @@ impl TestEnv {
 
     /// Waits until an object in the environment's namespace, or in the cluster, is as a function wants it. The function is asked for each state,
     /// and with `None` while there is no such object; nothing sleeps unless the watch fails.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> steersman::Result<()> {
+    /// use k8s_openapi::api::core::v1::ServiceAccount;
+    /// use steersman::testing::TestEnv;
+    ///
+    /// let env = TestEnv::start().await?;
+    /// env.wait("default", |account: Option<&ServiceAccount>| account.is_some()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Fails with the last state after half a minute, or two minutes outside.

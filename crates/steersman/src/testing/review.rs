@@ -7,6 +7,17 @@ use super::{Kind, Object, Operator};
 /// Asks an operator's webhook (`mutate` or `validate`) about an object, without a server: a creation if there is no old
 /// state, a deletion if there is no new one. Returns the object as it would be stored.
 ///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use steersman::{Denied, Operator, Webhook, testing::review};
+///
+/// let webhook = Webhook::validating::<ConfigMap>(|map, _| {
+///     if map.data.is_none() { Err(Denied::field("data", "must be set")) } else { Ok(()) }
+/// });
+/// let operator = Operator::new("maps").webhook(webhook);
+/// assert!(review(&operator, "validate", None, Some(&ConfigMap::default())).is_err());
+/// ```
+///
 /// # Errors
 /// With the webhook's words if it denies.
 pub fn review<K: Object>(

@@ -31,6 +31,14 @@ pub struct Review<K> {
 }
 
 /// Why an object does not pass. Made from a text, or from field errors with [`Denied::field`].
+///
+/// ```
+/// use steersman::Denied;
+///
+/// let denied = Denied::field("spec.min", "must not be above spec.max").and("spec.image", "must not be empty");
+/// assert!(denied.into_result().is_err());
+/// assert!(Denied::default().into_result().is_ok());
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Denied {
     message: String,

@@ -126,7 +126,7 @@ mod tests {
                 "regarding": { "kind": "Deployment", "name": "web" }, "eventTime": "2024-01-01T00:00:00.000000Z",
             });
             event.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-            tell(&from_value(event).unwrap())
+            event_line(&from_value(event).unwrap())
         };
         let once = event(json!({}));
         assert_eq!(

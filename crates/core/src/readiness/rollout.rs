@@ -1,30 +1,19 @@
-//! Whether objects of the built-in kinds are ready, told from their JSON alone. This module knows neither the cluster nor
-//! the runtime.
+//! Rules for operators: complete rollouts, and conditions.
 
 use serde_json::Value;
 
-/// How far an object is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Readiness {
-    /// It does what it is there for.
-    Ready,
-    /// Not yet, and why.
-    Waiting(String),
-    /// It will not become ready by itself, and why.
-    Failed(String),
-}
-
-impl Readiness {
-    /// Whether it is ready.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        *self == Self::Ready
-    }
-}
+use super::Readiness;
 
 /// How far an object is. Kinds without a rule are ready when they exist, unless they have a condition `Ready`
 /// or `Available` that says otherwise.
-#[must_use]
+///
+/// ```
+/// use serde_json::json;
+/// use steersman_core::readiness::{Readiness, readiness};
+///
+/// let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completions": 2}, "status": {"succeeded": 1}});
+/// assert_eq!(readiness(&job), Readiness::Waiting("1 of 2 completions".into()));
+/// ```
 pub fn readiness(object: &Value) -> Readiness {
     if object.pointer("/metadata/deletionTimestamp").is_some() {
         return Readiness::Waiting("being deleted".into());

@@ -1,10 +1,19 @@
-//! The clock and the random source of an operator.
+//! Time and randomness, handed in so that a run can be replayed.
 
 use std::fmt;
 
 use jiff::Timestamp;
 
-/// Where an operator takes time and randomness from. Handed in, so that a simulation can replay a run.
+/// Source of time and randomness of an operator or a server.
+///
+/// Everything that would differ between two runs is derived from it, so a seeded one makes a run repeatable.
+///
+/// ```
+/// use steersman_core::environment::{Environment, SystemEnvironment};
+///
+/// let environment = SystemEnvironment;
+/// assert!(environment.now() > jiff::Timestamp::UNIX_EPOCH);
+/// ```
 pub trait Environment: Send + Sync + fmt::Debug {
     /// The current time.
     fn now(&self) -> Timestamp;

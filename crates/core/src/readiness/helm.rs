@@ -1,26 +1,18 @@
-//! Whether an object does what it is there for, by Helm's rules.
+//! Helm's rules: what `helm install --wait` waits for.
 
 use serde_json::Value;
 
-/// How an object stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// It does what it is there for.
-    Ready,
-    /// Not yet, and what it lacks.
-    Waiting(String),
-    /// It failed and will not recover by itself.
-    Failed(String),
-}
+pub use super::Readiness;
 
-impl Readiness {
-    /// Whether it does what it is there for.
-    pub fn is_ready(&self) -> bool {
-        matches!(self, Self::Ready)
-    }
-}
-
-/// How a live object stands. Kinds that Helm does not wait for are ready as soon as they are there.
+/// How far a live object is. Kinds that Helm does not wait for are ready as soon as they exist; `jobs` waits for jobs too.
+///
+/// ```
+/// use serde_json::json;
+/// use steersman_core::readiness::{Readiness, helm::readiness};
+///
+/// let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}});
+/// assert!(matches!(readiness(&claim, false), Readiness::Waiting(_)));
+/// ```
 pub fn readiness(object: &Value, jobs: bool) -> Readiness {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
