@@ -56,6 +56,7 @@ where
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) concurrency: usize,
+    pub(crate) slow_after: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) backoff: Backoff,
     pub(crate) rate_limit: Option<RateLimit>,
@@ -67,6 +68,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             concurrency: 16,
+            slow_after: None,
             timeout: None,
             backoff: Backoff::default(),
             rate_limit: None,
@@ -271,6 +273,13 @@ impl<K: Send + Sync + 'static> Controller<K> {
     /// Concurrent reconciles. Default: 16. One object is never reconciled twice at a time.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.spec.options.concurrency = workers.max(1);
+        self
+    }
+
+    /// How long a reconcile counts towards [`Controller::concurrency`]: one that takes longer, since it waits for
+    /// something outside, holds up no other object. At most 100 reconciles are left out of account. Default: all count.
+    pub fn slow_after(mut self, limit: Duration) -> Self {
+        self.spec.options.slow_after = Some(limit);
         self
     }
 
