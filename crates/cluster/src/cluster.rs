@@ -211,7 +211,7 @@ impl Cluster {
     /// use kube::{Api, api::ListParams};
     /// use steersman_cluster::{Cluster, User};
     ///
-    /// let cluster = Cluster::builder().record_access().start().await?;
+    /// let cluster = Cluster::builder().record_access(true).start().await?;
     /// let user = User::service_account("default", "operator");
     /// let name = user.name.clone();
     /// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as(user));
@@ -338,7 +338,7 @@ impl Builder {
     /// use steersman_cluster::{Cluster, Part};
     ///
     /// // A scheduler of your own takes the place of the simulated one.
-    /// let cluster = Cluster::builder().without([Part::Scheduler]).start().await?;
+    /// let cluster = Cluster::builder().without(Part::Scheduler).start().await?;
     /// # let _ = cluster;
     /// # Ok(())
     /// # }

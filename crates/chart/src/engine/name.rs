@@ -16,7 +16,7 @@ const NAME: &str = "name-template";
 /// ```
 /// use steersman_chart::{System, template_name};
 ///
-/// let name = template_name("{{ \"WEB\" | lower }}-1", Box::new(System::default()))?;
+/// let name = template_name("{{ \"WEB\" | lower }}-1", System::default())?;
 /// assert_eq!(name, "web-1");
 /// # Ok::<(), steersman_chart::Error>(())
 /// ```

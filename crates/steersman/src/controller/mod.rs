@@ -208,7 +208,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
     /// Reconciles the objects that a stream names, from a source outside the cluster for instance.
     ///
     /// ```
-    /// use std::{sync::Arc, time::Duration};
+    /// use std::sync::Arc;
     /// use futures::StreamExt as _;
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use steersman::{Action, Context, Controller, Key};
