@@ -423,7 +423,8 @@ mod tests {
         let program = Program::compile(&Environment::new(), text).map_err(|e| e.to_string())?;
         match program.run([], 1_000_000).0 {
             Ok(Value::String(text)) => Ok(text.to_string()),
-            other => Err(format!("{other:?}")),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
         }
     }
 
