@@ -94,7 +94,7 @@ impl CustomSchema {
     ///     "size": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "immutable"}]},
     /// }}));
     /// let problems = schema.check_update(&json!({"size": 2}), &json!({"size": 1}));
-    /// assert_eq!(problems.errors[0].to_string(), "size: Invalid value: \"integer\": immutable");
+    /// assert_eq!(problems.errors[0].to_string(), "size: Invalid value: 2: immutable");
     /// ```
     #[must_use]
     pub fn check_update(&self, object: &Value, old: &Value) -> Judged {

@@ -13,7 +13,7 @@
 //! assert_eq!(schema.decode(&mut object)?, ["spec.typo"]);
 //! schema.default(&mut object);
 //! assert_eq!(object, json!({"spec": {"min": 1, "max": 0}}));
-//! assert_eq!(schema.check(&object)[0].to_string(), r#"spec: Invalid value: "object": min is above max"#);
+//! assert_eq!(schema.check(&object)[0].to_string(), "spec: Invalid value: min is above max");
 //! # Ok::<(), String>(())
 //! ```
 //!
