@@ -1,7 +1,6 @@
 //! Webhooks: defaulting, validation and conversion as typed functions.
 
 mod admission;
-mod certificate;
 mod conversion;
 mod server;
 
@@ -13,10 +12,7 @@ pub use self::{
     admission::{Denied, Operation, Review},
     conversion::Conversion,
 };
-pub(crate) use self::{
-    certificate::{Certificates, Source},
-    server::serve,
-};
+pub(crate) use self::server::serve;
 use crate::kind::{Kind, Object};
 
 /// Answers one admission request, which is the `request` of a review, with the `response`.
