@@ -27,6 +27,7 @@
 //! **Invariant:** a revision is recorded before anything of it is written, and a run that breaks off at any write is taken
 //! up by the next one: no release stays pending.
 
+mod apply_set;
 mod compare;
 mod confinement;
 mod deploy;
@@ -57,6 +58,7 @@ mod upgrade;
 mod wait;
 mod write;
 
+pub use apply_set::ApplySet;
 pub use compare::covers;
 pub use confinement::Confinement;
 pub use diff::{Change, Diff, FieldChange, ObjectChange, changes};

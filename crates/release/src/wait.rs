@@ -18,14 +18,15 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// How many objects are asked for at once.
 const READS: usize = 8;
 
-struct Pause(Duration);
+/// Pauses between questions to the cluster.
+pub(crate) struct Pause(Duration);
 
 impl Pause {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(SHORTEST)
     }
 
-    async fn rest(&mut self) {
+    pub(crate) async fn rest(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 3 / 2).min(LONGEST);
     }
