@@ -1,4 +1,4 @@
-//! The certificates of the webhook and metrics servers: read from files, or made and renewed by the operator itself.
+//! TLS certificates of the webhook and metrics servers, read from files or made and renewed by the operator.
 
 use std::{
     collections::BTreeMap,
@@ -169,7 +169,11 @@ impl Certificates {
             }
             Source::SelfSigned => {
                 let now = self.environment.now();
-                if self.known().until.is_some_and(|until| now.checked_add(RENEW).is_ok_and(|then| then < until)) {
+                if self
+                    .known()
+                    .until
+                    .is_some_and(|until| now.checked_add(RENEW).is_ok_and(|then| then < until))
+                {
                     return Ok(false);
                 }
                 let end = now.checked_add(LIFE).map_err(bad)?;

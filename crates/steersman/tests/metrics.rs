@@ -75,7 +75,10 @@ async fn metrics_are_for_those_who_may_get_them() -> Result<()> {
     // The answers hold for some time: the API server is not asked for each request.
     let reviews = || {
         let all = env.cluster().unwrap().accesses();
-        all.iter().filter(|(access, _)| access.resource.ends_with("reviews")).map(|(_, count)| count).sum::<u64>()
+        all.iter()
+            .filter(|(access, _)| access.resource.ends_with("reviews"))
+            .map(|(_, count)| count)
+            .sum::<u64>()
     };
     let before = reviews();
     assert!(before > 0);

@@ -257,7 +257,8 @@ impl Operator {
         }
         self.metrics = address(&run.metrics_bind_address)?;
         self.metrics_security.secure = run.metrics_secure.unwrap_or_else(|| {
-            self.metrics_security.secure || self.metrics.is_some_and(|address| address.port() == SECURE_METRICS_PORT)
+            self.metrics_security.secure
+                || self.metrics.is_some_and(|address| address.port() == SECURE_METRICS_PORT)
         });
         self.metrics_security.open = !run.metrics_require_rbac;
         if let Some(folder) = run.metrics_cert_path {

@@ -1,4 +1,4 @@
-//! The metrics server, plain or secure: TLS, then a TokenReview and a SubjectAccessReview as in controller-runtime's filter.
+//! The metrics server, plain or secure. Secure is TLS, then a TokenReview and a SubjectAccessReview, as controller-runtime has it.
 
 use std::{collections::HashMap, hash::Hash, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     metrics::Metrics,
 };
 
-/// The port on which metrics are secure unless the command line says otherwise, as in kubebuilder's projects.
+/// Port on which metrics are secure by default, as in kubebuilder's projects.
 pub(super) const SECURE_METRICS_PORT: u16 = 8443;
 
 /// How long answers of the API server hold, as in controller-runtime.
@@ -167,8 +167,9 @@ impl MetricsAccess {
             return Ok(is_allowed);
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let reviewed =
-            Api::<SubjectAccessReview>::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        let reviewed = Api::<SubjectAccessReview>::all(self.client.clone())
+            .create(&PostParams::default(), &review)
+            .await?;
         let is_allowed = reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true));
         let ttl = if is_allowed { ALLOWED_TTL } else { DENIED_TTL };
         self.decisions.lock().await.put(key, is_allowed, ttl);

@@ -179,14 +179,14 @@ impl Operator {
         self
     }
 
-    /// Serves `/metrics` by TLS, and only to those who may: the bearer token is checked by a TokenReview, and the right to `get`
+    /// Serves `/metrics` by TLS to those who may read them. The bearer token is checked by a TokenReview, the right to `get`
     /// the path by a SubjectAccessReview. Default: plain HTTP for everyone; [`Operator::main`]: secure on port 8443.
     pub fn secure_metrics(mut self, yes: bool) -> Self {
         self.metrics_security.secure = yes;
         self
     }
 
-    /// Takes the certificate of secure metrics from `tls.crt` and `tls.key` in this folder, and takes it anew when it changes.
+    /// Folder with the `tls.crt` and `tls.key` of secure metrics. They are read again when they change.
     /// Default: a certificate for `localhost` that signs itself.
     pub fn metrics_certificates(mut self, folder: impl Into<PathBuf>) -> Self {
         self.metrics_security.certificates = Some(folder.into());

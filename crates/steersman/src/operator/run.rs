@@ -6,12 +6,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{
-    Operator,
-    doctor::Announcement,
-    probes::Probes,
-    right::Right,
-};
+use super::{Operator, doctor::Announcement, probes::Probes, right::Right};
 use crate::{
     cache::Caches,
     certificate::{Certificates, Source},

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub(crate) use self::server::serve;
 pub use self::{
     admission::{Denied, Operation, Review},
     conversion::Conversion,
 };
-pub(crate) use self::server::serve;
 use crate::kind::{Kind, Object};
 
 /// Answers one admission request, which is the `request` of a review, with the `response`.
