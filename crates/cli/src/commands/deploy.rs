@@ -207,43 +207,66 @@ impl Undeploy {
 
 /// Tells of every object as it is written or deleted, and of what is waited for as that changes.
 fn display() -> impl Fn(&Progress) + Send + Sync + 'static {
-    let is_terminal = std::io::stderr().is_terminal();
-    let waiting = Mutex::new(String::new());
-    move |progress: &Progress| {
-        let mut waiting = waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut stderr = std::io::stderr().lock();
-        let clear = if is_terminal && !waiting.is_empty() { "\r\x1b[2K" } else { "" };
-        let _ = match progress {
+    let display = Display { is_terminal: std::io::stderr().is_terminal(), waiting: Mutex::default() };
+    move |progress: &Progress| display.show(progress)
+}
+
+/// What is shown on standard error: lines that stay, and on a terminal one that changes.
+struct Display {
+    is_terminal: bool,
+    /// What is waited for, as it was said last.
+    waiting: Mutex<String>,
+}
+
+impl Display {
+    fn show(&self, progress: &Progress) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match progress {
             Progress::Written { id, outcome } => {
                 let outcome = match outcome {
                     Outcome::Created => "created",
                     Outcome::Changed => "changed",
                     Outcome::Unchanged => "unchanged",
                 };
-                waiting.clear();
-                writeln!(stderr, "{clear} {outcome:<9} {id}")
+                self.line(&mut waiting, &format!("{outcome:<9} {id}"));
             }
-            Progress::Deleted { id } => {
-                waiting.clear();
-                writeln!(stderr, "{clear} {:<9} {id}", "deleted")
-            }
+            Progress::Deleted { id } => self.line(&mut waiting, &format!("{:<9} {id}", "deleted")),
             Progress::Waiting { left, total } => {
                 let ready = total.saturating_sub(left.len());
                 let line = format!("{ready} of {total}, waiting for {}", left.join("; "));
                 if *waiting == line {
-                    Ok(())
-                } else {
-                    waiting.clone_from(&line);
-                    if is_terminal {
-                        let line: String = line.chars().take(100).collect();
-                        write!(stderr, "{clear} {line}")
-                    } else {
-                        writeln!(stderr, " {line}")
-                    }
+                    return;
                 }
+                if self.is_terminal {
+                    let start: String = line.chars().take(WIDTH).collect();
+                    let _ = write!(std::io::stderr(), "{CLEAR} {start}");
+                } else {
+                    let _ = writeln!(std::io::stderr(), " {line}");
+                }
+                *waiting = line;
             }
-            _ => Ok(()),
-        };
-        let _ = stderr.flush();
+            _ => {}
+        }
+    }
+
+    /// A line that stays, in the place of the one that changes.
+    fn line(&self, waiting: &mut String, line: &str) {
+        let clear = if self.is_terminal && !waiting.is_empty() { CLEAR } else { "" };
+        waiting.clear();
+        let _ = writeln!(std::io::stderr(), "{clear} {line}");
     }
 }
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        let waiting = self.waiting.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.is_terminal && !waiting.is_empty() {
+            let _ = write!(std::io::stderr(), "{CLEAR}");
+        }
+    }
+}
+
+/// Begins the line of a terminal anew.
+const CLEAR: &str = "\r\x1b[2K";
+/// How much of what is waited for a terminal shows.
+const WIDTH: usize = 100;
