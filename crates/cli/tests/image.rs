@@ -22,6 +22,11 @@ impl Place {
         let chart =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimart/helm-charts/minimart");
         place.run(&["init", "--plugins", "helm", "--helm-chart", &chart.display().to_string()]).success();
+        // The header of a program without segments is all that an image asks of one.
+        let mut header = vec![0; 64];
+        header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        header[18] = 0x3e;
+        place.steer.write("shop-operator/bin/steer", header);
         place
     }
 
@@ -34,8 +39,8 @@ impl Place {
     }
 }
 
-/// A program of the system in the place of this one: a debug build of `steer` takes minutes to pack.
-const PROGRAM: &str = "/bin/ls";
+/// What stands for `steer` in images: a debug build of it takes minutes to pack.
+const PROGRAM: &str = "bin/steer";
 
 fn digest(said: &str) -> String {
     said.split_whitespace().find(|word| word.starts_with("sha256:")).unwrap().to_owned()
@@ -80,7 +85,7 @@ fn the_same_project_gives_the_same_image() {
 #[test]
 fn the_image_has_all_that_its_program_needs() {
     let place = Place::new();
-    place.run(&["image", "build", "--tag", "shop:v1", "--binary", PROGRAM]).success();
+    place.run(&["image", "build", "--tag", "shop:v1", "--binary", "/bin/ls"]).success();
     let layout = place.steer.path("unpacked");
     let mut archive = tar::Archive::new(std::fs::File::open(place.directory.join("dist/image.tar")).unwrap());
     archive.unpack(&layout).unwrap();
