@@ -193,12 +193,12 @@ pub fn files_of(directory: &Path, place: &str) -> Result<Vec<ImageFile>, Error> 
             let entry = entry.map_err(|source| Error::file(&path, source))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let place = format!("{place}/{name}");
-            let kind = entry.file_type().map_err(|source| Error::file(&entry.path(), source))?;
+            let kind = entry.file_type().map_err(|source| Error::file(entry.path(), source))?;
             if kind.is_dir() {
                 left.push((entry.path(), place));
             } else if kind.is_file() {
                 let data =
-                    std::fs::read(entry.path()).map_err(|source| Error::file(&entry.path(), source))?;
+                    std::fs::read(entry.path()).map_err(|source| Error::file(entry.path(), source))?;
                 files.push(ImageFile::new(&place, data));
             } else {
                 return Err(Error::Image(format!(

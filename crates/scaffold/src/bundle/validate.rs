@@ -165,9 +165,9 @@ fn check_version(file: &str, csv: &Value, objects: &[(String, Value)], findings:
         if text(csv, &format!("/spec/{field}")).is_empty() {
             let field = format!("spec.{field}");
             if required {
-                findings.error(file, &field, "it is missing")
+                findings.error(file, &field, "it is missing");
             } else {
-                findings.warn(file, &field, "it is missing")
+                findings.warn(file, &field, "it is missing");
             }
         }
     }
