@@ -1,4 +1,4 @@
-# `make` alone lists what there is.
+# `make` alone lists the targets.
 CARGO ?= cargo
 CACHE ?= $(or $(STEERSMAN_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/steersman)
 TOOLS := $(CACHE)/tools
@@ -165,7 +165,7 @@ oracle-registry: ## Push an image that steer has made to the real registry
 	oracles/kubernetes/build registry >/dev/null
 	$(CARGO) test --quiet --test image -- --ignored --nocapture
 
-# What the tests take for images that nobody has.
+# Stand-ins for images that no registry has.
 MISSING_IMAGES := foo:non-existent webserver:404
 
 .PHONY: conformance

@@ -54,8 +54,8 @@
 //! A write is trees of small values made and dropped again. A program that writes tens of thousands of objects does so in
 //! about two thirds of the time with an allocator for that, such as the crate `mimalloc`, as its `#[global_allocator]`.
 
-mod client;
 mod cluster;
+mod control_loop;
 mod disk;
 mod error;
 mod kubeconfig;
@@ -63,9 +63,9 @@ mod listener;
 mod logs;
 mod options;
 mod pki;
+mod user_service;
 mod webhooks;
 mod workloads;
-mod world;
 
 pub use cluster::{Builder, Cluster};
 pub use error::Error;

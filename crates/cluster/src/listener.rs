@@ -8,9 +8,9 @@ use tokio::net::TcpListener;
 use tower_service::Service as _;
 
 use crate::{
-    client::As,
     error::Error,
     pki::{self, Authority},
+    user_service::UserService,
 };
 
 /// A port that is open, not yet answered on.
@@ -56,7 +56,7 @@ impl Listener {
         let server = steersman_listener::Listener::new(self.socket).tls(self.config);
         server
             .serve(move |certificate| {
-                let service = As::maybe(service.clone(), certificate.and_then(pki::user));
+                let service = UserService::maybe(service.clone(), certificate.and_then(pki::user));
                 move |request| {
                     let answer = service.clone().call(request);
                     async move {

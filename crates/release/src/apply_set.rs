@@ -18,9 +18,9 @@ use crate::error::{Error, Result};
 use crate::kinds::{Kind, Kinds};
 use crate::object::{Object, ObjectId, annotation, resolve, set_metadata};
 use crate::progress::{Progress, Reporter};
-use crate::ready::{Readiness, pod_trouble, readiness};
-use crate::wait::{Pause, typed};
+use crate::wait::{Backoff, typed};
 use crate::write::Outcome;
+use crate::{Readiness, pod_failure, readiness};
 
 const ID: &str = "applyset.kubernetes.io/id";
 const PART_OF: &str = "applyset.kubernetes.io/part-of";
@@ -123,7 +123,7 @@ impl ApplySet {
         for content in objects {
             let object = resolve(content, &self.namespace, &self.kinds).await?;
             let outcome = self.write(&object).await?;
-            self.reporter.say(&Progress::Written { id: object.id.clone(), outcome });
+            self.reporter.report(&Progress::Written { id: object.id.clone(), outcome });
             applied.push(object);
         }
         Ok(applied)
@@ -196,7 +196,7 @@ impl ApplySet {
     async fn delete(&self, object: &Object) -> Result<()> {
         let result = object.api(&self.client).delete(&object.id.name, &DeleteParams::background()).await;
         match result {
-            Ok(_) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
+            Ok(_) => self.reporter.report(&Progress::Deleted { id: object.id.clone() }),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => return Err(Error::object(&object.id)(error)),
         }
@@ -256,7 +256,7 @@ impl ApplySet {
             }
         }
         let count = live.len();
-        let mut pause = Pause::new();
+        let mut backoff = Backoff::new();
         loop {
             let asked: Vec<_> = live.into_iter().map(|object| self.still_there(object)).collect();
             let answers: Vec<_> = stream::iter(asked).buffered(REQUESTS).try_collect().await?;
@@ -272,8 +272,8 @@ impl ApplySet {
             if Instant::now() >= deadline {
                 return Err(Error::Timeout { what: waiting });
             }
-            self.reporter.say(&Progress::Waiting { left: waiting, total: count });
-            pause.rest().await;
+            self.reporter.report(&Progress::Waiting { left: waiting, total: count });
+            backoff.wait().await;
         }
     }
 
@@ -326,7 +326,7 @@ impl ApplySet {
     /// Fails if one will not become ready, or does not in time.
     pub async fn until_ready(&self, objects: &[Object], timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
-        let mut pause = Pause::new();
+        let mut backoff = Backoff::new();
         let mut left: Vec<&Object> = objects.iter().collect();
         loop {
             let asked: Vec<_> = left.into_iter().map(|object| self.standing(object)).collect();
@@ -349,8 +349,8 @@ impl ApplySet {
             if Instant::now() >= deadline {
                 return Err(Error::Timeout { what: waiting });
             }
-            self.reporter.say(&Progress::Waiting { left: waiting, total: objects.len() });
-            pause.rest().await;
+            self.reporter.report(&Progress::Waiting { left: waiting, total: objects.len() });
+            backoff.wait().await;
         }
     }
 
@@ -372,7 +372,7 @@ impl ApplySet {
                 Api::namespaced(self.client.clone(), &object.id.namespace);
             let found = pods.list(&ListParams::default().labels(&labels.join(","))).await;
             let trouble =
-                found.into_iter().flat_map(|list| list.items).find_map(|pod| pod_trouble(&json!(pod)));
+                found.into_iter().flat_map(|list| list.items).find_map(|pod| pod_failure(&json!(pod)));
             if let Some(trouble) = trouble {
                 *what = format!("{what}: {trouble}");
             }

@@ -96,7 +96,7 @@ impl Cluster {
             file.path.display()
         );
         let mut stdout = std::io::stdout().lock();
-        // Whoever does not read this can still use the cluster.
+        // The cluster is usable even if standard output is closed.
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
         interrupted().await.map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))

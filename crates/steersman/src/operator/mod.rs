@@ -2,12 +2,12 @@
 
 mod command;
 mod doctor;
+mod leadership;
 mod logs;
 mod metrics_server;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod probes;
-mod right;
 mod run;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -21,7 +21,7 @@ use kube::Client;
 pub use self::doctor::Finding;
 use self::metrics_server::MetricsSecurity;
 use crate::{
-    controller::{Blueprint, Controller},
+    controller::{Controller, ControllerSpec},
     environment::{Environment, SystemEnvironment},
     error::Result,
     leader::LeaderElection,
@@ -37,7 +37,7 @@ use crate::{
 pub struct Operator {
     name: String,
     version: String,
-    controllers: Vec<Blueprint>,
+    controllers: Vec<ControllerSpec>,
     crds: Vec<CustomResourceDefinition>,
     rules: Vec<PolicyRule>,
     namespaces: Vec<String>,
@@ -99,7 +99,7 @@ impl Operator {
 
     /// Adds a controller.
     pub fn controller<K>(mut self, controller: Controller<K>) -> Self {
-        self.controllers.push(controller.blueprint);
+        self.controllers.push(controller.spec);
         self
     }
 
