@@ -80,7 +80,7 @@ test-scaffold: ## Make a project in Rust as `steer init` does, build it and run 
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -151,13 +151,19 @@ oracle-operators: ## Run the example operators' suites on a real control plane
 			$(patsubst %,--test %,shell memcached ptemplate cronjob foo) -- --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
 
 .PHONY: oracle-kubectl
-oracle-kubectl: ## Type the same kubectl commands, in three versions, for the embedded cluster and a real one
+oracle-kubectl: ## Type the same kubectl commands, in three versions, for the embedded cluster and a real one, and render the same overlays
 	oracles/kubernetes/build kubectl kubectl-1.34 kubectl-1.30 kube-apiserver etcd kube-controller-manager kube-scheduler kwok control-plane >/dev/null
+	$(CARGO) test --quiet --test kustomize -- --nocapture
 	$(CARGO) build --quiet --bin steer --bin kubectl-oracle
 	mkdir -p target
 	real=$$(mktemp -d) && $(WITH_CLUSTER) sh -c 'oracles/kubernetes/control-plane run "$$0" --all -- \
 		$(DEBUG)/kubectl-oracle --real "$$0/kubeconfig" --ours "$$KUBECONFIG" --out target/kubectl-differences.txt' "$$real"; \
 		status=$$?; rm -rf "$$real"; exit $$status
+
+.PHONY: oracle-registry
+oracle-registry: ## Push an image that steer has made to the real registry
+	oracles/kubernetes/build registry >/dev/null
+	$(CARGO) test --quiet --test image -- --ignored --nocapture
 
 # Stand-ins for images that no registry has.
 MISSING_IMAGES := foo:non-existent webserver:404

@@ -1,4 +1,4 @@
-//! The pull half of the OCI distribution API: every answer bounded, and credentials sent to no one else.
+//! The OCI distribution API: every answer bounded, and credentials sent to no one else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,6 +35,8 @@ pub(crate) struct Distribution {
     origin: Url,
     host: String,
     repository: String,
+    /// What is asked for when logging in.
+    actions: &'static str,
     /// The `Authorization` header, asked for before the first request.
     authorization: OnceCell<Option<HeaderValue>>,
 }
@@ -85,8 +87,74 @@ impl Distribution {
             origin: Url::parse(&format!("{scheme}://{host}/")).map_err(invalid)?,
             host: host.to_owned(),
             repository: repository.to_owned(),
+            actions: "pull",
             authorization: OnceCell::new(),
         })
+    }
+
+    /// The same, to push as well.
+    pub(crate) fn for_push(self) -> Self {
+        Self { actions: "pull,push", ..self }
+    }
+
+    /// Pushes a blob, unless the registry has it.
+    pub(crate) async fn push_blob(&self, place: &str, digest: &str, data: &[u8]) -> Result<(), Error> {
+        match self.send(place, Method::HEAD, &format!("blobs/{digest}"), &[]).await {
+            Ok(_) => return Ok(()),
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let authorization = self.authorization.get_or_try_init(|| self.log_in(place)).await?.clone();
+        let mut start = self.client.post(self.url(&format!("v2/{}/blobs/uploads/", self.repository)));
+        if let Some(authorization) = &authorization {
+            start = start.header(header::AUTHORIZATION, authorization);
+        }
+        let response = self.answer(place, start.header(header::CONTENT_LENGTH, 0)).await?;
+        if response.status() != StatusCode::ACCEPTED {
+            return Err(self.refusal(place, response).await);
+        }
+        let broken =
+            |message: &str| Error::Registry { reference: place.to_owned(), message: message.to_owned() };
+        let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+        let location = location.ok_or_else(|| broken("the registry does not say where uploads go"))?;
+        let mut url =
+            self.origin.join(location).map_err(|_| broken("the registry's place for uploads is no URL"))?;
+        if url.scheme() != "https" && !self.access.plain_http {
+            return Err(broken("the registry's place for uploads is not spoken to by https"));
+        }
+        url.query_pairs_mut().append_pair("digest", digest);
+        let is_own = url.origin() == self.origin.origin();
+        let mut upload = self.client.put(url).header(header::CONTENT_TYPE, "application/octet-stream");
+        // Uploads may go to another host, which has no business with the registry's credentials.
+        if let Some(authorization) = authorization.filter(|_| is_own) {
+            upload = upload.header(header::AUTHORIZATION, authorization);
+        }
+        self.expect_created(place, upload.body(data.to_vec())).await
+    }
+
+    /// Pushes a manifest under a tag or its digest.
+    pub(crate) async fn push_manifest(
+        &self,
+        place: &str,
+        name: &str,
+        media_type: &str,
+        data: Vec<u8>,
+    ) -> Result<(), Error> {
+        let authorization = self.authorization.get_or_try_init(|| self.log_in(place)).await?;
+        let url = self.url(&format!("v2/{}/manifests/{name}", self.repository));
+        let mut request = self.client.put(url).header(header::CONTENT_TYPE, media_type);
+        if let Some(authorization) = authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        self.expect_created(place, request.body(data)).await
+    }
+
+    async fn expect_created(&self, place: &str, request: RequestBuilder) -> Result<(), Error> {
+        let response = self.answer(place, request).await?;
+        if response.status() == StatusCode::CREATED {
+            return Ok(());
+        }
+        Err(self.refusal(place, response).await)
     }
 
     /// A manifest by tag or digest, and its digest. `place` names it in errors.
@@ -217,7 +285,7 @@ impl Distribution {
             .ok_or_else(|| self.unauthorized(place, "the registry names no token service".into()))?;
         let mut url = self.token_service(realm).map_err(|reason| self.unauthorized(place, reason))?;
         let service = challenge.parameter("service").unwrap_or_default();
-        let scope = format!("repository:{}:pull", self.repository);
+        let scope = format!("repository:{}:{}", self.repository, self.actions);
         // A redirect would carry the form, and the token in it, to another host.
         let client = http::client(&self.access, &self.limits, Redirects::Refuse)?;
         let request = match &self.credential {

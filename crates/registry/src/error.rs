@@ -105,6 +105,9 @@ pub enum Error {
         /// The digest of what came.
         actual: String,
     },
+    /// An image cannot be made, or is none.
+    #[error("{0}")]
+    Image(String),
     /// A certificate or key file that cannot be used.
     #[error("can't create TLS config for client: {0}")]
     Tls(String),

@@ -1,4 +1,4 @@
-//! Where charts come from: HTTP repositories, OCI registries, the credentials for both, and a cache on disk.
+//! Chart repositories and OCI registries: fetching charts, pushing images, credentials, and a cache on disk.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), steersman_registry::Error> {
@@ -26,11 +26,13 @@ mod distribution;
 mod error;
 mod fetch;
 mod http;
+pub mod image;
 mod index;
 mod lock;
 mod oci;
 mod package;
 mod paths;
+mod push;
 mod repositories;
 mod urls;
 mod version;
@@ -46,4 +48,5 @@ pub use index::{Entry, Index};
 pub use lock::digest as lock_digest;
 pub use oci::OciReference;
 pub use paths::Paths;
+pub use push::push;
 pub use repositories::{Repositories, Repository};

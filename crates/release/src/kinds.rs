@@ -82,6 +82,19 @@ impl Kinds {
         Ok(self.discovered().await?.kinds.get(&wanted).cloned())
     }
 
+    /// The kind of that name in a group, in any version that the cluster serves.
+    ///
+    /// # Errors
+    /// Fails if the cluster cannot be asked.
+    pub async fn find_in_group(&self, group: &str, kind: &str) -> Result<Option<Kind>> {
+        let discovered = self.discovered().await?;
+        let fits = |found: &&Kind| found.resource.group == group && found.resource.kind == kind;
+        // The same one each time: versions of a kind show the same objects.
+        let found =
+            discovered.kinds.values().filter(fits).min_by(|a, b| a.resource.version.cmp(&b.resource.version));
+        Ok(found.cloned())
+    }
+
     /// Invalidates the cache: the next lookup discovers anew.
     pub async fn invalidate(&self) {
         *self.discovered.write().await = None;

@@ -28,6 +28,7 @@
 //! write is recovered by the next one: no release stays pending.
 
 mod adopt;
+mod apply_set;
 mod compare;
 mod confinement;
 mod deploy;
@@ -56,6 +57,7 @@ mod upgrade;
 mod wait;
 mod write;
 
+pub use apply_set::ApplySet;
 pub use compare::covers;
 pub use confinement::Confinement;
 pub use diff::{Change, Diff, FieldChange, ObjectChange, changes};

@@ -18,14 +18,15 @@ const LAST_POLL: Duration = Duration::from_secs(1);
 /// How many objects are asked for at once.
 const READS: usize = 8;
 
-struct Backoff(Duration);
+/// Growing pauses between polls of the cluster.
+pub(crate) struct Backoff(Duration);
 
 impl Backoff {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(FIRST_POLL)
     }
 
-    async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 3 / 2).min(LAST_POLL);
     }

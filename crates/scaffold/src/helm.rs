@@ -79,16 +79,27 @@ fn write_resource(
     chart: &Chart,
 ) -> Result<()> {
     let existing = if options.force { Existing::Replace } else { Existing::Keep };
-    let definition = crd::definition(resource, options.namespaced, schema::of_chart(chart, resource));
-    let crd_file = resource.crd_file();
-    plan.put(root, format!("config/crd/bases/{crd_file}"), format!("---\n{}", yaml(&definition)?), existing)?;
-    list(root, plan, "config/crd/kustomization.yaml", &format!("bases/{crd_file}"), "crdkustomizeresource")?;
-
+    write_definition(root, plan, resource, chart, options.namespaced, existing)?;
     let sample_file = resource.sample_file();
     let text = sample::of_chart(chart, resource, project.name(), options.namespaced);
     plan.put(root, format!("config/samples/{sample_file}"), text, existing)?;
     list(root, plan, "config/samples/kustomization.yaml", &sample_file, "manifestskustomizesamples")?;
     write_user_roles(root, plan, project, resource)
+}
+
+/// The definition of a kind, with the schema of its chart's values.
+pub(crate) fn write_definition(
+    root: &Path,
+    plan: &mut Plan,
+    resource: &Resource,
+    chart: &Chart,
+    namespaced: bool,
+    existing: Existing,
+) -> Result<()> {
+    let definition = crd::definition(resource, namespaced, schema::of_chart(chart, resource));
+    let crd_file = resource.crd_file();
+    plan.put(root, format!("config/crd/bases/{crd_file}"), format!("---\n{}", yaml(&definition)?), existing)?;
+    list(root, plan, "config/crd/kustomization.yaml", &format!("bases/{crd_file}"), "crdkustomizeresource")
 }
 
 /// The roles for the people who use a kind.
@@ -150,7 +161,7 @@ fn watch(root: &Path, plan: &mut Plan, resource: &Resource, chart: &str) -> Resu
 }
 
 /// Adds what the operator needs for the kind to its role.
-fn write_rules(
+pub(crate) fn write_rules(
     root: &Path,
     plan: &mut Plan,
     project: &Project,
@@ -240,7 +251,7 @@ fn split_image(image: &str) -> Result<(&str, &str)> {
     })
 }
 
-fn yaml(value: &Value) -> Result<String> {
+pub(crate) fn yaml(value: &Value) -> Result<String> {
     let failed =
         |error: steersman_yaml::Error| Error::Template { name: "yaml".to_owned(), reason: error.to_string() };
     steersman_yaml::to_string(value).map_err(failed)

@@ -29,7 +29,13 @@ pub(crate) const FILES: &[(&str, Template)] = &[
     ("config/manager/kustomization.yaml", template!("rust/config/manager/kustomization.yaml")),
     ("config/manager/manager.yaml", template!("rust/config/manager/manager.yaml")),
     ("config/rbac/kustomization.yaml", template!("rust/config/rbac/kustomization.yaml")),
+    ("config/webhook/kustomization.yaml", template!("rust/config/webhook/kustomization.yaml")),
     ("config/samples/kustomization.yaml", template!("config/samples/kustomization.yaml")),
+    ("config/manifests/kustomization.yaml", template!("config/manifests/kustomization.yaml")),
+    ("config/scorecard/bases/config.yaml", template!("config/scorecard/bases/config.yaml")),
+    ("config/scorecard/kustomization.yaml", template!("config/scorecard/kustomization.yaml")),
+    ("config/scorecard/patches/basic.config.yaml", template!("config/scorecard/patches/basic.config.yaml")),
+    ("config/scorecard/patches/olm.config.yaml", template!("config/scorecard/patches/olm.config.yaml")),
 ];
 
 /// The image of objects that are given none: it needs no rights and does nothing.

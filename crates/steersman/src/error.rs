@@ -84,8 +84,8 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
-    /// The webhooks' certificate can't be read or made.
-    #[error("the webhooks' certificate: {0}")]
+    /// A certificate of the webhook or metrics server can't be read or made.
+    #[error("the TLS certificate can't be used: {0}")]
     Certificate(String),
     /// There is no way to a cluster.
     #[error("no way to a cluster: {0}")]

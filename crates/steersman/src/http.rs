@@ -5,7 +5,7 @@ use std::{future::Future, net::SocketAddr, sync::Arc};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
-use rustls::pki_types::CertificateDer;
+use rustls::{ServerConfig, pki_types::CertificateDer};
 use steersman_listener::{Limits, Listener, RequestBody};
 use tokio::net::TcpListener;
 
@@ -27,8 +27,8 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }
 
-/// Serves until it is dropped.
-pub(crate) async fn serve<F, R>(listener: TcpListener, handler: F)
+/// Serves until it is dropped, by TLS if there are settings for it.
+pub(crate) async fn serve<F, R>(listener: TcpListener, tls: Option<Arc<ServerConfig>>, handler: F)
 where
     F: Fn(Request<RequestBody>) -> R + Send + Sync + 'static,
     R: Future<Output = Answer> + Send + 'static,
@@ -38,5 +38,9 @@ where
         let handler = Arc::clone(&handler);
         move |request| handler(request)
     };
-    Listener::new(listener).limits(Limits::small()).serve(handlers).await;
+    let mut listener = Listener::new(listener).limits(Limits::small());
+    if let Some(tls) = tls {
+        listener = listener.tls(tls);
+    }
+    listener.serve(handlers).await;
 }

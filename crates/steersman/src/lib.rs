@@ -47,6 +47,7 @@
 
 mod action;
 mod cache;
+mod certificate;
 mod conditions;
 mod context;
 mod controller;

@@ -1,11 +1,16 @@
 //! The commands, and how `steer --help` groups them.
 
+mod bundle;
 mod chart;
 mod cluster;
 mod completion;
 mod create;
+mod deploy;
 mod dev;
+mod doctor;
 mod edit;
+mod generate;
+mod image;
 mod init;
 mod lint;
 mod man;
@@ -46,7 +51,14 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("edit", edit::Edit::augment_args),
         ],
     ),
-    ("Run", &[("run", run::Run::augment_args)]),
+    (
+        "Run",
+        &[
+            ("run", run::Run::augment_args),
+            ("deploy", deploy::Deploy::augment_args),
+            ("undeploy", deploy::Undeploy::augment_args),
+        ],
+    ),
     (
         "Charts",
         &[
@@ -65,10 +77,19 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("chart", chart::Chart::augment_args),
         ],
     ),
+    (
+        "Make",
+        &[
+            ("generate", generate::Generate::augment_args),
+            ("image", image::ImageCommand::augment_args),
+            ("bundle", bundle::Bundle::augment_args),
+        ],
+    ),
     ("Clusters", &[("cluster", cluster::Cluster::augment_args)]),
     (
         "Help",
         &[
+            ("doctor", doctor::Doctor::augment_args),
             ("completion", completion::Completion::augment_args),
             ("man", man::Man::augment_args),
             ("version", version::Version::augment_args),
@@ -99,6 +120,8 @@ enum Command {
     Create(create::Create),
     Edit(edit::Edit),
     Run(run::Run),
+    Deploy(deploy::Deploy),
+    Undeploy(deploy::Undeploy),
     Template(template::Template),
     Lint(lint::Lint),
     Diff(release::diff::Diff),
@@ -112,7 +135,11 @@ enum Command {
     Status(release::status::Status),
     Get(release::get::Get),
     Chart(chart::Chart),
+    Generate(generate::Generate),
+    Image(image::ImageCommand),
+    Bundle(bundle::Bundle),
     Cluster(cluster::Cluster),
+    Doctor(doctor::Doctor),
     Completion(completion::Completion),
     Man(man::Man),
     Version(version::Version),
@@ -143,6 +170,8 @@ impl Steer {
             Command::Create(create) => create.run(globals, output),
             Command::Edit(edit) => edit.run(output),
             Command::Run(run) => run.run(globals),
+            Command::Deploy(deploy) => deploy.run(globals, output),
+            Command::Undeploy(undeploy) => undeploy.run(globals, output),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
             Command::Diff(diff) => diff.run(globals, output),
@@ -156,7 +185,11 @@ impl Steer {
             Command::Status(status) => status.run(globals, output),
             Command::Get(get) => get.run(globals, output),
             Command::Chart(chart) => chart.run(globals, output),
+            Command::Generate(generate) => generate.run(output),
+            Command::Image(image) => image.run(globals, output),
+            Command::Bundle(bundle) => bundle.run(output),
             Command::Cluster(cluster) => cluster.run(globals),
+            Command::Doctor(doctor) => doctor.run(globals, output),
             Command::Completion(completion) => completion.run(output),
             Command::Man(man) => man.run(output),
             Command::Version(version) => version.run(output),

@@ -10,7 +10,7 @@ use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 
 use crate::args::{GlobalArgs, RenderArgs};
 use crate::cluster;
-use crate::failure::{self, Failure, Result};
+use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
 An operator-sdk project runs as it is: its watches.yaml, flags, annotations and environment are
@@ -69,6 +69,19 @@ struct Helm {
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", alias = "metrics-addr")]
     metrics_bind_address: String,
 
+    /// Serve metrics by TLS [default: true on port 8443, else false]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    metrics_secure: Option<bool>,
+
+    /// Serve secure metrics to those who may get /metrics alone, as the API server says of their token
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
+    metrics_require_rbac: bool,
+
+    /// Folder with the tls.crt and tls.key of secure metrics [default: a certificate that signs itself]
+    #[arg(long, value_name = "DIR")]
+    metrics_cert_path: Option<PathBuf>,
+
     /// Where /healthz and /readyz are served; 0 turns them off
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     health_probe_bind_address: String,
@@ -109,10 +122,6 @@ struct Helm {
 struct IgnoredArgs {
     #[arg(long, hide = true)]
     enable_http2: bool,
-    #[arg(long, hide = true)]
-    metrics_secure: bool,
-    #[arg(long, hide = true)]
-    metrics_require_rbac: bool,
     #[arg(long, hide = true)]
     zap_devel: bool,
     #[arg(long, hide = true)]
@@ -156,9 +165,6 @@ impl Helm {
         let operator =
             Operator::new("helm-operator").version(env!("CARGO_PKG_VERSION")).client(client.clone());
         let operator = add_watches(operator, &watches, &defaults, &client).await.map_err(failed)?;
-        if self.ignored.metrics_secure || self.ignored.metrics_require_rbac {
-            failure::warn("metrics are served without TLS: --metrics-secure is not supported");
-        }
         operator.main_from(self.words()).await.map_err(|error| Failure::new(error.to_string()))
     }
 
@@ -171,6 +177,13 @@ impl Helm {
             words.push(word);
         };
         flag("metrics-bind-address", &self.metrics_bind_address);
+        flag("metrics-require-rbac", &self.metrics_require_rbac.to_string());
+        if let Some(secure) = self.metrics_secure {
+            flag("metrics-secure", &secure.to_string());
+        }
+        if let Some(folder) = &self.metrics_cert_path {
+            flag("metrics-cert-path", folder);
+        }
         flag("health-probe-bind-address", &self.health_probe_bind_address);
         flag("log-level", &self.log_level);
         flag("log-format", &self.log_format);

@@ -73,6 +73,11 @@ impl Kinds {
     }
 }
 
+/// Whether a kind is one of Kubernetes' own that are in no namespace.
+pub(crate) fn is_cluster_scoped(group: &str, kind: &str) -> bool {
+    SCOPES.get(&(group, kind)) == Some(&false)
+}
+
 fn scope_of(kind: &str) -> Option<bool> {
     SCOPES.iter().find(|((_, known), _)| *known == kind).map(|(_, namespaced)| *namespaced)
 }

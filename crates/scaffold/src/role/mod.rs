@@ -12,6 +12,7 @@ use serde_json::Value;
 use steersman_chart::{Chart, Rendered, split};
 
 use self::kinds::Kinds;
+pub(crate) use self::kinds::is_cluster_scoped;
 pub(crate) use self::permissions::Permissions;
 use crate::error::Result;
 use crate::project::Resource;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        authentication::v1::TokenReview,
+        authorization::v1::SubjectAccessReview,
         coordination::v1::Lease,
         core::v1::Secret,
         events::v1::Event,
@@ -41,6 +43,8 @@ pub(crate) struct Declarations<'a> {
     pub(crate) lease: &'a str,
     /// Whether its replicas share the objects.
     pub(crate) sharded: bool,
+    /// Whether it asks the API server who may read its metrics.
+    pub(crate) reviews_access: bool,
 }
 
 /// What may be done with which resources.
@@ -141,6 +145,10 @@ impl Declarations<'_> {
                 outside.allow_named(&kind, "", names, &["get", "patch"]);
             }
         }
+        if self.reviews_access {
+            outside.allow(&Kind::of::<TokenReview>(), "", &["create"]);
+            outside.allow(&Kind::of::<SubjectAccessReview>(), "", &["create"]);
+        }
         let mut inside = inside.rules();
         inside.extend(self.rules.iter().cloned());
         (inside, outside.rules())
@@ -214,12 +222,17 @@ impl Declarations<'_> {
         documents(&self.rbac(namespace))
     }
 
+    pub(crate) fn webhook_documents(&self, namespace: &str) -> Result<String> {
+        documents(&self.webhook_manifests(namespace))
+    }
+
     /// Everything.
     pub(crate) fn manifests(&self, namespace: &str, image: &str) -> Result<String> {
         let mut text = self.crd_manifests(namespace)?;
         text.push_str(&self.rbac_manifests(namespace)?);
-        text.push_str(&documents(&self.webhook_manifests(namespace))?);
+        text.push_str(&self.webhook_documents(namespace)?);
         text.push_str(&documents(&[self.deployment(namespace, image)])?);
+        text.push_str(&documents(&[self.metrics_service(namespace)])?);
         if !self.webhooks.is_empty() {
             text.push_str(&documents(&[self.service(namespace)])?);
         }
@@ -238,6 +251,17 @@ impl Declarations<'_> {
             "spec": {
                 "selector": {"app.kubernetes.io/name": self.name, "control-plane": "controller-manager"},
                 "ports": [{"name": "webhooks", "port": 443, "targetPort": 9443}],
+            },
+        })
+    }
+
+    fn metrics_service(&self, namespace: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": format!("{}-metrics", self.name), "namespace": namespace, "labels": self.labels()},
+            "spec": {
+                "selector": {"app.kubernetes.io/name": self.name, "control-plane": "controller-manager"},
+                "ports": [{"name": "https", "port": 8443, "targetPort": "metrics"}],
             },
         })
     }
@@ -365,6 +389,14 @@ impl Declarations<'_> {
             "metadata": {"name": election, "namespace": namespace, "labels": labels}, "subjects": subjects,
             "roleRef": {"apiGroup": group, "kind": "Role", "name": election},
         }));
+        if self.reviews_access {
+            // For those who scrape: the operator itself does not need it.
+            all.push(json!({
+                "apiVersion": api_version, "kind": "ClusterRole",
+                "metadata": {"name": format!("{name}-metrics-reader"), "labels": labels},
+                "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+            }));
+        }
         all
     }
 
@@ -375,8 +407,7 @@ impl Declarations<'_> {
     fn deployment(&self, namespace: &str, image: &str) -> Value {
         let name = self.name;
         // Replicas that share the objects all work at once.
-        let (arguments, replicas) =
-            if self.sharded { (vec!["run", "--shard"], 2) } else { (vec!["run", "--leader-elect"], 1) };
+        let (mode, replicas) = if self.sharded { ("--shard", 2) } else { ("--leader-elect", 1) };
         let selector = json!({"app.kubernetes.io/name": name, "control-plane": "controller-manager"});
         let mut env =
             vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
@@ -398,10 +429,10 @@ impl Declarations<'_> {
                         "containers": [{
                             "name": "manager",
                             "image": image,
-                            "args": arguments,
+                            "args": ["run", mode, "--metrics-bind-address=:8443"],
                             "env": env,
                             "ports": [
-                                {"name": "metrics", "containerPort": 8080},
+                                {"name": "metrics", "containerPort": 8443},
                                 {"name": "probes", "containerPort": 8081},
                                 {"name": "webhooks", "containerPort": 9443},
                             ],

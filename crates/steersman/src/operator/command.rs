@@ -1,4 +1,4 @@
-//! The program that an operator is: `run | manifests | crds | rbac | doctor | dashboard | version`.
+//! The program that an operator is: `run | manifests | crds | rbac | webhooks | doctor | dashboard | version`.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use kube::{
 #[cfg(feature = "otlp")]
 use tracing_subscriber::Layer as _;
 
-use super::{Operator, logs};
+use super::{Operator, logs, metrics_server::SECURE_METRICS_PORT};
 use crate::{
     error::{Error, Result},
     leader::LeaderElection,
@@ -58,6 +58,12 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         least_privilege: Option<PathBuf>,
     },
+    /// Print what the operator's webhooks need: configurations, and the secret with their certificate
+    Webhooks {
+        /// The namespace that the operator runs in
+        #[arg(long, default_value = "default", value_name = "NAME")]
+        namespace: String,
+    },
     /// Say what the operator misses in a cluster: definitions, webhooks, permissions; fails if it misses something
     Doctor {
         /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
@@ -88,6 +94,15 @@ struct Run {
     /// Where metrics are served; 0 turns them off
     #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
     metrics_bind_address: String,
+    /// Serve metrics by TLS to those who may get /metrics alone [default: true on port 8443, else false]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    metrics_secure: Option<bool>,
+    /// Ask the API server who may read secure metrics; with false, everyone may
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set, value_name = "true|false")]
+    metrics_require_rbac: bool,
+    /// A folder with the tls.crt and tls.key of secure metrics [default: a certificate that signs itself]
+    #[arg(long, value_name = "FOLDER")]
+    metrics_cert_path: Option<PathBuf>,
     /// Where /healthz and /readyz are served; 0 turns them off
     #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
     health_probe_bind_address: String,
@@ -143,7 +158,7 @@ struct Run {
 }
 
 impl Operator {
-    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac`, `doctor`, `dashboard` and
+    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac`, `webhooks`, `doctor`, `dashboard` and
     /// `version`, with kubebuilder's flags and environment, logs, metrics, probes, and a graceful stop on SIGTERM and SIGINT. A wrong command line
     /// ends the process.
     ///
@@ -169,15 +184,18 @@ impl Operator {
             Some(Command::Run(run)) => self.run_command(*run).await,
             Some(Command::Manifests(Manifests { image, namespace, shard })) => {
                 self.share(shard);
-                print(&self.declarations().manifests(&namespace, &image)?)
+                print(&self.deployed().manifests(&namespace, &image)?)
             }
             Some(Command::Crds { namespace }) => print(&self.declarations().crd_manifests(&namespace)?),
             Some(Command::Rbac { namespace, shard, least_privilege }) => {
                 self.share(shard);
                 match least_privilege {
                     Some(recording) => self.judge(&recording),
-                    None => print(&self.declarations().rbac_manifests(&namespace)?),
+                    None => print(&self.deployed().rbac_manifests(&namespace)?),
                 }
+            }
+            Some(Command::Webhooks { namespace }) => {
+                print(&self.declarations().webhook_documents(&namespace)?)
             }
             Some(Command::Doctor { kubeconfig }) => {
                 // As `run` serves them.
@@ -238,6 +256,14 @@ impl Operator {
                 names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         }
         self.metrics = address(&run.metrics_bind_address)?;
+        self.metrics_security.secure = run.metrics_secure.unwrap_or_else(|| {
+            self.metrics_security.secure
+                || self.metrics.is_some_and(|address| address.port() == SECURE_METRICS_PORT)
+        });
+        self.metrics_security.open = !run.metrics_require_rbac;
+        if let Some(folder) = run.metrics_cert_path {
+            self.metrics_security.certificates = Some(folder);
+        }
         self.probes = address(&run.health_probe_bind_address)?;
         self.webhook_address = Some(SocketAddr::from(([0, 0, 0, 0], run.webhook_port)));
         self.webhook_certificates = run.webhook_cert_path.or(self.webhook_certificates);
@@ -285,7 +311,7 @@ impl Operator {
             .map_err(|error| Error::Config(format!("{}: {error}", recording.display())))?;
         let requests = Requests::from_lines(&text)
             .map_err(|error| Error::Config(format!("{} is not a recording: {error}", recording.display())))?;
-        let Comparison { missing, idle } = self.compare_permissions(&requests);
+        let Comparison { missing, idle } = requests.compare(&self.deployed().all_rules());
         for finding in missing.iter().chain(&idle) {
             print(&format!("{}\n", finding.problem))?;
         }

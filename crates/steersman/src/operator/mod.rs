@@ -4,6 +4,7 @@ mod command;
 mod doctor;
 mod leadership;
 mod logs;
+mod metrics_server;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod probes;
@@ -18,6 +19,7 @@ use k8s_openapi::{
 use kube::Client;
 
 pub use self::doctor::Finding;
+use self::metrics_server::MetricsSecurity;
 use crate::{
     controller::{Controller, ControllerSpec},
     environment::{Environment, SystemEnvironment},
@@ -45,6 +47,7 @@ pub struct Operator {
     election: Option<LeaderElection>,
     sharding: Option<Sharding>,
     metrics: Option<SocketAddr>,
+    metrics_security: MetricsSecurity,
     probes: Option<SocketAddr>,
     debug: bool,
     webhooks: Webhooks,
@@ -71,6 +74,7 @@ impl Operator {
             election: None,
             sharding: None,
             metrics: None,
+            metrics_security: MetricsSecurity::default(),
             probes: None,
             debug: false,
             webhooks: Webhooks::default(),
@@ -175,6 +179,20 @@ impl Operator {
         self
     }
 
+    /// Serves `/metrics` by TLS to those who may read them. The bearer token is checked by a TokenReview, the right to `get`
+    /// the path by a SubjectAccessReview. Default: plain HTTP for everyone; [`Operator::main`]: secure on port 8443.
+    pub fn secure_metrics(mut self, yes: bool) -> Self {
+        self.metrics_security.secure = yes;
+        self
+    }
+
+    /// Folder with the `tls.crt` and `tls.key` of secure metrics. They are read again when they change.
+    /// Default: a certificate for `localhost` that signs itself.
+    pub fn metrics_certificates(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.metrics_security.certificates = Some(folder.into());
+        self
+    }
+
     /// Serves `/healthz` and `/readyz` here. Default: not at all; [`Operator::main`]: port 8081.
     pub fn probe_address(mut self, address: SocketAddr) -> Self {
         self.probes = Some(address);
@@ -233,7 +251,13 @@ impl Operator {
             own_certificate: self.webhook_certificates.is_none(),
             lease: self.election.as_ref().map_or(&self.name, |election| &election.lease),
             sharded: self.sharding.is_some(),
+            reviews_access: self.metrics.is_some() && self.metrics_security.reviews_access(),
         }
+    }
+
+    /// What the operator declares for the way in which its manifests run it: with secure metrics.
+    fn deployed(&self) -> Declarations<'_> {
+        Declarations { reviews_access: true, ..self.declarations() }
     }
 
     #[cfg(feature = "testing")]
@@ -270,7 +294,7 @@ impl Operator {
     /// # Errors
     /// Fails if a definition can't be written.
     pub fn manifests(&self, namespace: &str, image: &str) -> Result<String> {
-        self.declarations().manifests(namespace, image)
+        self.deployed().manifests(namespace, image)
     }
 
     /// Compares a cluster with what the operator declares: definitions and webhook configurations that are missing or stale,
@@ -286,12 +310,8 @@ impl Operator {
     /// and what it declared and did not use.
     #[must_use]
     pub fn least_privilege(&self, requests: &Requests) -> Vec<Finding> {
-        let Comparison { missing, idle } = self.compare_permissions(requests);
+        let Comparison { missing, idle } = requests.compare(&self.declarations().all_rules());
         missing.into_iter().chain(idle).collect()
-    }
-
-    fn compare_permissions(&self, requests: &Requests) -> Comparison {
-        requests.compare(&self.declarations().all_rules())
     }
 
     /// A dashboard for Grafana's import, with everything that the operator's metrics tell.

@@ -1,21 +1,11 @@
-//! The answers of the small servers: metrics, probes, and what people who look into a running operator ask for.
+//! The answers of the probes' server, with what people who look into a running operator ask for.
 
 use std::sync::Arc;
 
 use http::StatusCode;
 use tokio::sync::watch;
 
-use crate::{context::Shared, controller::Engine, http as server, metrics::Metrics};
-
-/// The metrics' server.
-pub(super) fn metrics_answer(metrics: &Metrics, path: &str) -> server::Answer {
-    if path == "/metrics" {
-        let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        server::text(StatusCode::OK, format, metrics.render())
-    } else {
-        server::text(StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n")
-    }
-}
+use crate::{context::Shared, controller::Engine, http as server};
 
 /// The probes' server.
 pub(super) struct Probes {

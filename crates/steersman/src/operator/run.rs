@@ -6,14 +6,10 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{
-    Operator,
-    doctor::Announcement,
-    leadership::Leadership,
-    probes::{Probes, metrics_answer},
-};
+use super::{Operator, doctor::Announcement, leadership::Leadership, probes::Probes};
 use crate::{
     cache::Caches,
+    certificate::{Certificates, Source},
     context::{Shared, events::Recorder},
     controller::Engine,
     environment::SystemEnvironment,
@@ -21,7 +17,7 @@ use crate::{
     http as server,
     metrics::Metrics,
     shard::Shards,
-    webhook::{self, Certificates, Source},
+    webhook,
     write_guard::{self, Fence, Permit},
 };
 
@@ -61,7 +57,7 @@ impl Operator {
         let shared = Arc::new(Shared {
             name: Arc::clone(&name),
             client: fenced,
-            caches: Caches::new(counted, name, self.namespaces, streaming),
+            caches: Caches::new(counted.clone(), name, self.namespaces, streaming),
             events,
             environment,
             metrics: metrics.clone(),
@@ -82,17 +78,15 @@ impl Operator {
         let ready = watch::Sender::new(false);
         servers.spawn(writer);
         if let Some(address) = self.metrics {
-            servers.spawn(server::serve(server::bind(address).await?, {
-                let metrics = metrics.clone();
-                move |request| std::future::ready(metrics_answer(&metrics, request.uri().path()))
-            }));
+            // Reviews change nothing in the cluster, so replicas that do not lead may ask for them too.
+            self.metrics_security.serve(address, &counted, &metrics, &mut servers).await?;
         }
         if let Some(address) = self.probes {
             let probes = Probes {
                 ready: ready.subscribe(),
                 debug: self.debug.then(|| (engines.clone(), Arc::clone(&shared))),
             };
-            servers.spawn(server::serve(server::bind(address).await?, move |request| {
+            servers.spawn(server::serve(server::bind(address).await?, None, move |request| {
                 std::future::ready(probes.answer(request.uri().path()))
             }));
         }

@@ -1,7 +1,6 @@
 //! Webhooks: defaulting, validation and conversion as typed functions.
 
 mod admission;
-mod certificate;
 mod conversion;
 mod server;
 
@@ -9,13 +8,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub(crate) use self::server::serve;
 pub use self::{
     admission::{Denied, Operation, Review},
     conversion::Conversion,
-};
-pub(crate) use self::{
-    certificate::{Certificates, Source},
-    server::serve,
 };
 use crate::kind::{Kind, Object};
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use rustls::{ServerConfig, crypto::ring};
 use steersman_listener::{Limits, Listener, RequestBody};
 use tokio::net::TcpListener;
 
-use super::{Certificates, Webhooks};
+use super::Webhooks;
 use crate::{
-    error::{Error, Result},
+    certificate::Certificates,
+    error::Result,
     http::{Answer, text},
     metrics::Metrics,
 };
@@ -25,18 +25,14 @@ pub(crate) async fn serve(
     webhooks: Webhooks,
     metrics: Metrics,
 ) -> Result<()> {
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Certificate(error.to_string()))?
-        .with_no_client_auth()
-        .with_cert_resolver(certificates);
+    let config = certificates.server_config()?;
     let state = Arc::new((webhooks, metrics));
     let handler = move |request| {
         let state = Arc::clone(&state);
         async move { answer(&state.0, &state.1, request).await }
     };
     let limits = Limits { connections: Limits::default().connections / 2, ..Limits::default() };
-    Listener::new(listener).tls(Arc::new(config)).limits(limits).serve(move |_| handler.clone()).await;
+    Listener::new(listener).tls(config).limits(limits).serve(move |_| handler.clone()).await;
     Ok(())
 }
 

@@ -176,9 +176,12 @@ fn roles_ask_for_nothing_that_is_not_used_and_name_what_they_can() -> Result<()>
             "ClusterRole widgets/finalizers  update",
             "ClusterRole mutatingwebhookconfigurations,validatingwebhookconfigurations test-webhook get,patch",
             "ClusterRole customresourcedefinitions widgets.test.steersman.dev get,patch",
+            "ClusterRole tokenreviews  create",
+            "ClusterRole subjectaccessreviews  create",
             "Role secrets test-webhook get,update",
             "Role leases  create",
             "Role leases the-lease get,update",
+            "ClusterRole   get",
         ]
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! The certificate of the webhook server: read from files, or made and renewed by the operator itself.
+//! TLS certificates of the webhook and metrics servers, read from files or made and renewed by the operator.
 
 use std::{
     collections::BTreeMap,
@@ -14,6 +14,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, api::PostParams};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::{
+    ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     server::{ClientHello, ResolvesServerCert},
@@ -45,6 +46,8 @@ pub(crate) enum Source {
         name: String,
         namespace: String,
     },
+    /// A certificate for `localhost` that signs itself and lives as long as the process.
+    SelfSigned,
 }
 
 /// A certificate, its key and the authority that signed it, in PEM.
@@ -72,6 +75,8 @@ pub(crate) struct Certificates {
 #[derive(Default)]
 struct Known {
     modified: Option<SystemTime>,
+    /// The end of a self-signed certificate.
+    until: Option<Timestamp>,
     authority: Option<Vec<u8>>,
 }
 
@@ -109,12 +114,22 @@ impl Certificates {
         Ok(certificates)
     }
 
+    /// The settings of a TLS server that shows the current certificate, and asks clients for none.
+    pub(crate) fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>> {
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(bad)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
+        Ok(Arc::new(config))
+    }
+
     /// Keeps the certificate fresh, for ever.
     pub(crate) async fn watch(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK).await;
             if let Err(error) = self.refresh().await {
-                tracing::warn!(%error, "the webhooks' certificate could not be renewed");
+                tracing::warn!(%error, source = ?self.source, "the certificate could not be renewed");
             }
             // Configurations may come later than the operator, or be written anew.
             let authority = self.known().authority.clone();
@@ -136,7 +151,7 @@ impl Certificates {
 
     /// Says whether there was anything new.
     async fn try_refresh(&self) -> Result<bool> {
-        let mut modified = None;
+        let (mut modified, mut until) = (None, None);
         let pem = match &self.source {
             Source::Files(folder) => {
                 modified = std::fs::metadata(folder.join("tls.crt")).and_then(|meta| meta.modified()).ok();
@@ -152,9 +167,23 @@ impl Certificates {
                 }
                 pem
             }
+            Source::SelfSigned => {
+                let now = self.environment.now();
+                if self
+                    .known()
+                    .until
+                    .is_some_and(|until| now.checked_add(RENEW).is_ok_and(|then| then < until))
+                {
+                    return Ok(false);
+                }
+                let end = now.checked_add(LIFE).map_err(bad)?;
+                until = Some(end);
+                self_signed(now, end)?
+            }
         };
         let key = certified(&pem)?;
         self.known().modified = modified;
+        self.known().until = until;
         if let Some(authority) = pem.authority {
             // Before the first client sees a certificate, the cluster trusts who signed it.
             (self.announce)(authority.clone()).await?;
@@ -268,6 +297,16 @@ fn make(
     .into())
 }
 
+/// A certificate for `localhost` that signs itself.
+fn self_signed(now: Timestamp, until: Timestamp) -> Result<Pem> {
+    let mut certificate =
+        CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).map_err(bad)?;
+    limit(&mut certificate, now, until)?;
+    let key = KeyPair::generate().map_err(bad)?;
+    let signed = certificate.self_signed(&key).map_err(bad)?;
+    Ok(Pem { certificate: signed.pem().into_bytes(), key: key.serialize_pem().into_bytes(), authority: None })
+}
+
 /// The newest of the authorities in a bundle.
 fn first_certificate(bundle: &[u8]) -> Option<&str> {
     const END: &str = "-----END CERTIFICATE-----";
@@ -353,6 +392,25 @@ mod tests {
         clock.0.store(130, SeqCst);
         two.refresh().await.unwrap();
         assert_eq!(count(announced.lock().unwrap().last().unwrap()), 2, "no more than one is kept");
+    }
+
+    #[tokio::test]
+    async fn a_self_signed_certificate_is_renewed_in_time() {
+        let cluster = Cluster::builder().workloads(false).start().await.unwrap();
+        let clock = Arc::new(Clock::default());
+        let announce: Announce = Box::new(|_| Box::pin(std::future::ready(Err(bad("nothing to announce")))));
+        let environment: Arc<dyn Environment> = Arc::clone(&clock) as _;
+        let own =
+            Certificates::load(Source::SelfSigned, cluster.client(), environment, Metrics::new(), announce);
+        let own = own.await.unwrap();
+        let served = || own.current.read().unwrap().clone().unwrap().cert[0].clone();
+        let before = served();
+        clock.0.store(59, SeqCst);
+        own.refresh().await.unwrap();
+        assert_eq!(served(), before);
+        clock.0.store(61, SeqCst);
+        own.refresh().await.unwrap();
+        assert_ne!(served(), before);
     }
 
     #[tokio::test]

@@ -1,0 +1,48 @@
+//! Pushing images to registries.
+
+use std::time::Duration;
+
+use crate::distribution::{self, Distribution};
+use crate::image::Image;
+use crate::{Access, Credential, Error, Limits, OciReference, Paths, credentials};
+
+/// Time for one upload.
+const UPLOAD: Duration = Duration::from_secs(30 * 60);
+
+/// Pushes an image to the registry that a reference names, under its tag, `latest` if it has none. Blobs that the
+/// registry has already are not sent. Credentials are those in `access`, or else those in Helm's or Docker's files.
+///
+/// # Errors
+/// Fails if the registry cannot be reached, or does not take the image.
+pub async fn push(
+    image: &Image,
+    reference: &OciReference,
+    access: &Access,
+    paths: &Paths,
+) -> Result<(), Error> {
+    let limits = Limits { request: UPLOAD, ..Limits::default() };
+    let host = &reference.registry;
+    let plain_http = access.plain_http
+        || (distribution::is_loopback(host) && distribution::lacks_tls(host, access, &limits).await);
+    let access = Access { plain_http, ..access.clone() };
+    let credential = match access.basic() {
+        Some((name, password)) => Some(Credential::Basic(name.to_owned(), password.to_owned())),
+        None => credentials::find(paths, host).await?,
+    };
+    let registry = Distribution::new(host, &reference.repository, credential, &access, limits)?.for_push();
+    let place = reference.to_string();
+    let is_manifest = |digest: &str| {
+        digest == image.root.digest || image.manifests.iter().any(|manifest| manifest.digest == digest)
+    };
+    for (digest, data) in image.blobs.iter().filter(|(digest, _)| !is_manifest(digest)) {
+        registry.push_blob(&place, digest, data).await?;
+    }
+    let blob = |digest: &str| image.blobs.get(digest).cloned().unwrap_or_default();
+    for manifest in image.manifests.iter().filter(|manifest| manifest.digest != image.root.digest) {
+        registry
+            .push_manifest(&place, &manifest.digest, &manifest.media_type, blob(&manifest.digest))
+            .await?;
+    }
+    let tag = reference.tag.as_deref().unwrap_or("latest");
+    registry.push_manifest(&place, tag, &image.root.media_type, blob(&image.root.digest)).await
+}
