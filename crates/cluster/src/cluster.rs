@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use crate::{
+    activity::Activity,
     client::As,
     disk::{Disk, Identity},
     error::Error,
@@ -32,7 +33,7 @@ use crate::{
     logs::Simulated,
     options::{Options, Part},
     pki::Authority,
-    webhooks::Webhooks,
+    webhooks::{WebhookPolicy, Webhooks},
     world::{self, Pulse},
 };
 
@@ -54,6 +55,7 @@ struct Inner {
     accesses: Option<Arc<AccessLog>>,
     /// Where it listens.
     address: Option<SocketAddr>,
+    activity: Activity,
     /// There when workloads run.
     pulse: Option<Pulse>,
     tasks: Vec<JoinHandle<()>>,
@@ -143,6 +145,16 @@ impl Cluster {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.inner.address
+    }
+
+    /// Since when no client is connected to a port of the cluster: none while one is. Clients in the process do not count.
+    #[must_use]
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.inner.activity.idle_since()
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        self.inner.activity.clone()
     }
 
     /// A kubeconfig for the administrator.
@@ -242,6 +254,7 @@ pub struct Builder {
     listen: Option<SocketAddr>,
     data_directory: Option<PathBuf>,
     record_access: bool,
+    webhooks: WebhookPolicy,
 }
 
 impl Default for Builder {
@@ -258,6 +271,7 @@ impl Default for Builder {
             listen: None,
             data_directory: None,
             record_access: false,
+            webhooks: WebhookPolicy::default(),
         }
     }
 }
@@ -354,6 +368,13 @@ impl Builder {
         self
     }
 
+    /// What becomes of writes whose webhooks are behind services of the cluster. Default: [`WebhookPolicy::Fail`].
+    #[must_use]
+    pub fn webhooks(mut self, policy: WebhookPolicy) -> Self {
+        self.webhooks = policy;
+        self
+    }
+
     /// Starts the cluster.
     ///
     /// # Errors
@@ -389,7 +410,7 @@ impl Builder {
         if let Some(log) = &accesses {
             builder = builder.recorder(Arc::clone(log));
         }
-        let webhooks = Webhooks::default();
+        let webhooks = Webhooks::new(self.webhooks);
         let server = builder
             .webhook_client(webhooks.clone())
             .environment(Shared(Arc::clone(&environment)))
@@ -404,10 +425,11 @@ impl Builder {
         let mut tasks = vec![runtime.spawn(server.clone().expire_events())];
         let mut pulse = None;
         let mut address = None;
+        let activity = Activity::new();
         if let Some(wanted) = self.listen {
             let listener = Listener::bind(wanted, &authority).await?;
             address = Some(listener.address);
-            tasks.push(runtime.spawn(listener.serve(server.service())));
+            tasks.push(runtime.spawn(listener.serve(server.service(), activity.clone())));
         }
         if !self.parts.is_empty() {
             let options = Arc::new(Options {
@@ -439,6 +461,7 @@ impl Builder {
                 webhooks,
                 accesses,
                 address,
+                activity,
                 pulse,
                 tasks,
             }),
