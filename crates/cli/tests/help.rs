@@ -30,6 +30,8 @@ fn every_command_explains_itself() {
         ("create_webhook", &["create", "webhook"]),
         ("edit", &["edit"]),
         ("cluster", &["cluster"]),
+        ("cluster_create", &["cluster", "create"]),
+        ("envtest_use", &["envtest", "use"]),
         ("completion", &["completion"]),
         ("man", &["man"]),
         ("version", &["version"]),

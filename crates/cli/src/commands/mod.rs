@@ -1,11 +1,13 @@
 //! The commands, and how `steer --help` groups them.
 
+mod background;
 mod chart;
 mod cluster;
 mod completion;
 mod create;
 mod dev;
 mod edit;
+mod envtest;
 mod init;
 mod lint;
 mod man;
@@ -24,6 +26,8 @@ use crate::args::GlobalArgs;
 use crate::failure::Result;
 use crate::flags;
 use crate::output::Output;
+
+pub(crate) use cluster::interrupted;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -65,7 +69,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("chart", chart::Chart::augment_args),
         ],
     ),
-    ("Clusters", &[("cluster", cluster::Cluster::augment_args)]),
+    ("Clusters", &[("cluster", cluster::Cluster::augment_args), ("envtest", envtest::Envtest::augment_args)]),
     (
         "Help",
         &[
@@ -113,6 +117,7 @@ enum Command {
     Get(release::get::Get),
     Chart(chart::Chart),
     Cluster(cluster::Cluster),
+    Envtest(envtest::Envtest),
     Completion(completion::Completion),
     Man(man::Man),
     Version(version::Version),
@@ -156,7 +161,8 @@ impl Steer {
             Command::Status(status) => status.run(globals, output),
             Command::Get(get) => get.run(globals, output),
             Command::Chart(chart) => chart.run(globals, output),
-            Command::Cluster(cluster) => cluster.run(globals),
+            Command::Cluster(cluster) => cluster.run(globals, output),
+            Command::Envtest(envtest) => envtest.run(output),
             Command::Completion(completion) => completion.run(output),
             Command::Man(man) => man.run(output),
             Command::Version(version) => version.run(output),
