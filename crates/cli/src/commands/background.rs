@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::ListParams};
 use steersman_cluster::Cluster;
 
-use super::cluster::{Options, interrupted};
+use super::cluster::{Options, interruption};
 use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
 use crate::kubeconfig;
@@ -407,6 +407,8 @@ impl Serve {
 
     async fn serve(self, name: &str, files: &Files) -> Result {
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", self.merge_into.display()));
+        let interruption =
+            interruption().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
         let builder = self.served.options.builder();
         let cluster = builder.start().await.map_err(|error| Failure::new(error.to_string()))?;
         cluster.write_kubeconfig(files.kubeconfig()).map_err(|error| Failure::new(error.to_string()))?;
@@ -419,9 +421,10 @@ impl Serve {
         kubeconfig::merge(&self.merge_into, &context(name), &config).map_err(failed)?;
         println!("{READY}");
         tokio::select! {
-            ended = interrupted() => ended.map_err(|error| Failure::new(format!("cannot wait for signals: {error}"))),
-            () = idle(&cluster, self.served.ttl) => Ok(()),
+            () = interruption => {}
+            () = idle(&cluster, self.served.ttl) => {}
         }
+        Ok(())
     }
 }
 

@@ -158,6 +158,8 @@ impl Cluster {
     async fn serve(self, globals: &GlobalArgs) -> Result {
         let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
         let claim = Claim::new(path)?;
+        let interruption =
+            interruption().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
         let begun = Instant::now();
         let cluster =
             self.options.builder().start().await.map_err(|error| Failure::new(error.to_string()))?;
@@ -173,22 +175,36 @@ impl Cluster {
         // Whoever does not read this can still use the cluster.
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
-        interrupted().await.map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))
+        interruption.await;
+        Ok(())
     }
 }
 
-pub(crate) async fn interrupted() -> std::io::Result<()> {
+/// Waits for a signal that ends the program.
+pub(super) async fn interrupted() -> std::io::Result<()> {
+    interruption()?.await;
+    Ok(())
+}
+
+/// Listens for the signals that end the program from now on: they may come as soon as it has said that it is up.
+pub(crate) fn interruption() -> std::io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let mut terminated = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminated.recv() => Ok(()),
-        }
+        let (mut terminated, mut interrupted) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(async move {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = interrupted.recv() => {}
+            }
+        })
     }
     #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
+    Ok(async {
+        // Without a handler the signal ends the program by itself.
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }
 
 /// The right to write a kubeconfig: no other cluster that runs has written it, and it is no file of the user's.

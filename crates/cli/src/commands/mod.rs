@@ -27,7 +27,7 @@ use crate::failure::Result;
 use crate::flags;
 use crate::output::Output;
 
-pub(crate) use cluster::interrupted;
+pub(crate) use cluster::interruption;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::flags::Flags;
 use super::link::{MARK, Opened, Registration, SERVERS, TokenUser};
 use super::log;
-use crate::commands::interrupted;
+use crate::commands::interruption;
 
 /// The flags of the real program with the types of their values, as its help lists them.
 const FLAGS: &str = include_str!("../../data/kube-apiserver-flags.tsv");
@@ -261,6 +261,7 @@ fn csv_fields(line: &str) -> Vec<String> {
 }
 
 async fn serve(etcd: &str, registration: &Registration) -> Result<(), String> {
+    let interruption = interruption().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut link = Link::connect(etcd).await?;
     let version = link.ask(Method::GET, "/version", Bytes::new()).await?;
     if version.1.get(MARK).is_none() {
@@ -278,7 +279,7 @@ async fn serve(etcd: &str, registration: &Registration) -> Result<(), String> {
     log("I", &format_args!("Serving securely on {}", opened.address));
     let path = format!("{SERVERS}/{}", opened.id);
     tokio::select! {
-        ended = interrupted() => ended.map_err(|error| format!("cannot wait for signals: {error}"))?,
+        () = interruption => {}
         // The etcd closes the port if this connection ends before it is asked to.
         _ = link.ask(Method::GET, &path, Bytes::new()) => return Err(format!("the etcd at {etcd} is gone")),
     }

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use super::flags::Flags;
 use super::link::{MARK, Opened, Registration, SERVERS};
 use super::log;
-use crate::commands::interrupted;
+use crate::commands::interruption;
 
 /// The etcd that this one speaks of itself as.
 const VERSION: &str = "3.6.8";
@@ -85,6 +85,7 @@ fn address(url: &str) -> Result<String, String> {
 }
 
 async fn serve(addresses: &[String]) -> Result<(), String> {
+    let interruption = interruption().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let state = Arc::new(State::default());
     let mut tasks = Vec::new();
     for address in addresses {
@@ -101,7 +102,8 @@ async fn serve(addresses: &[String]) -> Result<(), String> {
             }
         })));
     }
-    interrupted().await.map_err(|error| format!("cannot wait for signals: {error}"))
+    interruption.await;
+    Ok(())
 }
 
 #[derive(Default)]
