@@ -25,6 +25,9 @@ pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
 /// How many objects are worked on at a time, however few processors there are: hooks mostly wait.
 pub(crate) const WORKERS: usize = 8;
 
+/// How long a reconcile counts as one of these: what takes longer waits for a hook or for workloads.
+const SLOW: Duration = Duration::from_secs(5);
+
 /// A failed release is tried again after a second, and then less and less often.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(300);
@@ -158,7 +161,8 @@ impl ReleaseController {
         self
     }
 
-    /// How many objects are worked on at a time. Default: 8, so that a hook that hangs holds up no other release.
+    /// How many objects are worked on at a time. Default: 8. Those that have waited for five seconds, for a hook or for
+    /// workloads, do not count, so that they hold up no other release.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.concurrency = workers;
         self
@@ -293,6 +297,7 @@ impl ReleaseController {
         })
         .named(name)
         .concurrency(concurrency)
+        .slow_after(SLOW)
         .backoff(FIRST_RETRY, LAST_RETRY)
         .finalizer(FINALIZER, move |object, context| {
             let cleaner = Arc::clone(&cleaner);

@@ -551,13 +551,15 @@ async fn a_period_of_nothing_is_no_period() {
 
 #[tokio::test(start_paused = true)]
 async fn hooks_that_hang_hold_up_no_other_release() {
+    // More than there are workers.
+    const STUCK: usize = 20;
     assert!(Defaults::default().max_concurrent_reconciles >= 8);
     let lab = Lab::start(controller(shop())).await;
-    for index in 0..7 {
+    for index in 0..STUCK {
         lab.create(&format!("stuck-{index}"), json!({ "hang": true })).await;
     }
     let is_stuck = |found: &Value| status_of(found, "Initialized").is_some();
-    for index in 0..7 {
+    for index in 0..STUCK {
         lab.until(&format!("stuck-{index}"), "under way", is_stuck).await;
     }
     lab.create("shop", json!({})).await;

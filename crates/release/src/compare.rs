@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use steersman_chart::{Chart, Values};
 use steersman_formats::quantity::Quantity;
 
@@ -71,42 +71,57 @@ fn bundle(manifest: &str) -> Result<BTreeMap<String, Value>> {
 }
 
 /// Whether a live object has everything that is wanted of it. Fields that only the live one has say nothing, nor does
-/// another spelling of the same quantity. `ignored` are JSON pointers to leave out.
+/// another spelling of a quantity that the API server spells anew. `ignored` are JSON pointers to leave out.
 pub fn covers(live: &Value, wanted: &Value, ignored: &[String]) -> bool {
-    covered(live, wanted, "", ignored, MAX_DEPTH)
+    let group = wanted["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+    // Custom resources are stored as they are written.
+    let builtin = group.is_none_or(|(group, _)| !group.contains('.') || group.ends_with(".k8s.io"));
+    Coverage { ignored, builtin }.covered(live, wanted, "", MAX_DEPTH)
 }
 
-fn covered(live: &Value, wanted: &Value, path: &str, ignored: &[String], depth: usize) -> bool {
-    if !path.is_empty() && ignored.iter().any(|pointer| pointer == path) {
-        return true;
-    }
-    let Some(depth) = depth.checked_sub(1) else { return live == wanted };
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => covered_map(live, wanted, path, ignored, depth),
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len()
-                && live.iter().zip(wanted).enumerate().all(|(index, (live, wanted))| {
-                    covered(live, wanted, &format!("{path}/{index}"), ignored, depth)
-                })
-        }
-        (live, wanted) => live == wanted || same_quantity(live, wanted),
-    }
+/// How two objects are compared.
+struct Coverage<'a> {
+    ignored: &'a [String],
+    /// The kind is one of the API server's own, which spells quantities anew.
+    builtin: bool,
 }
 
-fn covered_map(
-    live: &Map<String, Value>,
-    wanted: &Map<String, Value>,
-    path: &str,
-    ignored: &[String],
-    depth: usize,
-) -> bool {
-    wanted.iter().all(|(key, wanted)| {
-        let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
-        match live.get(key) {
-            Some(live) => covered(live, wanted, &path, ignored, depth),
-            None => is_empty(wanted) || ignored.contains(&path),
+impl Coverage<'_> {
+    fn covered(&self, live: &Value, wanted: &Value, path: &str, depth: usize) -> bool {
+        if !path.is_empty() && self.ignored.iter().any(|pointer| pointer == path) {
+            return true;
         }
-    })
+        let Some(depth) = depth.checked_sub(1) else { return live == wanted };
+        match (live, wanted) {
+            (Value::Object(live), Value::Object(wanted)) => self.covered_map(live, wanted, path, depth),
+            (Value::Array(live), Value::Array(wanted)) => {
+                live.len() == wanted.len()
+                    && live.iter().zip(wanted).enumerate().all(|(index, (live, wanted))| {
+                        self.covered(live, wanted, &format!("{path}/{index}"), depth)
+                    })
+            }
+            (Value::Number(live), Value::Number(wanted)) => same_number(live, wanted),
+            (live, wanted) => {
+                live == wanted || (self.builtin && is_quantity(path) && same_quantity(live, wanted))
+            }
+        }
+    }
+
+    fn covered_map(
+        &self,
+        live: &Map<String, Value>,
+        wanted: &Map<String, Value>,
+        path: &str,
+        depth: usize,
+    ) -> bool {
+        wanted.iter().all(|(key, wanted)| {
+            let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+            match live.get(key) {
+                Some(live) => self.covered(live, wanted, &path, depth),
+                None => is_empty(wanted) || self.ignored.contains(&path),
+            }
+        })
+    }
 }
 
 /// What the server leaves out: to say it is to say nothing.
@@ -121,15 +136,39 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether two scalars are one number, or one quantity in two spellings, such as `1` and `1000m`.
+/// Whether a field of a built-in kind is a quantity. Everywhere else text that looks like one is only text: `1.10` and
+/// `1.1` are two versions.
+fn is_quantity(path: &str) -> bool {
+    let mut segments = path.rsplit('/');
+    let (field, parent) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    let of_map = matches!(
+        parent,
+        "limits"
+            | "requests"
+            | "hard"
+            | "capacity"
+            | "overhead"
+            | "podFixed"
+            | "min"
+            | "max"
+            | "default"
+            | "defaultRequest"
+            | "maxLimitRequestRatio"
+    );
+    let of_metric = parent == "target" && matches!(field, "value" | "averageValue");
+    let of_device = field == "value" && segments.next() == Some("capacity");
+    let by_name = matches!(field, "sizeLimit" | "divisor" | "tolerance" | "capacity" | "maximumVolumeSize");
+    of_map || of_metric || of_device || by_name
+}
+
+fn same_number(one: &Number, two: &Number) -> bool {
+    // Whole numbers beyond what a float holds differ although their floats do not.
+    one == two || ((one.is_f64() || two.is_f64()) && one.as_f64() == two.as_f64())
+}
+
+/// Whether two scalars are one quantity in two spellings, such as `1` and `1000m`.
 fn same_quantity(one: &Value, two: &Value) -> bool {
-    match (one, two) {
-        // Whole numbers are one number only if they are equal, which was looked at before.
-        (Value::Number(one), Value::Number(two)) => {
-            (one.is_f64() || two.is_f64()) && one.as_f64() == two.as_f64()
-        }
-        _ => quantity(one).is_some_and(|one| Some(one) == quantity(two)),
-    }
+    quantity(one).is_some_and(|one| Some(one) == quantity(two))
 }
 
 fn quantity(value: &Value) -> Option<Quantity> {
@@ -159,20 +198,23 @@ mod tests {
 
     #[test]
     fn a_live_object_may_have_more() {
-        let live =
-            json!({ "spec": { "replicas": 2, "cpu": "500m", "list": [{ "a": 1, "b": 2 }] }, "status": {} });
+        let live = json!({ "spec": { "replicas": 2, "limits": { "cpu": "500m" }, "list": [{ "a": 1, "b": 2 }] }, "status": {} });
         let covers =
             |wanted: Value| covers(&live, &wanted, &["/spec/free".to_owned(), "/spec/replicas".to_owned()]);
-        assert!(covers(json!({ "spec": { "cpu": 0.5, "list": [{ "a": 1 }], "off": false, "none": {} } })));
+        assert!(covers(
+            json!({ "spec": { "limits": { "cpu": 0.5 }, "list": [{ "a": 1 }], "off": false, "none": {} } })
+        ));
         assert!(covers(json!({ "spec": { "replicas": 3, "free": 1 } })), "these are ignored");
-        assert!(!covers(json!({ "spec": { "cpu": "600m" } })));
+        assert!(!covers(json!({ "spec": { "limits": { "cpu": "600m" } } })));
         assert!(!covers(json!({ "spec": { "list": [{ "a": 1 }, { "a": 2 }] } })));
         assert!(!covers(json!({ "spec": { "name": "x" } })));
     }
 
     #[test]
     fn quantities_are_compared_exactly() {
-        let same = |one: Value, two: Value| covers(&json!({ "q": one }), &json!({ "q": two }), &[]);
+        let same = |one: Value, two: Value| {
+            covers(&json!({ "hard": { "q": one } }), &json!({ "hard": { "q": two } }), &[])
+        };
         for (one, two) in [(json!("1"), json!(1)), (json!("1Ei"), json!("1024Pi")), (json!(1), json!(1.0))] {
             assert!(same(one.clone(), two.clone()), "{one} {two}");
         }
@@ -184,5 +226,27 @@ mod tests {
         ] {
             assert!(!same(one.clone(), two.clone()), "{one} {two}");
         }
+    }
+
+    #[test]
+    fn text_that_looks_like_a_quantity_is_text() {
+        let (live, wanted) = (json!("1.1"), json!("1.10"));
+        let same = |path: &str, version: &str| {
+            let object = |value: &Value| {
+                let mut object = value.clone();
+                for segment in path.rsplit('/') {
+                    object = json!({ segment: object });
+                }
+                object["apiVersion"] = json!(version);
+                object
+            };
+            covers(&object(&live), &object(&wanted), &[])
+        };
+        assert!(same("spec/hard/cpu", "v1"));
+        assert!(same("spec/metric/target/averageValue", "autoscaling/v2"));
+        assert!(!same("data/version", "v1"));
+        assert!(!same("metadata/annotations/version", "v1"));
+        assert!(!same("spec/env/value", "apps/v1"));
+        assert!(!same("spec/limits/version", "example.com/v1"), "stored as it is written");
     }
 }

@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicUsize},
 };
 
 use futures::{FutureExt as _, StreamExt as _};
-use tokio::task::JoinSet;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     Blueprint, Finalizer, Options, PanicGuard, Step, Watch,
@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     store: RwLock<Option<Arc<Store>>>,
     reads: Mutex<Reads>,
     dying: Mutex<Dying>,
+    /// Slow reconciles whose workers have substitutes.
+    pub(super) slow: AtomicUsize,
 }
 
 /// Controlled objects that wait for a cleanup, and for which of them, by their owners.
@@ -82,6 +84,7 @@ impl Engine {
             store: RwLock::default(),
             reads: Mutex::default(),
             dying: Mutex::default(),
+            slow: AtomicUsize::default(),
         };
         (Arc::new(engine), blueprint.streams.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
@@ -126,10 +129,21 @@ impl Engine {
             });
         }
         let mut workers = JoinSet::new();
+        let (substitutes, mut wanted) = mpsc::unbounded_channel();
+        let worker = || Arc::clone(&self).work(Arc::clone(&shared), substitutes.clone());
         for _ in 0..self.options.concurrency {
-            workers.spawn(Arc::clone(&self).work(Arc::clone(&shared)));
+            workers.spawn(worker());
         }
-        while workers.join_next().await.is_some() {}
+        loop {
+            tokio::select! {
+                Some(()) = wanted.recv() => drop(workers.spawn(worker())),
+                ended = workers.join_next() => {
+                    if ended.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
     }
 
     /// Has objects looked at, and those that are gone but have something left to clean up.

@@ -55,6 +55,7 @@ where
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) concurrency: usize,
+    pub(crate) slow_after: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) backoff: Backoff,
     pub(crate) rate_limit: Option<RateLimit>,
@@ -66,6 +67,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             concurrency: 16,
+            slow_after: None,
             timeout: None,
             backoff: Backoff::default(),
             rate_limit: None,
@@ -227,6 +229,13 @@ impl<K: Send + Sync + 'static> Controller<K> {
     /// How many objects are worked on at a time. Default: 16. One object is never worked on twice at a time.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.blueprint.options.concurrency = workers.max(1);
+        self
+    }
+
+    /// How long a reconcile counts towards [`Controller::concurrency`]: one that takes longer, since it waits for
+    /// something outside, holds up no other object. At most 100 reconciles are left out of account. Default: all count.
+    pub fn slow_after(mut self, limit: Duration) -> Self {
+        self.blueprint.options.slow_after = Some(limit);
         self
     }
 

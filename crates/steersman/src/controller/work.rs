@@ -1,9 +1,14 @@
 //! What a worker does with one object.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use tokio::time::Instant;
+use tokio::{sync::mpsc::UnboundedSender, time::Instant};
 use tracing::Instrument as _;
 
 use super::{Engine, Finalizer};
@@ -17,28 +22,58 @@ use crate::{
     queue::{Done, Job},
 };
 
+/// Slow reconciles that do not count towards a controller's concurrency. With more of them, the further ones count.
+const MAX_SLOW: usize = 100;
+
 impl Engine {
-    /// Takes objects from the queue until it is closed.
-    pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>) {
+    /// Takes objects from the queue until it is closed, or until a substitute has taken this worker's place.
+    pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>, substitutes: UnboundedSender<()>) {
         while let Some(job) = self.queue.next().await {
             let (namespace, object) = (job.key.namespace().unwrap_or_default(), job.key.name());
             // Not `name`: in JSON that is the span's own.
             let span = tracing::info_span!("reconcile", controller = %self.name, namespace, object);
-            let done = match &shared.shards {
-                None => self.guarded_attempt(&job, &shared).instrument(span).await,
-                Some(shards) => match shards.enter(&job.key) {
-                    // Whoever gets the object next looks at it anyway.
-                    None => Done::Rest,
-                    Some(seat) => tokio::select! {
-                        // A write that was refused since the object has passed on is no failure of the reconcile.
-                        biased;
-                        () = seat.lost() => Done::Rest,
-                        done = self.guarded_attempt(&job, &shared).instrument(span) => done,
+            let attempt = async {
+                match &shared.shards {
+                    None => self.guarded_attempt(&job, &shared).instrument(span).await,
+                    Some(shards) => match shards.enter(&job.key) {
+                        // Whoever gets the object next looks at it anyway.
+                        None => Done::Rest,
+                        Some(seat) => tokio::select! {
+                            // A write that was refused since the object has passed on is no failure of the reconcile.
+                            biased;
+                            () = seat.lost() => Done::Rest,
+                            done = self.guarded_attempt(&job, &shared).instrument(span) => done,
+                        },
                     },
-                },
+                }
             };
+            let (done, replaced) = self.replaced_when_slow(attempt, &substitutes).await;
             self.queue.done(&job.key, done);
+            if replaced {
+                return;
+            }
         }
+    }
+
+    /// Runs an attempt, and asks for a substitute of this worker when it turns out to be slow. Says whether one came.
+    async fn replaced_when_slow(
+        &self,
+        attempt: impl Future<Output = Done>,
+        substitutes: &UnboundedSender<()>,
+    ) -> (Done, bool) {
+        let Some(limit) = self.options.slow_after else { return (attempt.await, false) };
+        let mut attempt = pin!(attempt);
+        if let Ok(done) = tokio::time::timeout(limit, &mut attempt).await {
+            return (done, false);
+        }
+        let one_more = |slow: usize| (slow < MAX_SLOW).then_some(slow + 1);
+        let replaced = self.slow.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+            && substitutes.send(()).is_ok();
+        let done = attempt.await;
+        if replaced {
+            self.slow.fetch_sub(1, Ordering::Relaxed);
+        }
+        (done, replaced)
     }
 
     /// Keeps the worker from ending by a panic beside the reconciler itself: of a value that is dropped after a timeout, or
