@@ -21,7 +21,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const module = "sigs.k8s.io/controller-runtime"
@@ -60,6 +62,7 @@ func main() {
 	out := flag.String("out", "", "directory for the output of suites that fail")
 	rounds := flag.Int("rounds", 5, "environments to start and stop")
 	flag.Parse()
+	log.SetLogger(logr.Discard())
 	chosen := flag.Args()
 	if len(chosen) == 0 {
 		chosen = append(slices.Clone(packages), "./suite")
