@@ -107,7 +107,7 @@ where
             }
             // Reading answers pings; other messages mean nothing here.
             received = socket.next() => match received {
-                Some(Ok(Message::Close(_))) | Some(Err(_)) | None => break,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => break,
                 Some(Ok(_)) => {}
             }
         }

@@ -216,10 +216,10 @@ impl Files {
 
     /// Removes what a cluster left, that was killed perhaps.
     fn clean(&self, name: &str) {
-        if let Ok(path) = std::fs::read_to_string(self.merged()) {
-            if let Err(error) = kubeconfig::remove(Path::new(&path), &context(name)) {
-                crate::failure::warn(&format!("{path}: {error}"));
-            }
+        if let Ok(path) = std::fs::read_to_string(self.merged())
+            && let Err(error) = kubeconfig::remove(Path::new(&path), &context(name))
+        {
+            crate::failure::warn(&format!("{path}: {error}"));
         }
         let _ = std::fs::remove_dir_all(&self.directory);
     }
