@@ -1,4 +1,4 @@
-# `make` alone lists what there is.
+# `make` alone lists the targets.
 CARGO ?= cargo
 CACHE ?= $(or $(STEERSMAN_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/steersman)
 TOOLS := $(CACHE)/tools
@@ -165,7 +165,7 @@ oracle-kubectl: ## Type the same kubectl commands, in three versions, for the em
 		$(DEBUG)/kubectl-oracle --real "$$0/kubeconfig" --ours "$$KUBECONFIG" --out target/kubectl-differences.txt' "$$real"; \
 		status=$$?; rm -rf "$$real"; exit $$status
 
-# What the tests take for images that nobody has.
+# Stand-ins for images that no registry has.
 MISSING_IMAGES := foo:non-existent webserver:404
 
 .PHONY: conformance

@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/envtest
+module steersman.dev/oracles/envtest
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes
+module steersman.dev/oracles/kubernetes
 
 go 1.26.0
 

@@ -126,7 +126,7 @@ pub(crate) async fn first_write(client: &Client) -> Result<(), Failure> {
     ensure(client, post(CONFIG_MAPS, &objects::config_map("first"))?).await
 }
 
-/// Makes what pods need and nobody else makes here.
+/// Creates what pods need and no controller creates here.
 pub(crate) async fn prepare(client: &Client) -> Result<(), Failure> {
     let account =
         serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});

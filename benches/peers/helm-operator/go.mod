@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/benches/peers/helm-operator
+module steersman.dev/benches/peers/helm-operator
 
 go 1.26.0
 

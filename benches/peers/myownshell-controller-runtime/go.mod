@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/benches/peers/myownshell-controller-runtime
+module steersman.dev/benches/peers/myownshell-controller-runtime
 
 go 1.26.0
 

@@ -84,7 +84,7 @@ async fn bench() -> Result<bool> {
     {
         let client = Client::try_default().await?;
         install(&client).await?;
-        // Whoever comes first finds the server cold.
+        // The first contestant finds the server cold.
         measure(&client, "warm-up", ours, options.resources / 20 + 1).await?;
         let go = measure(&client, "controller-runtime", go, options.resources).await?;
         let ours = measure(&client, "ours", ours, options.resources).await?;
@@ -213,7 +213,7 @@ async fn converged(
     };
     loop {
         alive()?;
-        // Whoever works in order is done when the last one is; only then is it worth counting.
+        // A contestant that works in order is done with the last object; counting starts there.
         if done(&api.get(&name(count - 1)).await?) {
             let all = api.list(&ListParams::default()).await?;
             if all.items.iter().filter(|shell| done(shell)).count() == count {

@@ -4,31 +4,7 @@ use std::{fmt, sync::Mutex};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Source of time and randomness of one server.
-///
-/// Everything that would differ between two runs (creation times, uids, generated names, allocated addresses)
-/// is derived from this value, so a seeded environment makes a server repeatable.
-pub trait Environment: Send + Sync + fmt::Debug {
-    /// The current time.
-    fn now(&self) -> Timestamp;
-
-    /// The next random number.
-    fn random(&self) -> u64;
-}
-
-/// The machine's clock and an unpredictable generator. The default.
-#[derive(Debug, Default)]
-pub struct SystemEnvironment;
-
-impl Environment for SystemEnvironment {
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-
-    fn random(&self) -> u64 {
-        fastrand::u64(..)
-    }
-}
+pub use steersman_core::environment::{Environment, SystemEnvironment};
 
 /// A clock that starts at a chosen moment and advances with tokio's clock (which tests can pause), and a seeded generator.
 pub struct SeededEnvironment {

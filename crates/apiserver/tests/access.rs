@@ -170,7 +170,7 @@ async fn what_is_allowed_later_is_not_denied() {
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
     let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"});
     grant(&server, rules, subject).await;
-    assert_eq!(denied(), ["configmaps", "roles"], "nobody asked again");
+    assert_eq!(denied(), ["configmaps", "roles"], "no further request");
     assert_eq!(ask(&server, By::User(jane()), &format!("GET {MAPS}"), Value::Null).await.0, 200);
     assert_eq!(denied(), ["roles"]);
 }

@@ -266,7 +266,7 @@ async fn applied_fields_have_owners() {
     assert_eq!((cause.reason.as_str(), cause.field.as_str()), ("FieldManagerConflict", ".data.x"));
 
     api.patch("a", &two.force(), &intent(json!({"x": "2"}))).await.unwrap();
-    // What a manager no longer applies and nobody else owns goes away.
+    // What a manager no longer applies and no other manager owns goes away.
     let left = api.patch("a", &one, &intent(json!({}))).await.unwrap();
     assert_eq!(left.data.unwrap(), BTreeMap::from([("x".into(), "2".into())]));
 }

@@ -45,7 +45,7 @@ fn converted(mut object: Value, to: &str) -> Value {
     };
     object["spec"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
     object["apiVersion"] = to.into();
-    // Nobody cares about what else a webhook does to metadata.
+    // Other changes of a webhook to metadata are ignored.
     object["metadata"]["generation"] = json!(99);
     object
 }
@@ -150,7 +150,7 @@ async fn versions_are_read_and_written_by_way_of_the_webhook() {
         ask(&server, &format!("POST {V2}"), shop("v2", "a", json!({"host": "h", "port": "80"}))).await;
     assert_eq!((code, &made["spec"]), (201, &json!({"host": "h", "port": "80"})));
     assert_eq!((&made["apiVersion"], &made["metadata"]["generation"]), (&json!("example.com/v2"), &json!(1)));
-    // In the version that is stored, nobody is asked.
+    // In the version that is stored, no webhook is called.
     hook.asked();
     let (_, read) = ask(&server, &format!("GET {V1}/a"), Value::Null).await;
     assert_eq!((&read["apiVersion"], &read["spec"]), (&json!("example.com/v1"), &json!({"address": "h:80"})));

@@ -1,4 +1,4 @@
-//! The server attacked by someone with few rights, and by requests that nobody sends by accident.
+//! The server attacked by a user with few rights, and with malicious requests.
 
 use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -106,7 +106,7 @@ async fn define_widgets(server: &Server) {
     made(server, DEFINITIONS, definition).await;
 }
 
-/// What a request comes to for someone with the right to its verb alone: for an object that is there, for one that is not, and
+/// What a request comes to for a user with the right to its verb alone: for an object that is there, for one that is not, and
 /// for one that is not if the user may create too. The same is asked of the real server in the oracle's `rights.yaml`.
 const MATRIX: &str = "
 resource     part    verb              there  absent  absent, may create
@@ -388,7 +388,7 @@ async fn decisions_about_certificates_are_rights_of_their_own() {
     let conditions = ["Approved", "Failed"].map(|kind| json!({"type": kind, "status": "True"}));
     let both = json!({"status": {"conditions": conditions}});
     assert_eq!(ask(&server, mallory(), &format!("PATCH {SIGNING}/a/status"), both).await.0, 200);
-    // A certificate of the administrators can't be taken away from them again, so nobody gets one.
+    // A certificate of the administrators can't be taken away from them again, so none is issued.
     let masters = request("b", "kubernetes.io/kube-apiserver-client");
     let (code, status) = ask(&server, User::admin(), &format!("POST {SIGNING}"), masters).await;
     assert_eq!(code, 403);

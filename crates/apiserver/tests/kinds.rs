@@ -119,7 +119,7 @@ async fn addresses_are_named_by_themselves() {
 }
 
 #[tokio::test]
-async fn events_are_found_by_whoever_reports_them() {
+async fn events_are_selected_by_their_reporter() {
     let events: Api<Event> = Api::default_namespaced(client());
     let event = read(json!({
         "metadata": {"name": "a"}, "involvedObject": {"namespace": "default"}, "type": "Normal", "reason": "Test",

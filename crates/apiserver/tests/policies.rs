@@ -78,7 +78,7 @@ async fn writes_are_changed_in_order() {
     assert_eq!(made["metadata"]["annotations"], json!({"x": "y", "a/b": "vv"}));
     // Each change sees what those before it made.
     assert_eq!(made["metadata"]["labels"], json!({"l": "vvvv"}));
-    // Nobody becomes a manager of what a policy sets.
+    // Fields that a policy sets get no manager.
     assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {".": {}, "f:k": {}}}));
     let (_, deleted) = ask(&server, &format!("DELETE {MAPS}/a"), Value::Null).await;
     assert_eq!(deleted["status"], "Success");

@@ -22,7 +22,7 @@ impl Budget {
     pub(crate) fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
         self.spent = self.spent.saturating_add(cost);
         if self.spent > self.limit {
-            return fail("operation cancelled: actual cost limit exceeded");
+            return Err(EvalError::CostLimitExceeded);
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl<'a> Evaluator<'a> {
                     let chosen = match self.expr(condition)? {
                         Value::Bool(true) => then,
                         Value::Bool(false) => otherwise,
-                        _ => return Err(EvalError::no_overload()),
+                        _ => return Err(EvalError::NoSuchOverload(None)),
                     };
                     if is_attribute(chosen) {
                         return self.resolve(chosen);
@@ -276,7 +276,7 @@ impl<'a> Evaluator<'a> {
                     (Value::Optional(None), _) => self.expr(other),
                     (Value::Optional(Some(inner)), "orValue") => Ok((*inner).clone()),
                     (value @ Value::Optional(_), _) => Ok(value),
-                    _ => fail(format!("no such overload: {function}")),
+                    _ => Err(EvalError::NoSuchOverload(Some(function.into()))),
                 };
             }
             _ => {}
@@ -302,7 +302,7 @@ impl<'a> Evaluator<'a> {
             return Err(error.clone());
         }
         if self.budget.is_exceeded() {
-            return fail("operation cancelled: actual cost limit exceeded");
+            return Err(EvalError::CostLimitExceeded);
         }
         let (overloads, name) = match &known {
             Some((overloads, name)) => (Some(*overloads), name.as_str()),
@@ -379,7 +379,7 @@ impl<'a> Evaluator<'a> {
             (_, Ok(Value::Bool(value))) if value == deciding => Ok(Value::Bool(deciding)),
             (Ok(Value::Bool(_)), Ok(Value::Bool(value))) => Ok(Value::Bool(value)),
             (Err(error), _) | (Ok(Value::Bool(_)), Err(error)) => Err(error),
-            _ => Err(EvalError::no_overload()),
+            _ => Err(EvalError::NoSuchOverload(None)),
         }
     }
 
@@ -393,7 +393,7 @@ impl<'a> Evaluator<'a> {
             }
             Value::List(items) => items.iter().map(|item| (item.clone(), Value::Null)).collect(),
             Value::Map(entries) => entries.to_vec(),
-            _ => return Err(EvalError::no_overload()),
+            _ => return Err(EvalError::NoSuchOverload(None)),
         };
         let depth = self.scopes.len();
         let mut current = self.expr(accu_init);
@@ -401,7 +401,7 @@ impl<'a> Evaluator<'a> {
             // An error in a step may be made up for by a later one, so it goes along as the value.
             let known = match &current {
                 Ok(value) => value.clone(),
-                Err(EvalError(why)) => Value::Invalid(why.as_str().into()),
+                Err(error) => Value::Invalid(error.clone()),
             };
             self.scopes.push((accu, known));
             self.scopes.push((var, first));
@@ -416,12 +416,12 @@ impl<'a> Evaluator<'a> {
             current = self.expr(step);
             self.scopes.truncate(depth);
             if self.budget.is_exceeded() {
-                return fail("operation cancelled: actual cost limit exceeded");
+                return Err(EvalError::CostLimitExceeded);
             }
         }
         let value = match current {
             Ok(value) => value,
-            Err(EvalError(why)) => Value::Invalid(why.into()),
+            Err(error) => Value::Invalid(error),
         };
         self.scopes.push((accu, value));
         let result = self.expr(result);
@@ -474,7 +474,7 @@ fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
         [a, b] => Some(match compare(a, b) {
             Some(order) => Ok(Value::Bool(accept(order))),
             None if both_numbers(a, b) => fail("NaN values cannot be ordered"),
-            None => Err(EvalError::no_overload()),
+            None => Err(EvalError::NoSuchOverload(None)),
         }),
         _ => None,
     };
@@ -502,7 +502,7 @@ fn insert(entries: &[(Value, Value)], rest: &[Value]) -> Evaluated {
     let added: Vec<(Value, Value)> = match rest {
         [key, value] => vec![(key.clone(), value.clone())],
         [Value::Map(more)] => more.to_vec(),
-        _ => return Err(EvalError::no_overload()),
+        _ => return Err(EvalError::NoSuchOverload(None)),
     };
     let mut out = entries.to_vec();
     for (key, value) in added {
@@ -524,7 +524,7 @@ fn list_index(index: &Value) -> Option<i64> {
 }
 
 fn bad_index(index: &Value) -> EvalError {
-    EvalError(match index {
+    EvalError::from(match index {
         Value::Double(_) | Value::Uint(_) => format!("unsupported index value {index} in list"),
         other => format!("unsupported index type '{}' in list", other.type_name()),
     })
@@ -552,9 +552,9 @@ fn get(container: &Value, index: &Value) -> Evaluated {
             Some(value) => Ok(value.clone()),
             None => fail(format!("no such key: {index}")),
         },
-        // Whether an object without a schema has a field is nothing that anybody can know.
+        // Whether an object without a schema has a field cannot be known.
         Value::Object(object) => Ok(object.get(index).cloned().unwrap_or(Value::Null)),
-        Value::Invalid(why) => fail(&**why),
+        Value::Invalid(error) => Err(error.clone()),
         _ => fail(format!("no such key: {index}")),
     }
 }
@@ -577,9 +577,9 @@ pub(crate) fn dispatch(
         None if name == op::IN
             || (name.contains('_') && !name.starts_with(|c: char| c.is_alphanumeric())) =>
         {
-            Err(EvalError::no_overload())
+            Err(EvalError::NoSuchOverload(None))
         }
-        None => fail(format!("no such overload: {name}")),
+        None => Err(EvalError::NoSuchOverload(Some(name.into()))),
     }
 }
 

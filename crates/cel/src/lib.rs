@@ -11,6 +11,16 @@
 //! let (value, _cost) = program.run([("self", Value::Int(5))], 1_000_000);
 //! assert!(matches!(value, Ok(Value::Bool(true))));
 //! ```
+//!
+//! # The model
+//! An [`Environment`] declares the variables of an expression with their [`Type`]s, and the libraries of Kubernetes. [`Program::compile`]
+//! parses an expression, checks its types and folds constant parts; its [`Issue`]s have the text and the position that cel-go gives.
+//! [`Program::estimate`] bounds the cost before anything runs, from the [`Sizes`] of variables: that is how definitions with rules that
+//! are too expensive are refused. [`Program::run`] evaluates it on [`Value`]s, charges every step and ends with
+//! [`EvalError::CostLimitExceeded`] at a limit.
+//!
+//! A program is immutable and can be shared by threads. Values are cheap to clone. There is no recursion that input can drive deeper
+//! than the parser's limit.
 
 mod ast;
 mod check;
@@ -47,11 +57,12 @@ use source::Source;
 
 /// Why an expression cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompileError {
     /// It does not parse, or its types do not go together: one issue for each place, in the order of the text.
     Issues(Vec<Issue>),
     /// A conversion in it fails whatever its variables are.
-    Conversion(EvalError),
+    Conversion(#[source] EvalError),
 }
 
 impl CompileError {
@@ -85,6 +96,15 @@ pub struct Program {
 
 impl Program {
     /// Parses and checks an expression.
+    ///
+    /// ```
+    /// use steersman_cel::{Environment, Program, Type};
+    ///
+    /// let environment = Environment::new().with("name", Type::String);
+    /// assert!(Program::compile(&environment, "name.startsWith('web-')").is_ok());
+    /// let error = Program::compile(&environment, "name + 1").unwrap_err();
+    /// assert!(error.to_string().contains("found no matching overload for '_+_'"));
+    /// ```
     pub fn compile(environment: &Environment, text: &str) -> Result<Self, CompileError> {
         let source = Source::new(text);
         let mut expr = parse::parse(&source).map_err(CompileError::issues)?;
@@ -110,6 +130,14 @@ impl Program {
     }
 
     /// Whether it names this variable anywhere.
+    ///
+    /// ```
+    /// use steersman_cel::{Environment, Program, Type};
+    ///
+    /// let environment = Environment::new().with("self", Type::Int).with("oldSelf", Type::Int);
+    /// let program = Program::compile(&environment, "self >= oldSelf").unwrap();
+    /// assert!(program.uses("oldSelf"));
+    /// ```
     pub fn uses(&self, variable: &str) -> bool {
         let mut found = false;
         self.expr
@@ -118,6 +146,18 @@ impl Program {
     }
 
     /// Runs it on these variables. Gives the value and what it cost; above `limit` it ends with an error.
+    ///
+    /// ```
+    /// use steersman_cel::{Environment, EvalError, Program, Type, Value};
+    ///
+    /// let environment = Environment::new().with("items", Type::list(Type::Int));
+    /// let program = Program::compile(&environment, "items.all(i, i > 0)").unwrap();
+    /// let items = || Value::list(vec![Value::Int(1), Value::Int(2)]);
+    /// let (value, cost) = program.run([("items", items())], 1_000);
+    /// assert!(matches!(value, Ok(Value::Bool(true))) && cost > 0);
+    /// let (value, _) = program.run([("items", items())], 2);
+    /// assert_eq!(value.unwrap_err(), EvalError::CostLimitExceeded);
+    /// ```
     pub fn run<'a>(
         &'a self,
         variables: impl IntoIterator<Item = (&'a str, Value)>,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use steersman_formats::Url;
 use steersman_formats::quantity::Quantity;
+use steersman_gostd::strconv::NumError;
 
 use crate::library::net::Cidr;
 use crate::library::semver::Semver;
@@ -57,8 +58,8 @@ pub enum Value {
     Format(&'static str),
     /// `kubernetes.Semver`.
     Semver(Arc<Semver>),
-    /// What is wrong where a value should be: whoever looks at it fails.
-    Invalid(Arc<str>),
+    /// An error where a value should be: evaluating it fails.
+    Invalid(EvalError),
 }
 
 /// A list, and what makes two of them the same.
@@ -140,22 +141,56 @@ impl List {
     }
 }
 
-/// Why an expression gave no value.
+/// Why an expression has no value. The texts are cel-go's.
+///
+/// ```
+/// use steersman_cel::{Environment, EvalError, Program, Type, Value};
+///
+/// let environment = Environment::new().with("items", Type::list(Type::Int));
+/// let program = Program::compile(&environment, "items[3] == 1").unwrap();
+/// let (value, _) = program.run([("items", Value::list(vec![]))], 1_000);
+/// assert!(matches!(value, Err(EvalError::Failed(message)) if &*message == "index out of bounds: 3"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct EvalError(pub String);
+#[non_exhaustive]
+pub enum EvalError {
+    /// No overload of an operator, or of the named function, takes the arguments.
+    #[error("no such overload{}", .0.as_ref().map(|name| format!(": {name}")).unwrap_or_default())]
+    NoSuchOverload(Option<Arc<str>>),
+    /// The evaluation costs more than its limit.
+    #[error("operation cancelled: actual cost limit exceeded")]
+    CostLimitExceeded,
+    /// A number in a text does not parse.
+    #[error(transparent)]
+    Number(Arc<NumError>),
+    /// An operation failed on these values, such as an index that is out of bounds.
+    #[error("{0}")]
+    Failed(Arc<str>),
+}
 
-impl EvalError {
-    pub(crate) fn no_overload() -> Self {
-        Self("no such overload".into())
+impl From<String> for EvalError {
+    fn from(message: String) -> Self {
+        Self::Failed(message.into())
+    }
+}
+
+impl From<&str> for EvalError {
+    fn from(message: &str) -> Self {
+        Self::Failed(message.into())
+    }
+}
+
+impl From<NumError> for EvalError {
+    fn from(error: NumError) -> Self {
+        Self::Number(Arc::new(error))
     }
 }
 
 /// A value or why there is none.
 pub type Evaluated = Result<Value, EvalError>;
 
-pub(crate) fn fail<T>(message: impl Into<String>) -> Result<T, EvalError> {
-    Err(EvalError(message.into()))
+pub(crate) fn fail<T>(message: impl Into<EvalError>) -> Result<T, EvalError> {
+    Err(message.into())
 }
 
 impl Value {
@@ -182,7 +217,7 @@ impl Value {
     /// The value, unless it is an error.
     pub(crate) fn checked(self) -> Evaluated {
         match self {
-            Self::Invalid(why) => fail(&*why),
+            Self::Invalid(error) => Err(error),
             value => Ok(value),
         }
     }

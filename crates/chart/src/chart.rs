@@ -76,6 +76,14 @@ impl Chart {
     }
 
     /// Loads the directory or .tgz archive at `path`.
+    ///
+    /// ```no_run
+    /// use steersman_chart::Chart;
+    ///
+    /// let chart = Chart::load("charts/web")?;
+    /// println!("{} {}", chart.name(), chart.metadata().version);
+    /// # Ok::<(), steersman_chart::Error>(())
+    /// ```
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::load_with(path, LoadOptions::default())
     }
@@ -91,6 +99,14 @@ impl Chart {
     }
 
     /// Loads files in memory, named relative to the chart's root. A .helmignore among them has no effect.
+    ///
+    /// ```
+    /// use steersman_chart::{Chart, File};
+    ///
+    /// let chart = Chart::from_files([File::new("Chart.yaml", "{apiVersion: v2, name: web, version: 1.0.0}")])?;
+    /// assert_eq!((chart.name(), chart.metadata().version.as_str()), ("web", "1.0.0"));
+    /// # Ok::<(), steersman_chart::Error>(())
+    /// ```
     pub fn from_files(files: impl IntoIterator<Item = File>) -> Result<Self, Error> {
         load::load_files(files.into_iter().collect())
     }

@@ -6,10 +6,32 @@ use crate::manifest::RenderedFiles;
 
 /// Why a chart could not be loaded, valued or rendered. The text is Helm's, without its `Error: ` before it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The files do not make a chart, or could not be read.
+    /// The files do not make a chart.
     #[error("{0}")]
     Load(String),
+    /// A file or directory cannot be read.
+    #[error("{message}")]
+    Io {
+        /// Operation, path and reason, in Go's words.
+        message: String,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
+    /// An archive is not compressed with gzip.
+    #[error("gzip: invalid header")]
+    NotGzip,
+    /// Something within the chart does not load, such as a subchart.
+    #[error("{context}: {source}")]
+    Nested {
+        /// What does not load.
+        context: String,
+        /// Why it does not.
+        #[source]
+        source: Box<Error>,
+    },
     /// A values file or one of the `--set` family does not parse, or values contradict each other's shape.
     #[error("{0}")]
     Values(String),
@@ -23,7 +45,7 @@ pub enum Error {
     #[error("{0}")]
     Incompatible(String),
     /// A template does not parse or failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Template(Box<TemplateError>),
     /// A rendered document is not a manifest.
     #[error("{message}")]

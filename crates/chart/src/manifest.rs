@@ -193,6 +193,11 @@ pub fn sort_by_kind<T>(items: &mut [T], order: &[&str], kind: impl Fn(&T) -> &st
 }
 
 /// The documents of a text, as Helm splits it: at lines that begin with three dashes.
+///
+/// ```
+/// let documents = steersman_chart::split("kind: A\n---\nkind: B\n");
+/// assert_eq!(documents.len(), 2);
+/// ```
 pub fn split(text: &str) -> Vec<&str> {
     const MARK: &[u8] = b"---";
     let blank = |c: char| matches!(c, '\t' | '\n' | '\x0C' | '\r' | ' ');

@@ -102,6 +102,20 @@ impl Chart {
 
     /// Renders the templates alone: each file's text by its path, partials left out. No schema is looked at, and the
     /// text need not be YAML.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use steersman_chart::{Chart, File, RenderOptions, Seeded, Values};
+    ///
+    /// let chart = Chart::from_files([
+    ///     File::new("Chart.yaml", "{apiVersion: v2, name: web, version: 1.0.0}"),
+    ///     File::new("templates/name.txt", "{{ .Release.Name }}-{{ .Chart.Name }}"),
+    /// ])?;
+    /// let environment = Seeded::new(1, SystemTime::UNIX_EPOCH);
+    /// let files = chart.render_files(&Values::new(), &RenderOptions::default(), environment)?;
+    /// assert!(files["web/templates/name.txt"].to_str_lossy().ends_with("-web"));
+    /// # Ok::<(), steersman_chart::Error>(())
+    /// ```
     pub fn render_files(
         &self,
         values: &Values,
@@ -125,6 +139,20 @@ impl Chart {
     }
 
     /// The values that templates would see: those given, over those of the chart and its subcharts.
+    ///
+    /// ```
+    /// use steersman_chart::{Chart, File, Values};
+    ///
+    /// let chart = Chart::from_files([
+    ///     File::new("Chart.yaml", "{apiVersion: v2, name: web, version: 1.0.0}"),
+    ///     File::new("values.yaml", "{image: nginx, replicas: 1}"),
+    /// ])?;
+    /// let mut values = Values::new();
+    /// values.set("replicas=3")?;
+    /// let computed = chart.compute_values(&values)?.to_json();
+    /// assert_eq!((&computed["image"], &computed["replicas"]), (&"nginx".into(), &3.into()));
+    /// # Ok::<(), steersman_chart::Error>(())
+    /// ```
     pub fn compute_values(&self, values: &Values) -> Result<Values, Error> {
         let prepared = self.cache().prepare(self.content(), values)?;
         let computed = to_map(&values.0);

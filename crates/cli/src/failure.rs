@@ -38,7 +38,7 @@ impl Failure {
         Self(Box::new(Report { message: message.into(), ..Report::default() }))
     }
 
-    /// The reader of standard output went away: nobody is left to be told.
+    /// The reader of standard output went away: no output is possible.
     pub(crate) fn broken_pipe() -> Self {
         Self(Box::new(Report { quiet: true, ..Report::default() }))
     }
@@ -64,7 +64,7 @@ impl Failure {
         if self.0.quiet { ExitCode::from(BROKEN_PIPE) } else { ExitCode::FAILURE }
     }
 
-    /// Draws it on standard error, with colours if that is a terminal and nobody asked for none.
+    /// Draws it on standard error, with colours if that is a terminal and they are not switched off.
     pub(crate) fn show(&self) {
         if !self.0.quiet {
             to_stderr(&self.draw());
@@ -109,12 +109,13 @@ impl From<steersman_release::Error> for Failure {
         let help = match &error {
             steersman_release::Error::Chart(_) => None,
             steersman_release::Error::InProgress { remaining } => Some(format!(
-                "if nobody works on it any more, run this again in {} seconds and it is taken up",
+                "if no other process works on it, run this again in {} seconds: the operation is then recovered",
                 remaining.as_secs() + 1
             )),
-            steersman_release::Error::Foreign { .. } => {
-                Some("--take-ownership takes objects that belong to nobody or to another release".to_owned())
-            }
+            steersman_release::Error::InvalidOwnership { .. } => Some(
+                "--take-ownership adopts objects without ownership metadata, or of another release"
+                    .to_owned(),
+            ),
             steersman_release::Error::UnknownKind { .. } => {
                 Some("install the custom resource definitions first".to_owned())
             }

@@ -85,7 +85,7 @@ impl Pair {
             complain(&format!("standard output, line {at}"), left, right);
         }
         if helm.code == 0 {
-            // Helm explains at length why a tag has `_` for `+`; nobody needs to act on it.
+            // Helm explains at length why a tag has `_` for `+`; no action follows from it.
             let lines = helm.stderr.lines().take_while(|line| !line.ends_with("contains an underscore."));
             let unheard = lines.map(warning_text).find(|line| !steer.stderr.contains(line));
             if let Some(line) = unheard {

@@ -341,7 +341,7 @@ fn apply(plane: &Plane, object: &Value) {
 }
 
 impl Known {
-    /// Installs by helm, by steer and by an operator, and compares what there is.
+    /// Installs by helm, by steer and by an operator, and compares the objects.
     fn run(&self, plane: &Plane, chart: &str) {
         for (group, plural, kind) in self.definitions {
             apply(plane, &definition(group, plural, kind, "v1"));

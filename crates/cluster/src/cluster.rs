@@ -25,16 +25,16 @@ use tokio::{
 
 use crate::{
     activity::Activity,
-    client::As,
+    control_loop::{self, LoopHandle},
     disk::{Disk, Identity},
     error::Error,
     kubeconfig,
     listener::Listener,
-    logs::Simulated,
+    logs::SimulatedContainers,
     options::{Options, Part},
     pki::Authority,
+    user_service::UserService,
     webhooks::{WebhookPolicy, Webhooks},
-    world::{self, Pulse},
 };
 
 /// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
@@ -57,7 +57,7 @@ struct Inner {
     address: Option<SocketAddr>,
     activity: Activity,
     /// There when workloads run.
-    pulse: Option<Pulse>,
+    control_loop: Option<LoopHandle>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -87,6 +87,18 @@ impl Cluster {
     }
 
     /// Starts to describe a cluster.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use steersman_cluster::Cluster;
+    ///
+    /// let cluster = Cluster::builder().nodes(3).seed(7).pod_start_delay(Duration::ZERO).start().await?;
+    /// # let _ = cluster;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
@@ -98,7 +110,7 @@ impl Cluster {
         self.client_as(User::admin())
     }
 
-    /// A client of somebody, with `default` as its namespace. They may do what the roles bound to them allow.
+    /// Returns a client of a user, with `default` as its namespace. RBAC decides what the user may do.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -116,7 +128,7 @@ impl Cluster {
     /// ```
     #[must_use]
     pub fn client_as(&self, user: User) -> Client {
-        Client::new(As::new(self.inner.server.service(), user, Some(self.keep_alive())), "default")
+        Client::new(UserService::new(self.inner.server.service(), user, Some(self.keep_alive())), "default")
     }
 
     fn keep_alive(&self) -> Arc<dyn Send + Sync> {
@@ -159,6 +171,17 @@ impl Cluster {
 
     /// A kubeconfig for the administrator.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use steersman_cluster::Cluster;
+    ///
+    /// let cluster = Cluster::builder().listen(([127, 0, 0, 1], 0).into()).start().await?;
+    /// assert!(cluster.kubeconfig()?.contains("https://127.0.0.1:"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the cluster does not listen.
     pub fn kubeconfig(&self) -> Result<String, Error> {
@@ -166,7 +189,7 @@ impl Cluster {
         Ok(kubeconfig::render(address, self.root_certificate(), &self.inner.token))
     }
 
-    /// A kubeconfig for somebody, with a token of their own that is good as long as this cluster runs.
+    /// Returns a kubeconfig for a user, with a token that is valid as long as this cluster runs.
     ///
     /// # Errors
     /// Fails if the cluster does not listen, or the token can't be drawn.
@@ -192,6 +215,23 @@ impl Cluster {
     }
 
     /// What a user asked for and never got. Empty unless [`Builder::record_access`] was said.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::{Api, api::ListParams};
+    /// use steersman_cluster::{Cluster, User};
+    ///
+    /// let cluster = Cluster::builder().record_access().start().await?;
+    /// let user = User::service_account("default", "operator");
+    /// let name = user.name.clone();
+    /// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as(user));
+    /// assert!(secrets.list(&ListParams::default()).await.is_err());
+    /// assert_eq!(cluster.denied(&name)[0].verb, "list");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn denied(&self, user: &str) -> Vec<Access> {
         self.inner.accesses.as_ref().map(|log| log.denied(user)).unwrap_or_default()
@@ -225,16 +265,36 @@ impl Cluster {
     /// How often a controller of the workloads panicked. The others went on, and what it was about is tried again.
     #[must_use]
     pub fn controller_panics(&self) -> u64 {
-        self.inner.pulse.as_ref().map_or(0, |pulse| pulse.panics.load(Ordering::Relaxed))
+        self.inner.control_loop.as_ref().map_or(0, |control_loop| control_loop.panics.load(Ordering::Relaxed))
     }
 
     /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
     /// themselves, except for what waits for time to pass. Returns at once if no workloads run.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube::api::{Api, PostParams};
+    /// use steersman_cluster::Cluster;
+    ///
+    /// let cluster = Cluster::builder().pod_start_delay(std::time::Duration::ZERO).start().await?;
+    /// let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    /// let pod = serde_json::from_str(
+    ///     r#"{"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}"#,
+    /// )?;
+    /// cluster.settled().await;
+    /// pods.create(&PostParams::default(), &pod).await?;
+    /// cluster.settled().await;
+    /// assert!(pods.get("web").await?.spec.unwrap().node_name.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn settled(&self) {
-        let Some(pulse) = &self.inner.pulse else { return };
-        let mut settled = pulse.settled.subscribe();
+        let Some(control_loop) = &self.inner.control_loop else { return };
+        let mut settled = control_loop.settled.subscribe();
         let target = self.inner.server.store().revision();
-        pulse.wake.notify_one();
+        control_loop.wake.notify_one();
         // The sender lives as long as this cluster.
         let _ = settled.wait_for(|revision| *revision >= target).await;
     }
@@ -285,6 +345,18 @@ impl Builder {
     }
 
     /// Leaves a part of the workloads out. Default: none is left out.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use steersman_cluster::{Cluster, Part};
+    ///
+    /// // A scheduler of your own takes the place of the simulated one.
+    /// let cluster = Cluster::builder().without([Part::Scheduler]).start().await?;
+    /// # let _ = cluster;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn without(mut self, part: Part) -> Self {
         self.parts.remove(&part);
@@ -390,7 +462,7 @@ impl Builder {
                 let (records, identity) = disk.load()?;
                 let identity = match identity {
                     Some(identity) => identity,
-                    None => first_identity(&disk)?,
+                    None => create_identity(&disk)?,
                 };
                 builder = builder.restore(records).journal(disk.journal()?);
                 (Authority::restore(identity.certificate, &identity.key)?, identity.token)
@@ -416,14 +488,14 @@ impl Builder {
             .environment(Shared(Arc::clone(&environment)))
             .token(token.clone(), User::admin())
             .without_credentials(User::anonymous())
-            .connector(Simulated)
+            .connector(SimulatedContainers)
             .build();
         if let Some(path) = &self.data_directory {
             // Readers see what every cluster has from the first moment on.
             server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
         }
         let mut tasks = vec![runtime.spawn(server.clone().expire_events())];
-        let mut pulse = None;
+        let mut control_loop = None;
         let mut address = None;
         let activity = Activity::new();
         if let Some(wanted) = self.listen {
@@ -441,16 +513,19 @@ impl Builder {
                 missing_images: self.missing_images,
                 root_certificate: authority.certificate().to_owned(),
             });
-            let made = Pulse {
+            let made = LoopHandle {
                 wake: Arc::new(Notify::new()),
                 settled: watch::Sender::new(0),
                 panics: Arc::default(),
             };
-            let as_controllers = As::new(server.service(), controllers(), None);
-            let parts =
-                world::Parts { server: as_controllers, options, environment: Arc::clone(&environment) };
-            tasks.push(runtime.spawn(world::run(parts, server.clone(), made.clone())));
-            pulse = Some(made);
+            let as_controllers = UserService::new(server.service(), controllers(), None);
+            let parts = control_loop::LoopConfig {
+                server: as_controllers,
+                options,
+                environment: Arc::clone(&environment),
+            };
+            tasks.push(runtime.spawn(control_loop::run(parts, server.clone(), made.clone())));
+            control_loop = Some(made);
         }
         Ok(Cluster {
             inner: Arc::new(Inner {
@@ -462,7 +537,7 @@ impl Builder {
                 accesses,
                 address,
                 activity,
-                pulse,
+                control_loop,
                 tasks,
             }),
         })
@@ -473,11 +548,11 @@ impl Builder {
 const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
 
 /// Makes the certificates and the token of a directory that has none yet.
-fn first_identity(disk: &Disk) -> Result<Identity, Error> {
+fn create_identity(disk: &Disk) -> Result<Identity, Error> {
     let authority = Authority::generate()?;
     let certificate = authority.certificate().to_owned();
     let identity = Identity { certificate, key: authority.key(), token: draw_token()? };
-    disk.keep(&identity)?;
+    disk.save_identity(&identity)?;
     Ok(identity)
 }
 
@@ -486,7 +561,7 @@ fn signing_key(authority: &Authority) -> [u8; 32] {
     Sha256::new().chain_update("service account tokens").chain_update(authority.key()).finalize().into()
 }
 
-/// A token that nobody guesses.
+/// Generates a random bearer token.
 fn draw_token() -> Result<String, Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;

@@ -22,19 +22,19 @@ const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters"
 /// What makes the cluster the same one after a restart, in texts.
 const IDENTITY: TableDefinition<'_, &str, &str> = TableDefinition::new("identity");
 /// Written to and dropped again, to see whether there is room.
-const ROOM: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("room");
+const PROBE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("room");
 
 const FILE: &str = "cluster.redb";
 const REVISION: &str = "revision";
 /// Everything is in memory anyway, so the file's pages need not be.
 const PAGE_CACHE: usize = 8 << 20;
 /// A cluster that was dropped a moment ago may still hold the file.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a disk that can't be written to is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// A disk has recovered when what failed has room again, as far as it lies between these.
-const LEAST_ROOM: usize = 64 << 10;
-const MOST_ROOM: usize = 4 << 20;
+const MIN_PROBE: usize = 64 << 10;
+const MAX_PROBE: usize = 4 << 20;
 
 /// What lasts beside the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Disk {
         let begun = Instant::now();
         let database = loop {
             match create(&path) {
-                Err(DatabaseError::DatabaseAlreadyOpen) if begun.elapsed() < PATIENCE => {
+                Err(DatabaseError::DatabaseAlreadyOpen) if begun.elapsed() < LOCK_TIMEOUT => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 other => break other.map_err(|e| failed(e.into()))?,
@@ -95,7 +95,7 @@ impl Disk {
         if let Some(counters) = present(transaction.open_table(COUNTERS))?
             && let Some(revision) = counters.get(REVISION)?
         {
-            // A deletion that nobody needs to hear of, except for its number.
+            // A deletion without a watch event: only its revision counts.
             let revision = revision.value();
             let (resource, key) = (String::new(), String::new());
             records.push(Record { resource, key, revision, created: revision, object: None });
@@ -113,7 +113,7 @@ impl Disk {
     }
 
     /// Keeps an identity.
-    pub(crate) fn keep(&self, identity: &Identity) -> Result<(), Error> {
+    pub(crate) fn save_identity(&self, identity: &Identity) -> Result<(), Error> {
         let write = || -> Result<(), redb::Error> {
             let transaction = self.database.begin_write()?;
             {
@@ -145,7 +145,7 @@ fn begin(path: &Path) -> Result<(), DatabaseError> {
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
     let _ = std::fs::remove_file(&fresh);
     drop(create(&fresh)?);
-    // Unlike a rename, this leaves alone what somebody else has put there in the meantime.
+    // Unlike a rename, this does not replace a file that another process created in the meantime.
     let linked = std::fs::hard_link(&fresh, path);
     std::fs::remove_file(&fresh)?;
     match linked {
@@ -165,7 +165,7 @@ fn create(path: &Path) -> Result<Database, DatabaseError> {
     redb::Builder::new().set_cache_size(PAGE_CACHE).create(path)
 }
 
-/// A table that nobody wrote to yet is an empty one.
+/// Treats a table that does not exist yet as empty.
 fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, redb::Error> {
     match opened {
         Ok(table) => Ok(Some(table)),
@@ -302,7 +302,7 @@ impl Writer {
         let undone = self.observer.failed(&why);
         self.void = undone.through;
         let sizes = records.iter().map(|r| r.object.as_ref().map_or(0, |object| object.len()));
-        let room = sizes.sum::<usize>().clamp(LEAST_ROOM, MOST_ROOM);
+        let room = sizes.sum::<usize>().clamp(MIN_PROBE, MAX_PROBE);
         self.failure = Some(Failure { why, retry: Instant::now() + RETRY, former: undone.records, room });
     }
 
@@ -333,10 +333,10 @@ fn recover(path: &Path, failure: &Failure) -> Result<Database, redb::Error> {
     let database = create(path)?;
     let transaction = database.begin_write()?;
     write(&transaction, &failure.former)?;
-    transaction.open_table(ROOM)?.insert("", vec![0; failure.room].as_slice())?;
+    transaction.open_table(PROBE)?.insert("", vec![0; failure.room].as_slice())?;
     transaction.commit()?;
     let transaction = database.begin_write()?;
-    transaction.delete_table(ROOM)?;
+    transaction.delete_table(PROBE)?;
     transaction.commit()?;
     Ok(database)
 }

@@ -1,11 +1,11 @@
-//! What can go wrong with a cluster itself.
+//! Errors of an embedded cluster.
 
-/// Why a cluster could not do what it was asked.
+/// Error of an embedded cluster.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A certificate could not be made.
-    #[error("cannot make a certificate: {0}")]
+    /// A certificate could not be created.
+    #[error("cannot create a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// The port could not be opened.
     #[error("cannot listen on {0}: {1}")]
@@ -13,8 +13,8 @@ pub enum Error {
     /// The TLS settings do not fit together.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The machine has no randomness to offer.
-    #[error("cannot draw a token: {0}")]
+    /// The random source of the system failed.
+    #[error("cannot generate a token: {0}")]
     Random(String),
     /// The kubeconfig could not be written.
     #[error("cannot write {0}: {1}")]
@@ -22,10 +22,10 @@ pub enum Error {
     /// The data directory can't be used: another cluster holds it, or the disk fails.
     #[error("cannot keep data in {0}: {1}")]
     DataDirectory(std::path::PathBuf, #[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The cluster does not listen anywhere, so there is nothing to write into a kubeconfig.
+    /// The cluster has no listener, so it has no kubeconfig.
     #[error("the cluster has no listener")]
     NoListener,
-    /// There is no tokio runtime to work on.
+    /// Started outside of a tokio runtime.
     #[error("a cluster needs a tokio runtime: {0}")]
     Runtime(#[from] tokio::runtime::TryCurrentError),
 }

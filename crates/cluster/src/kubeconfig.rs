@@ -32,7 +32,7 @@ preferences: {{}}
     )
 }
 
-/// Writes a file that only its owner can read, in one step: nobody sees half of it.
+/// Writes a file that only its owner can read, atomically: a reader never sees a partial file.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));

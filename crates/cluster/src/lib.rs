@@ -56,8 +56,8 @@
 //! about two thirds of the time with an allocator for that, such as the crate `mimalloc`, as its `#[global_allocator]`.
 
 mod activity;
-mod client;
 mod cluster;
+mod control_loop;
 mod disk;
 mod error;
 mod kubeconfig;
@@ -66,9 +66,9 @@ mod logs;
 mod options;
 mod pki;
 mod serving;
+mod user_service;
 mod webhooks;
 mod workloads;
-mod world;
 
 pub use cluster::{Builder, Cluster};
 pub use error::Error;

@@ -19,10 +19,10 @@ use tower_service::Service as _;
 
 use crate::{
     activity::Activity,
-    client::As,
     error::Error,
     pki::{self, Authority},
     serving::Serving,
+    user_service::UserService,
 };
 
 /// A port that is open, not yet answered on.
@@ -70,7 +70,7 @@ impl Listener {
                 let connected = activity.begin();
                 let user = certificate.and_then(pki::user);
                 let refuses_strangers = !anonymous && user.is_none();
-                let service = As::maybe(service.clone(), user);
+                let service = UserService::maybe(service.clone(), user);
                 move |request| {
                     let _ = &connected;
                     let refused = refuses_strangers && !request.headers().contains_key(header::AUTHORIZATION);

@@ -14,9 +14,9 @@ const LOGS: &str = "cluster.steersman.dev/logs";
 
 /// Answers for containers that do not run: logs come from an annotation, and nothing can be executed.
 #[derive(Debug)]
-pub(crate) struct Simulated;
+pub(crate) struct SimulatedContainers;
 
-impl Connector for Simulated {
+impl Connector for SimulatedContainers {
     fn connect<'a>(&'a self, connection: Connection<'a>) -> BoxFuture<'a, ApiResult<Response<Body>>> {
         Box::pin(async move {
             if connection.subresource != "log" {

@@ -257,7 +257,7 @@ impl Verifier {
             .map_err(|error| error.to_string())?;
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(bundle.iter().cloned());
-        // Nobody is trusted without a bundle.
+        // Without a bundle no server is trusted.
         let ordinary = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
         Ok(Self { bundle, ordinary: ordinary.build().ok(), provider })
     }

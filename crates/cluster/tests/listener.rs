@@ -91,7 +91,7 @@ async fn a_certificate_says_who_asks() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_can_be_somebody_elses() {
+async fn a_kubeconfig_can_be_of_another_user() {
     let cluster = Cluster::builder().listen("127.0.0.1:0".parse().unwrap()).start().await.unwrap();
     let config = cluster.kubeconfig_as(User::named("jane", [])).unwrap();
     let token = config.lines().find_map(|l| l.trim().strip_prefix("token: ")).unwrap();

@@ -1,4 +1,4 @@
-//! The revisions of stateful sets and daemon sets, when somebody else writes them too.
+//! The revisions of stateful sets and daemon sets, when another controller manager writes them too.
 
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, StatefulSet},

@@ -1,4 +1,4 @@
-//! Many objects, many watchers: nobody misses a change or sees two in the wrong order, and who is too slow is told so.
+//! Many objects, many watchers: no watcher misses a change or sees two in the wrong order, and one that is too slow gets an error.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ async fn write(client: Client, writer: usize, objects: usize) {
     }
 }
 
-async fn nobody_misses_anything(objects: usize, watchers: usize) {
+async fn no_watcher_misses_a_change(objects: usize, watchers: usize) {
     const WRITERS: usize = 8;
     let cluster = Cluster::builder().workloads(false).start().await.unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
@@ -111,13 +111,13 @@ async fn nobody_misses_anything(objects: usize, watchers: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watchers_see_every_change_in_order() {
-    nobody_misses_anything(400, 10).await;
+    no_watcher_misses_a_change(400, 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "ten thousand objects and a hundred watchers take a minute without optimisation"]
 async fn a_hundred_watchers_see_every_change_of_ten_thousand_objects() {
-    nobody_misses_anything(10_000, 100).await;
+    no_watcher_misses_a_change(10_000, 100).await;
 }
 
 #[tokio::test]
@@ -136,6 +136,6 @@ async fn who_is_too_slow_is_told_to_start_over() {
         let lines: Vec<String> = watch.map(Result::unwrap).collect().await;
         let last: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
         assert_eq!((&last["type"], &last["object"]["code"]), (&"ERROR".into(), &410.into()), "{last}");
-        assert!(lines.len() < 60, "nothing is kept for somebody who does not read");
+        assert!(lines.len() < 60, "nothing is kept for a client that does not read");
     }
 }

@@ -26,7 +26,7 @@ impl Url {
         let (host, path) = match rest.strip_prefix("//") {
             Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
             None if rest.starts_with('/') => ("", rest),
-            // What follows a scheme without a slash is nobody's business.
+            // What follows a scheme without a slash is opaque.
             None => ("", ""),
         };
         let host = host.rsplit('@').next().unwrap_or(host);

@@ -10,9 +10,9 @@ use steersman_registry::{Access, Fetcher, Paths, Request};
 use crate::error::{Error, Result};
 use crate::watches::WatchConfig;
 
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(2);
-/// How many files are looked at: more than any chart has.
+/// Minimum interval between checks for changed files.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Limit on the files that are checked: more than any chart has.
 const MAX_FILES: usize = 100_000;
 
 /// A chart, which may change on disk.
@@ -26,12 +26,12 @@ pub(crate) struct ChartSource {
 struct Loaded {
     chart: Chart,
     stamp: Stamp,
-    looked: Instant,
+    checked_at: Instant,
     /// Counts changes.
     version: u64,
 }
 
-/// What tells that files changed: how many there are, how much they hold, and when the last one was written.
+/// Fingerprint of a chart's files: their number, size and last modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     files: usize,
@@ -43,7 +43,7 @@ impl ChartSource {
     /// A chart that stays as it is.
     pub(crate) fn fixed(chart: Chart) -> Self {
         let stamp = Stamp { files: 0, bytes: 0, newest: SystemTime::UNIX_EPOCH };
-        let loaded = Loaded { chart, stamp, looked: Instant::now(), version: 0 };
+        let loaded = Loaded { chart, stamp, checked_at: Instant::now(), version: 0 };
         Self { path: None, loaded: Mutex::new(loaded) }
     }
 
@@ -59,15 +59,16 @@ impl ChartSource {
 
     /// A directory or archive, which is loaded again when it changes.
     pub(crate) fn at(path: &Path) -> Result<Self> {
-        let loaded = Loaded { chart: load(path)?, stamp: stamp(path), looked: Instant::now(), version: 0 };
+        let loaded =
+            Loaded { chart: load(path)?, stamp: stamp(path), checked_at: Instant::now(), version: 0 };
         Ok(Self { path: Some(path.to_owned()), loaded: Mutex::new(loaded) })
     }
 
     /// The chart as it is now, and a number that grows when it changes.
     pub(crate) fn current(&self) -> Result<(Chart, u64)> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(path) = self.path.as_ref().filter(|_| loaded.looked.elapsed() >= LOOK) {
-            loaded.looked = Instant::now();
+        if let Some(path) = self.path.as_ref().filter(|_| loaded.checked_at.elapsed() >= POLL_INTERVAL) {
+            loaded.checked_at = Instant::now();
             let now = stamp(path);
             if now != loaded.stamp {
                 loaded.chart = load(path)?;
@@ -206,7 +207,7 @@ mod tests {
         let source = ChartSource::at(directory.path()).unwrap();
         assert_eq!(source.current().unwrap().1, 0);
         write("0.1.0-longer");
-        source.loaded.lock().unwrap().looked -= LOOK;
+        source.loaded.lock().unwrap().checked_at -= POLL_INTERVAL;
         let (chart, version) = source.current().unwrap();
         assert_eq!((chart.metadata().version.as_str(), version), ("0.1.0-longer", 1));
     }

@@ -19,10 +19,10 @@ use crate::key::KeyStore;
 use crate::reconcile::{Reconciler, effective_period};
 use crate::watches::Ignore;
 
-/// The promise to uninstall a release before its object goes, as operator-sdk names it.
+/// Finalizer that uninstalls a release before its object is deleted; operator-sdk's name.
 pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
 
-/// How many objects are worked on at a time, however few processors there are: hooks mostly wait.
+/// Minimum of concurrent reconciles, however few processors there are: hooks mostly wait.
 pub(crate) const WORKERS: usize = 8;
 
 /// How long a reconcile counts as one of these: what takes longer waits for a hook or for workloads.
@@ -41,16 +41,16 @@ pub enum Phase {
     Uninstall,
 }
 
-/// Where an object's release is.
+/// Name and namespace of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NamespacedName {
     /// The release's name.
     pub name: String,
-    /// The namespace it is kept in.
+    /// The release's namespace.
     pub namespace: String,
 }
 
-/// Why an object gets no release: it rests until it, or something it depends on, changes.
+/// Why an object gets no release: it is not retried until it, or something it depends on, changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -73,7 +73,7 @@ pub(crate) type Before = Arc<dyn Fn(Phase, Arc<DynamicObject>, Context) -> Answe
 pub(crate) type After =
     Arc<dyn Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> Answer<()> + Send + Sync>;
 pub(crate) type Observe = Arc<dyn Fn(Arc<DynamicObject>, Context) -> Answer<Vec<Condition>> + Send + Sync>;
-pub(crate) type Locate = Arc<dyn Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync>;
+pub(crate) type NameRelease = Arc<dyn Fn(&DynamicObject) -> Result<NamespacedName, Refusal> + Send + Sync>;
 
 /// A controller that keeps a release of one chart for each object of a kind, described.
 ///
@@ -142,9 +142,9 @@ impl ReleaseController {
             map_values: None,
             before: None,
             after: None,
-            locate: None,
+            name_release: None,
             observe: None,
-            known: Mutex::new(HashMap::new()),
+            states: Mutex::new(HashMap::new()),
         };
         Self { reconciler, name: None, selector: None, concurrency: WORKERS }
     }
@@ -161,8 +161,8 @@ impl ReleaseController {
         self
     }
 
-    /// How many objects are worked on at a time. Default: 8. Those that have waited for five seconds, for a hook or for
-    /// workloads, do not count, so that they hold up no other release.
+    /// Concurrent reconciles. Default: 8. Those that have waited for five seconds, for a hook or for workloads, do not count, so
+    /// that they hold up no other release.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.concurrency = workers;
         self
@@ -174,20 +174,19 @@ impl ReleaseController {
         self
     }
 
-    /// Does not tell what override values are. Default: they are told.
+    /// Hides override values in events. Default: they are shown.
     pub fn suppress_override_values(mut self, yes: bool) -> Self {
         self.reconciler.suppress_overrides = yes;
         self
     }
 
-    /// Whether objects of releases are watched, and brought back when somebody changes them. Default: yes.
+    /// Whether objects of releases are watched, and restored when they drift. Default: yes.
     pub fn watch_dependents(mut self, yes: bool) -> Self {
         self.reconciler.watch_dependents = yes;
         self
     }
 
-    /// Looks at each object this often, whatever happens; at most once a second, and never for zero. Default: only when
-    /// something happens.
+    /// Resync period of each object; at most once a second, and never for zero. Default: only changes trigger reconciles.
     pub fn period(mut self, period: Duration) -> Self {
         self.reconciler.period = effective_period(period);
         self
@@ -211,7 +210,7 @@ impl ReleaseController {
         self
     }
 
-    /// What becomes of the chart's `crds/`. Default: those that are missing are created when a release is installed.
+    /// Policy for the chart's `crds/`. Default: those that are missing are created when a release is installed.
     pub fn crds(mut self, policy: CrdPolicy) -> Self {
         self.reconciler.crds = Some(policy);
         self
@@ -274,13 +273,13 @@ impl ReleaseController {
         self
     }
 
-    /// Where an object's release is. When that changes, the release at the old place is uninstalled. Default: under the
-    /// object's name in its namespace.
-    pub fn place(
+    /// Name and namespace of an object's release. When they change, the former release is uninstalled. Default: those of
+    /// the object.
+    pub fn release_name(
         mut self,
-        locate: impl Fn(&DynamicObject) -> Result<Place, Refusal> + Send + Sync + 'static,
+        name_release: impl Fn(&DynamicObject) -> Result<NamespacedName, Refusal> + Send + Sync + 'static,
     ) -> Self {
-        self.reconciler.locate = Some(Arc::new(locate));
+        self.reconciler.name_release = Some(Arc::new(name_release));
         self
     }
 

@@ -1,4 +1,4 @@
-//! The objects of a release: watched, brought back when somebody changes them, and asked whether they are ready.
+//! The objects of a release: watches, drift correction and readiness.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,30 +8,37 @@ use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use steersman::{Context, Key, Kind, Snapshot, Watch};
 use steersman_release::{
-    Kind as ReleaseKind, Object, ObjectId, Outcome, Readiness, Releases, covers, pod_trouble, readiness,
+    Kind as ReleaseKind, Object, ObjectId, Outcome, Readiness, Releases, covers, pod_failure, readiness,
 };
 
-use crate::bring_about::{CHART_LABEL, OWNER, OWNER_KIND};
-use crate::reconcile::{Known, Reconciler, Trouble, Wanted};
+use crate::deploy::{CHART_LABEL, OWNER, OWNER_KIND};
+use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler, ReleaseState};
 
 /// How many objects are named in a condition.
 const NAMED: usize = 3;
+
+/// Whether the objects of a release are ready, with a message for the condition.
+#[must_use]
+pub(crate) enum DependentsStatus {
+    Ready(String),
+    NotReady(String),
+}
 
 /// The objects of one release.
 pub(crate) struct Dependents {
     objects: Vec<Dependent>,
     chart: String,
     /// Whether their kinds were asked to be watched.
-    asked: AtomicBool,
+    watch_requested: AtomicBool,
 }
 
 struct Dependent {
     kind: Kind,
     release_kind: ReleaseKind,
     id: ObjectId,
-    /// What is wanted of it, as JSON: thousands of them take less room so.
-    wanted: Box<[u8]>,
-    /// The version that is known to be as wanted; 0 if none is.
+    /// What is desired of it, as JSON: thousands of them take less room so.
+    desired: Box<[u8]>,
+    /// The version that is known to be as desired; 0 if none is.
     good: AtomicU64,
     /// Whether its kind can be watched.
     watched: AtomicBool,
@@ -45,18 +52,18 @@ impl Dependents {
                 kind: Kind::dynamic(object.kind.resource.clone(), object.kind.namespaced),
                 release_kind: object.kind.clone(),
                 id: object.id.clone(),
-                wanted: object.content.to_string().into_bytes().into(),
+                desired: object.content.to_string().into_bytes().into(),
                 good: AtomicU64::new(0),
                 watched: AtomicBool::new(false),
             })
             .collect();
-        Self { objects, chart, asked: AtomicBool::new(false) }
+        Self { objects, chart, watch_requested: AtomicBool::new(false) }
     }
 }
 
 impl Dependent {
     fn object(&self) -> Object {
-        let content = serde_json::from_slice(&self.wanted).unwrap_or_default();
+        let content = serde_json::from_slice(&self.desired).unwrap_or_default();
         Object { kind: self.release_kind.clone(), id: self.id.clone(), content }
     }
 }
@@ -66,18 +73,18 @@ fn version(object: &DynamicObject) -> u64 {
 }
 
 impl Reconciler {
-    /// Looks after the objects of a release: `Ok` if all are ready, else what they lack. `fresh` says that they were
+    /// Corrects drift of the objects of a release and collects their readiness. `fresh` says that they were
     /// written a moment ago, so that caches may not know of them yet.
-    pub(crate) async fn attend(
+    pub(crate) async fn check_dependents(
         &self,
         object: &DynamicObject,
         context: &Context,
-        wanted: &Wanted,
-        known: &Known,
+        desired: &DesiredRelease,
+        state: &ReleaseState,
         fresh: bool,
-    ) -> Result<Result<String, String>, Trouble> {
-        let dependents = &known.dependents;
-        if self.watch_dependents && !dependents.asked.swap(true, Ordering::Relaxed) {
+    ) -> Result<DependentsStatus, ReconcileError> {
+        let dependents = &state.dependents;
+        if self.watch_dependents && !dependents.watch_requested.swap(true, Ordering::Relaxed) {
             self.watch_all(context, dependents).await;
         }
         let mut releases = None;
@@ -102,10 +109,11 @@ impl Reconciler {
                             let releases = match &releases {
                                 Some(releases) => releases,
                                 None => releases.insert(
-                                    self.releases(object, context, &wanted.place, &wanted.settings).await?,
+                                    self.releases(object, context, &desired.location, &desired.settings)
+                                        .await?,
                                 ),
                             };
-                            self.bring_back(context, releases, target, &ignored).await?
+                            self.correct_drift(context, releases, target, &ignored).await?
                         }
                     }
                 }
@@ -117,13 +125,18 @@ impl Reconciler {
             }
         }
         if lacking.is_empty() {
-            return Ok(Ok(format!("all {} objects are ready", dependents.objects.len())));
+            let message = format!("all {} objects are ready", dependents.objects.len());
+            return Ok(DependentsStatus::Ready(message));
         }
-        Ok(Err(self.describe(context, &lacking).await))
+        Ok(DependentsStatus::NotReady(self.describe(context, &lacking).await))
     }
 
     /// An object as it is: from the cache if its kind is watched, else from the cluster.
-    async fn live(&self, context: &Context, dependent: &Dependent) -> Result<Option<DynamicObject>, Trouble> {
+    async fn live(
+        &self,
+        context: &Context,
+        dependent: &Dependent,
+    ) -> Result<Option<DynamicObject>, ReconcileError> {
         let objects = context.objects_of(&dependent.kind).namespace(&dependent.id.namespace);
         let objects = if dependent.watched.load(Ordering::Relaxed) { objects } else { objects.live() };
         Ok(objects.get(&dependent.id.name).await?)
@@ -148,14 +161,14 @@ impl Reconciler {
         }
     }
 
-    /// Writes an object again that somebody changed or deleted.
-    async fn bring_back(
+    /// Writes an object again that was changed or deleted by another writer.
+    async fn correct_drift(
         &self,
         context: &Context,
         releases: &Releases,
         mut target: Object,
         ignored: &[String],
-    ) -> Result<DynamicObject, Trouble> {
+    ) -> Result<DynamicObject, ReconcileError> {
         for pointer in ignored {
             remove(&mut target.content, pointer);
         }
@@ -184,8 +197,8 @@ impl Reconciler {
         let mut parts = Vec::new();
         for (dependent, what) in lacking.iter().take(NAMED) {
             let mut text = format!("{}/{}: {what}", dependent.id.kind, dependent.id.name);
-            if let Some(trouble) = self.pod_trouble(context, dependent).await {
-                text.push_str(&format!(" ({trouble})"));
+            if let Some(error) = self.pod_failure(context, dependent).await {
+                text.push_str(&format!(" ({error})"));
             }
             parts.push(text);
         }
@@ -195,22 +208,23 @@ impl Reconciler {
         parts.join("; ")
     }
 
-    async fn pod_trouble(&self, context: &Context, dependent: &Dependent) -> Option<String> {
+    async fn pod_failure(&self, context: &Context, dependent: &Dependent) -> Option<String> {
         if !matches!(
             dependent.id.kind.as_str(),
             "Deployment" | "StatefulSet" | "DaemonSet" | "Job" | "ReplicaSet"
         ) {
             return None;
         }
-        let wanted: Value = serde_json::from_slice(&dependent.wanted).ok()?;
-        let labels = wanted.pointer("/spec/template/metadata/labels")?.as_object()?;
+        let desired: Value = serde_json::from_slice(&dependent.desired).ok()?;
+        let labels = desired.pointer("/spec/template/metadata/labels")?.as_object()?;
         let labels: Vec<String> =
             labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
         let pods: Api<Pod> = Api::namespaced(context.client(), &dependent.id.namespace);
         let found = pods.list(&ListParams::default().labels(&labels.join(",")).limit(20)).await.ok()?;
-        found.items.iter().find_map(|pod| {
-            pod_trouble(&json!(pod)).map(|trouble| format!("Pod/{}: {trouble}", pod.name_any()))
-        })
+        found
+            .items
+            .iter()
+            .find_map(|pod| pod_failure(&json!(pod)).map(|error| format!("Pod/{}: {error}", pod.name_any())))
     }
 }
 
@@ -238,8 +252,8 @@ fn owners(owner: &Kind, snapshot: &Snapshot) -> Vec<Key> {
     if annotation(OWNER_KIND) != Some(format!("{}.{}", resource.kind, resource.group)) {
         return Vec::new();
     }
-    let Some(place) = annotation(OWNER) else { return Vec::new() };
-    match place.split_once('/') {
+    let Some(location) = annotation(OWNER) else { return Vec::new() };
+    match location.split_once('/') {
         Some((namespace, name)) => vec![Key::new(Some(namespace).filter(|_| owner.namespaced()), name)],
         None => Vec::new(),
     }

@@ -2,6 +2,7 @@
 
 /// Why a chart operator could not be set up.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// watches.yaml cannot be read or makes no sense.
     #[error("{0}")]

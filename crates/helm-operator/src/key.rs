@@ -22,7 +22,7 @@ const FIELD: &str = "key";
 pub(crate) struct KeyStore(OnceCell<Option<RecordKey>>);
 
 impl KeyStore {
-    /// The key; nothing if the operator may not keep one. Then no record is believed, and all is rendered anew.
+    /// The key; nothing if the operator may not keep one. Then no record is trusted, and everything is rendered again.
     pub(crate) async fn key(&self, client: &Client) -> kube::Result<Option<RecordKey>> {
         self.0.get_or_try_init(|| load(client)).await.cloned()
     }

@@ -20,21 +20,21 @@
 //!   namespace.
 //! - What a chart renders into Secrets is left out of the status, conditions, events and logs.
 
-mod bring_about;
 mod chart;
 mod controller;
 mod dependents;
+mod deploy;
 mod error;
 mod key;
 mod operator;
 mod overrides;
-mod places;
 mod reconcile;
+mod release_name;
 mod settings;
 mod status;
 mod watches;
 
-pub use controller::{FINALIZER, Phase, Place, Refusal, ReleaseController};
+pub use controller::{FINALIZER, NamespacedName, Phase, Refusal, ReleaseController};
 pub use error::{Error, Result};
 pub use key::KEY_SECRET;
 pub use operator::{Defaults, add_watches};

@@ -14,22 +14,21 @@ use crate::key::KeyStore;
 use crate::overrides;
 use crate::watches::{Crds, WatchConfig};
 
-/// What the program's flags say, for watches that do not.
+/// Defaults for watches, from the program's flags.
 #[derive(Clone, Debug)]
 pub struct Defaults {
-    /// How often each object is looked at even if nothing happens; zero for never, and at most once a second. One minute by
-    /// default.
+    /// Resync period of each object; zero for never, and at most once a second. One minute by default.
     pub reconcile_period: Duration,
-    /// How many objects of a kind are worked on at a time. As many as there are processors by default, and at least eight.
+    /// Concurrent reconciles per kind. The number of processors by default, and at least eight.
     pub max_concurrent_reconciles: usize,
     /// Keeps objects, hooks and lookups of a release in its namespace. False by default, as in operator-sdk.
     pub confined: bool,
     /// Cluster-scoped kinds that confined releases may have, as in `ClusterRole.rbac.authorization.k8s.io`. None by default.
     pub allowed_cluster_kinds: Vec<String>,
-    /// Does not tell what override values are. False by default.
+    /// Hides override values in events. False by default.
     pub suppress_override_values: bool,
-    /// How long a watched kind may take to appear in the cluster. Not at all by default.
-    pub patience: Duration,
+    /// Timeout for a watched kind to appear in the cluster. Zero by default.
+    pub kind_timeout: Duration,
     /// What rendering a chart for one object may use. By default a cost of 200 million, 256 MiB and one minute.
     pub render: RenderLimits,
 }
@@ -43,14 +42,14 @@ impl Default for Defaults {
             confined: false,
             allowed_cluster_kinds: Vec::new(),
             suppress_override_values: false,
-            patience: Duration::ZERO,
+            kind_timeout: Duration::ZERO,
             render: RenderLimits::default(),
         }
     }
 }
 
-/// How often the cluster is asked for a kind that it does not have yet.
-const LOOK: Duration = Duration::from_millis(500);
+/// Poll interval for a kind that the cluster does not serve yet.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Adds a controller for each watch to an operator.
 ///
@@ -74,7 +73,7 @@ pub async fn add_watches(
 async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> Result<ReleaseController> {
     let source = ChartSource::of(watch).await?;
     let overrides = overrides::expand(&watch.override_values, |name| std::env::var(name).ok())?;
-    let kind = find(watch, defaults.patience, kinds).await?;
+    let kind = find(watch, defaults.kind_timeout, kinds).await?;
     let mut controller = ReleaseController::with_source(kind, source, OnceLock::from(kinds.clone()))
         .override_values(overrides)
         .suppress_override_values(defaults.suppress_override_values)
@@ -102,9 +101,9 @@ async fn controller(watch: &WatchConfig, defaults: &Defaults, kinds: &Kinds) -> 
     Ok(controller)
 }
 
-async fn find(watch: &WatchConfig, patience: Duration, kinds: &Kinds) -> Result<Kind> {
+async fn find(watch: &WatchConfig, kind_timeout: Duration, kinds: &Kinds) -> Result<Kind> {
     let api_version = watch.api_version();
-    let deadline = tokio::time::Instant::now() + patience;
+    let deadline = tokio::time::Instant::now() + kind_timeout;
     loop {
         if let Some(found) = kinds.find_opt(&api_version, &watch.kind).await? {
             return Ok(Kind::dynamic(found.resource, found.namespaced));
@@ -112,6 +111,6 @@ async fn find(watch: &WatchConfig, patience: Duration, kinds: &Kinds) -> Result<
         if tokio::time::Instant::now() >= deadline {
             return Err(Error::Absent(format!("{api_version} {}", watch.kind)));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -28,7 +28,7 @@ pub fn expand(
 ///
 /// # Errors
 /// Fails if a key does not parse.
-pub(crate) fn lay_over(values: &mut Values, overrides: &BTreeMap<String, String>) -> Result<()> {
+pub(crate) fn apply(values: &mut Values, overrides: &BTreeMap<String, String>) -> Result<()> {
     for (key, value) in overrides {
         let expression = format!("{key}={value}");
         values
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(expanded["price"], "5 $");
         let mut values = Values::new();
         values.set("image.tag=latest").unwrap();
-        lay_over(&mut values, &expanded).unwrap();
+        apply(&mut values, &expanded).unwrap();
         assert_eq!(values.to_json()["image"]["tag"], "v1-slim");
     }
 }

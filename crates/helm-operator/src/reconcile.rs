@@ -1,4 +1,4 @@
-//! What is done for one object.
+//! Reconciling one object: settings, release, dependents, status.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,22 +18,22 @@ use steersman_release::{
 use tokio::time::Instant;
 
 use crate::chart::ChartSource;
-use crate::controller::{After, Before, Locate, MapValues, Observe, Phase, Place, Refusal};
-use crate::dependents::Dependents;
+use crate::controller::{After, Before, MapValues, NameRelease, NamespacedName, Observe, Phase, Refusal};
+use crate::dependents::{Dependents, DependentsStatus};
 use crate::key::KeyStore;
 use crate::overrides;
 use crate::settings::Settings;
 use crate::status::{DEPLOYED, INITIALIZED, IRRECONCILABLE, PAUSED, PRUNED, READY, RELEASE_FAILED, Status};
 use crate::watches::Ignore;
 
-/// How often an object is looked at while its workloads are not ready: what their pods lack is seen by nobody else.
-const UNREADY_LOOK: Duration = Duration::from_secs(10);
-/// How often an object is looked at whose release is being taken down.
-const REMOVAL_LOOK: Duration = Duration::from_secs(2);
-/// How often it is tried to delete what an upgrade could not.
+/// Requeue interval while workloads are not ready: their pods are not watched.
+const UNREADY_REQUEUE: Duration = Duration::from_secs(10);
+/// Requeue interval while a release is being uninstalled.
+const REMOVAL_REQUEUE: Duration = Duration::from_secs(2);
+/// Interval of attempts to delete what an upgrade could not.
 const PRUNE_RETRY: Duration = Duration::from_secs(30);
-/// How often it is made sure, at most, that the record of a release is still there.
-const RECORD_LOOK: Duration = Duration::from_secs(30);
+/// Minimum interval between checks that the record of a release exists.
+const RECORD_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Keeps a release of one chart for each object of a kind.
 pub(crate) struct Reconciler {
@@ -43,7 +43,7 @@ pub(crate) struct Reconciler {
     pub(crate) kinds: OnceLock<Kinds>,
     /// What signs the records of releases.
     pub(crate) keys: Arc<KeyStore>,
-    /// Where the objects of releases may be; anywhere without it.
+    /// Confinement of releases to their namespace, if there is one.
     pub(crate) confinement: Option<Confinement>,
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) suppress_overrides: bool,
@@ -56,18 +56,18 @@ pub(crate) struct Reconciler {
     pub(crate) map_values: Option<MapValues>,
     pub(crate) before: Option<Before>,
     pub(crate) after: Option<After>,
-    pub(crate) locate: Option<Locate>,
+    pub(crate) name_release: Option<NameRelease>,
     pub(crate) observe: Option<Observe>,
-    /// What was found out about objects, by their identities. All of it can be found out again.
-    pub(crate) known: Mutex<HashMap<String, Arc<Known>>>,
+    /// Cached states by uid. All of it can be rebuilt.
+    pub(crate) states: Mutex<HashMap<String, Arc<ReleaseState>>>,
 }
 
-/// What is known of an object whose release is as it should be.
-pub(crate) struct Known {
+/// Cached state of a deployed release.
+pub(crate) struct ReleaseState {
     /// Of everything that the release was made from.
     pub(crate) fingerprint: u64,
     pub(crate) dependents: Dependents,
-    /// Keeps the release's Secrets out of what is told.
+    /// Redacts the values of the release's Secrets.
     redactor: Redactor,
     /// The name of the object that holds the record.
     record: String,
@@ -78,16 +78,16 @@ pub(crate) struct Known {
 }
 
 /// Everything that a release is made from.
-pub(crate) struct Wanted {
-    pub(crate) place: Place,
+pub(crate) struct DesiredRelease {
+    pub(crate) location: NamespacedName,
     pub(crate) chart: Chart,
     pub(crate) values: Values,
     pub(crate) settings: Settings,
     fingerprint: u64,
 }
 
-/// Why an object is not as it should be.
-pub(crate) enum Trouble {
+/// Why a reconcile failed.
+pub(crate) enum ReconcileError {
     /// Trying again cannot help until something changes.
     Refused(Refusal),
     /// A release failed; the reason is operator-sdk's.
@@ -96,7 +96,7 @@ pub(crate) enum Trouble {
     Other(String),
 }
 
-impl Trouble {
+impl ReconcileError {
     /// The same without the values of a release's Secrets.
     fn redacted(self, redactor: &Redactor) -> Self {
         let redact = |message: String| redactor.redact(&message).into_owned();
@@ -110,19 +110,19 @@ impl Trouble {
     }
 }
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for ReconcileError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<ReleaseError> for Trouble {
+impl From<ReleaseError> for ReconcileError {
     fn from(error: ReleaseError) -> Self {
         Self::Other(error.to_string())
     }
 }
 
-impl From<RuntimeError> for Trouble {
+impl From<RuntimeError> for ReconcileError {
     fn from(error: RuntimeError) -> Self {
         Self::Other(error.to_string())
     }
@@ -156,7 +156,7 @@ impl Reconciler {
         }
         status.unset(PAUSED);
         let period = settings.period.map_or(self.period, effective_period);
-        match self.keep(&object, &context, settings, &mut status).await {
+        match self.sync(&object, &context, settings, &mut status).await {
             Ok(action) => {
                 status.unset(IRRECONCILABLE);
                 status.unset(RELEASE_FAILED);
@@ -166,29 +166,29 @@ impl Reconciler {
                     None => action,
                 })
             }
-            Err(trouble) => self.report(trouble, &context, status).await,
+            Err(error) => self.report(error, &context, status).await,
         }
     }
 
-    /// Says what is wrong in the status, and lets the runtime decide when to try again.
+    /// Writes the error to the status and returns it to the runtime, which retries with backoff.
     async fn report(
         &self,
-        trouble: Trouble,
+        error: ReconcileError,
         context: &Context,
         mut status: Status,
     ) -> Result<Action, RuntimeError> {
-        let error = match trouble {
-            Trouble::Refused(Refusal { reason, message }) => {
+        let error = match error {
+            ReconcileError::Refused(Refusal { reason, message }) => {
                 status.set(context, IRRECONCILABLE, true, &reason, message.clone());
                 status.set(context, READY, false, &reason, message.clone());
                 RuntimeError::terminal(message)
             }
-            Trouble::Release { reason, message } => {
+            ReconcileError::Release { reason, message } => {
                 status.set(context, RELEASE_FAILED, true, reason, message.clone());
                 status.set(context, READY, false, reason, message.clone());
                 RuntimeError::other(message)
             }
-            Trouble::Other(message) => {
+            ReconcileError::Other(message) => {
                 status.set(context, IRRECONCILABLE, true, "ReconcileError", message.clone());
                 RuntimeError::other(message)
             }
@@ -197,58 +197,58 @@ impl Reconciler {
         Err(error)
     }
 
-    async fn keep(
+    async fn sync(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
         settings: Settings,
         status: &mut Status,
-    ) -> Result<Action, Trouble> {
-        let wanted = self.wanted(object, context, settings).await?;
+    ) -> Result<Action, ReconcileError> {
+        let desired = self.desired(object, context, settings).await?;
         let uid = object.uid().unwrap_or_default();
-        let mut known = self.remembered(&uid).filter(|known| known.fingerprint == wanted.fingerprint);
-        if let Some(remembered) = &known
-            && !self.is_recorded(context, &wanted.place, remembered).await?
+        let mut state = self.cached_state(&uid).filter(|state| state.fingerprint == desired.fingerprint);
+        if let Some(cached) = &state
+            && !self.is_recorded(context, &desired.location, cached).await?
         {
-            let record = &remembered.record;
-            context.warn("RecordGone", format!("{record} was deleted: the release is taken up again"));
-            known = None;
+            let record = &cached.record;
+            context.warn("RecordGone", format!("{record} was deleted: the release is adopted again"));
+            state = None;
         }
-        let (known, fresh) = match known {
-            Some(known) => (known, false),
+        let (state, fresh) = match state {
+            Some(state) => (state, false),
             None => {
-                self.forget(&uid);
+                self.drop_state(&uid);
                 if !status.is_true(INITIALIZED) {
                     status.set(context, INITIALIZED, true, "", "");
                     status.write(context).await?;
                 }
-                if !self.leave_old_places(object, context, &wanted, status).await? {
+                if !self.uninstall_moved(object, context, &desired, status).await? {
                     let message = "the release is being taken down where it was";
                     status.set(context, READY, false, "Moving", message);
-                    return Ok(Action::requeue(REMOVAL_LOOK));
+                    return Ok(Action::requeue(REMOVAL_REQUEUE));
                 }
-                let (release, made) = self.bring_about(object, context, &wanted, status).await?;
-                let known = Arc::new(self.learn(object, context, &wanted, release).await?);
-                self.remember(&uid, Arc::clone(&known));
-                (known, made)
+                let (release, made) = self.deploy(object, context, &desired, status).await?;
+                let state = Arc::new(self.observe_release(object, context, &desired, release).await?);
+                self.cache_state(&uid, Arc::clone(&state));
+                (state, made)
             }
         };
-        let kept = self.keep_known(object, context, &wanted, &known, fresh, status).await;
-        kept.map_err(|trouble| trouble.redacted(&known.redactor))
+        let kept = self.sync_state(object, context, &desired, &state, fresh, status).await;
+        kept.map_err(|error| error.redacted(&state.redactor))
     }
 
-    /// What there is to know of a release that is as it should be.
-    async fn learn(
+    /// Collects the state of a deployed release.
+    async fn observe_release(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        wanted: &Wanted,
+        desired: &DesiredRelease,
         release: Release,
-    ) -> Result<Known, Trouble> {
-        let releases = self.releases(object, context, &wanted.place, &wanted.settings).await?;
+    ) -> Result<ReleaseState, ReconcileError> {
+        let releases = self.releases(object, context, &desired.location, &desired.settings).await?;
         let objects = releases.objects(&release).await?;
-        Ok(Known {
-            fingerprint: wanted.fingerprint,
+        Ok(ReleaseState {
+            fingerprint: desired.fingerprint,
             dependents: Dependents::new(&objects, self.chart.name()),
             redactor: Redactor::new(&release),
             record: release.key(),
@@ -257,32 +257,32 @@ impl Reconciler {
         })
     }
 
-    /// Looks after what a release consists of, and what it left.
-    async fn keep_known(
+    /// Checks the dependents of a deployed release and deletes leftovers of earlier revisions.
+    async fn sync_state(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        wanted: &Wanted,
-        known: &Known,
+        desired: &DesiredRelease,
+        state: &ReleaseState,
         fresh: bool,
         status: &mut Status,
-    ) -> Result<Action, Trouble> {
-        let pruned = self.delete_leftovers(object, context, wanted, known, status).await?;
-        let ready = self.attend(object, context, wanted, known, fresh).await?;
+    ) -> Result<Action, ReconcileError> {
+        let pruned = self.delete_leftovers(object, context, desired, state, status).await?;
+        let ready = self.check_dependents(object, context, desired, state, fresh).await?;
         if let Some(observe) = &self.observe {
             for condition in observe(Arc::clone(object), context.clone()).await? {
                 status.put(condition);
             }
         }
         let action = match ready {
-            Ok(message) => {
+            DependentsStatus::Ready(message) => {
                 status.set(context, READY, true, "WorkloadsReady", message);
                 Action::await_change()
             }
-            Err(message) => {
-                let message = known.redactor.redact(&message).into_owned();
+            DependentsStatus::NotReady(message) => {
+                let message = state.redactor.redact(&message).into_owned();
                 status.set(context, READY, false, "WorkloadsNotReady", message);
-                Action::requeue(UNREADY_LOOK)
+                Action::requeue(UNREADY_REQUEUE)
             }
         };
         Ok(if pruned { action } else { action.or_sooner(Action::requeue(PRUNE_RETRY)) })
@@ -293,16 +293,16 @@ impl Reconciler {
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        wanted: &Wanted,
-        known: &Known,
+        desired: &DesiredRelease,
+        state: &ReleaseState,
         status: &mut Status,
-    ) -> Result<bool, Trouble> {
-        let mut leftovers = known.leftovers.lock().await;
+    ) -> Result<bool, ReconcileError> {
+        let mut leftovers = state.leftovers.lock().await;
         let Some(release) = leftovers.as_mut() else {
             status.unset(PRUNED);
             return Ok(true);
         };
-        let releases = self.releases(object, context, &wanted.place, &wanted.settings).await?;
+        let releases = self.releases(object, context, &desired.location, &desired.settings).await?;
         releases.delete_leftovers(release).await?;
         if release.undeleted.is_empty() {
             *leftovers = None;
@@ -311,41 +311,47 @@ impl Reconciler {
         }
         let left: Vec<String> = release.undeleted.iter().map(ToString::to_string).collect();
         let message = format!("no longer part of the release and still there: {}", left.join("; "));
-        status.set(context, PRUNED, false, "DeleteFailed", known.redactor.redact(&message));
+        status.set(context, PRUNED, false, "DeleteFailed", state.redactor.redact(&message));
         Ok(false)
     }
 
-    /// Whether the record of a release is there. It is asked for now and then: nothing else tells that it was deleted.
-    async fn is_recorded(&self, context: &Context, place: &Place, known: &Known) -> Result<bool, Trouble> {
-        if known.seen.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < RECORD_LOOK {
+    /// Whether the record of a release exists. Checked at intervals: records are not watched.
+    async fn is_recorded(
+        &self,
+        context: &Context,
+        location: &NamespacedName,
+        state: &ReleaseState,
+    ) -> Result<bool, ReconcileError> {
+        if state.seen.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < RECORD_CHECK_INTERVAL {
             return Ok(true);
         }
-        let records: kube::Api<Secret> = kube::Api::namespaced(context.client(), &place.namespace);
-        let found = records.get_metadata_opt(&known.record).await;
-        let found = found.map_err(|error| Trouble::Other(error.to_string()))?;
-        *known.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let records: kube::Api<Secret> = kube::Api::namespaced(context.client(), &location.namespace);
+        let found = records.get_metadata_opt(&state.record).await;
+        let found = found.map_err(|error| ReconcileError::Other(error.to_string()))?;
+        *state.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         Ok(found.is_some())
     }
 
-    async fn wanted(
+    async fn desired(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
         settings: Settings,
-    ) -> Result<Wanted, Trouble> {
-        let place = self.place(object)?;
-        let (chart, version) = self.chart.current().map_err(|error| Trouble::Other(error.to_string()))?;
+    ) -> Result<DesiredRelease, ReconcileError> {
+        let location = self.release_name(object)?;
+        let (chart, version) =
+            self.chart.current().map_err(|error| ReconcileError::Other(error.to_string()))?;
         let spec = object.data.get("spec").cloned().unwrap_or(Value::Null);
         let mut values = Values::from_json(spec);
         if let Some(map) = &self.map_values {
             values = map(Arc::clone(object), values, context.clone()).await?;
         }
-        overrides::lay_over(&mut values, &self.overrides)
-            .map_err(|error| Trouble::Other(error.to_string()))?;
+        overrides::apply(&mut values, &self.overrides)
+            .map_err(|error| ReconcileError::Other(error.to_string()))?;
         let mut hasher = DefaultHasher::new();
         values.to_json().to_string().hash(&mut hasher);
-        (version, &place.name, &place.namespace).hash(&mut hasher);
-        Ok(Wanted { place, chart, values, settings, fingerprint: hasher.finish() })
+        (version, &location.name, &location.namespace).hash(&mut hasher);
+        Ok(DesiredRelease { location, chart, values, settings, fingerprint: hasher.finish() })
     }
 
     pub(crate) async fn clean_up(
@@ -356,68 +362,68 @@ impl Reconciler {
         let mut status = Status::read(&object);
         // An annotation that makes no sense must not keep an object from going.
         let settings = Settings::of(&object).unwrap_or_default();
-        self.forget(&object.uid().unwrap_or_default());
-        let done = self.take_down_all(&object, &context, &settings).await;
+        self.drop_state(&object.uid().unwrap_or_default());
+        let done = self.uninstall_all(&object, &context, &settings).await;
         match done {
             Ok(true) => {
                 self.drop_legacy_finalizer(&object, &context).await?;
                 Ok(Action::await_change())
             }
-            Ok(false) => Ok(Action::requeue(REMOVAL_LOOK)),
-            Err(Trouble::Other(message)) => {
+            Ok(false) => Ok(Action::requeue(REMOVAL_REQUEUE)),
+            Err(ReconcileError::Other(message)) => {
                 status.set(&context, RELEASE_FAILED, true, "UninstallError", message.clone());
                 status.set(&context, READY, false, "UninstallError", message.clone());
                 status.write(&context).await?;
                 Err(RuntimeError::other(message))
             }
-            Err(trouble) => self.report(trouble, &context, status).await,
+            Err(error) => self.report(error, &context, status).await,
         }
     }
 
     /// Takes down every release of an object. Says whether they are gone as far as they have to be.
-    async fn take_down_all(
+    async fn uninstall_all(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
         settings: &Settings,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ReconcileError> {
         // What has no place now may have had one.
-        let place = self.place(object).ok();
+        let location = self.release_name(object).ok();
         let mut gone = true;
-        for other in self.other_places(object, context, settings, place.as_ref()).await? {
-            gone &= self.take_down(object, context, &other, settings, None).await?;
+        for other in self.other_releases(object, context, settings, location.as_ref()).await? {
+            gone &= self.uninstall(object, context, &other, settings, None).await?;
         }
-        let Some(place) = place else { return Ok(gone) };
+        let Some(location) = location else { return Ok(gone) };
         // Values that make no sense must not keep an object from going.
-        let wanted = self.wanted(object, context, settings.clone()).await.ok();
-        Ok(self.take_down(object, context, &place, settings, wanted.as_ref()).await? && gone)
+        let desired = self.desired(object, context, settings.clone()).await.ok();
+        Ok(self.uninstall(object, context, &location, settings, desired.as_ref()).await? && gone)
     }
 
-    /// Uninstalls a release; says whether all of it is gone as far as it has to be. `wanted` is what it is rendered from
+    /// Uninstalls a release; says whether all of it is gone as far as it has to be. `desired` is what it is rendered from
     /// if its record does not verify or is gone.
-    pub(crate) async fn take_down(
+    pub(crate) async fn uninstall(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
-        place: &Place,
+        location: &NamespacedName,
         settings: &Settings,
-        wanted: Option<&Wanted>,
-    ) -> Result<bool, Trouble> {
-        let releases = self.releases(object, context, place, settings).await?;
-        let last = match releases.get(&place.name, None).await {
+        desired: Option<&DesiredRelease>,
+    ) -> Result<bool, ReconcileError> {
+        let releases = self.releases(object, context, location, settings).await?;
+        let last = match releases.get(&location.name, None).await {
             Ok(last) => Some(last),
             Err(ReleaseError::NotFound { .. }) => None,
             Err(error) => return Err(error.into()),
         };
         if let Some(last) = &last
-            && !self.is_ours(object, context, settings, place, last).await?
+            && !self.is_ours(object, context, settings, location, last).await?
         {
-            // Somebody else's release of the same name is not ours to take down.
+            // A release of the same name that belongs to another owner stays.
             return Ok(true);
         }
         let mut rendered = None;
-        if let (None | Some(Release { unverified: true, .. }), Some(wanted)) = (&last, wanted) {
-            rendered = self.rendered(object, &releases, wanted).await;
+        if let (None | Some(Release { unverified: true, .. }), Some(desired)) = (&last, desired) {
+            rendered = self.rendered(object, &releases, desired).await;
         }
         let release = match (last, rendered.as_deref()) {
             (Some(last), _) => last,
@@ -437,7 +443,7 @@ impl Reconciler {
         };
         let is_down = release.info.status == ReleaseStatus::Uninstalled;
         if !is_down || (release.unverified && !settings.uninstall_wait) {
-            releases.uninstall(&place.name, &options).await?;
+            releases.uninstall(&location.name, &options).await?;
         }
         if settings.uninstall_wait {
             // The record stays until nothing of what it names is left.
@@ -445,16 +451,16 @@ impl Reconciler {
                 return Ok(false);
             }
             options.keep_history = false;
-            releases.uninstall(&place.name, &options).await?;
+            releases.uninstall(&location.name, &options).await?;
         }
-        context.event("UninstallSuccessful", format!("uninstalled release {}", place.name));
+        context.event("UninstallSuccessful", format!("uninstalled release {}", location.name));
         if let Some(after) = &self.after {
             after(Phase::Uninstall, Arc::clone(object), Arc::new(release), context.clone()).await?;
         }
         Ok(true)
     }
 
-    /// Older operators promised the same under another name.
+    /// Removes the finalizer of older operators.
     async fn drop_legacy_finalizer(
         &self,
         object: &DynamicObject,
@@ -479,35 +485,35 @@ impl Reconciler {
         Ok(())
     }
 
-    fn remembered(&self, uid: &str) -> Option<Arc<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Arc::clone)
+    fn cached_state(&self, uid: &str) -> Option<Arc<ReleaseState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Arc::clone)
     }
 
-    fn remember(&self, uid: &str, known: Arc<Known>) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), known);
+    fn cache_state(&self, uid: &str, state: Arc<ReleaseState>) {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), state);
     }
 
-    pub(crate) fn forget(&self, uid: &str) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    pub(crate) fn drop_state(&self, uid: &str) {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Tells of a release that was made.
-    pub(crate) fn deployed(
+    /// Records a deployed release in the status.
+    pub(crate) fn record_deployed(
         &self,
         status: &mut Status,
         context: &Context,
         release: &Release,
         reason: &str,
-        elsewhere: bool,
+        other_namespace: bool,
     ) {
         let redactor = Redactor::new(release);
         status.set(context, DEPLOYED, true, reason, redactor.redact(&release.info.notes));
-        status.set_deployed(release, &redactor, elsewhere);
-        status.tell(release, &redactor);
+        status.set_deployed(release, &redactor, other_namespace);
+        status.record_revision(release, &redactor);
     }
 }
 
-/// How often an object is looked at: never for zero, as in operator-sdk, and else once a second at most.
+/// Resync period: never for zero, as in operator-sdk, and at most once a second.
 pub(crate) fn effective_period(period: Duration) -> Option<Duration> {
     const SHORTEST: Duration = Duration::from_secs(1);
     (!period.is_zero()).then(|| period.max(SHORTEST))

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use steersman::{Conditions as _, Context};
 use steersman_release::{Redactor, Release};
 
-/// How many revisions the status tells of.
+/// Limit on the revisions in the status.
 const HISTORY: usize = 10;
 
 pub(crate) const INITIALIZED: &str = "Initialized";
@@ -29,7 +29,7 @@ impl Status {
     pub(crate) fn read(object: &DynamicObject) -> Self {
         let fields = object.data.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let conditions = fields.get("conditions").and_then(Value::as_array).into_iter().flatten();
-        // Conditions that somebody else wrote in another form are not ours to keep.
+        // Conditions of other writers that do not parse are dropped.
         let conditions = conditions.filter_map(|one| serde_json::from_value(one.clone()).ok()).collect();
         Self { conditions, fields }
     }
@@ -58,11 +58,11 @@ impl Status {
         self.conditions.is_true(kind)
     }
 
-    /// Tells of the revision that is deployed.
-    pub(crate) fn set_deployed(&mut self, release: &Release, redactor: &Redactor, elsewhere: bool) {
+    /// Sets the deployed revision.
+    pub(crate) fn set_deployed(&mut self, release: &Release, redactor: &Redactor, other_namespace: bool) {
         let manifest = redactor.redact_manifest(&release.manifest);
         let mut deployed = json!({ "name": release.name, "manifest": manifest });
-        if elsewhere {
+        if other_namespace {
             deployed["namespace"] = json!(release.namespace);
         }
         self.fields.insert("deployedRelease".into(), deployed);
@@ -72,8 +72,8 @@ impl Status {
         self.fields.remove("deployedRelease");
     }
 
-    /// Tells of a revision in the history.
-    pub(crate) fn tell(&mut self, release: &Release, redactor: &Redactor) {
+    /// Adds a revision to the history.
+    pub(crate) fn record_revision(&mut self, release: &Release, redactor: &Redactor) {
         let history = self.fields.entry("history").or_insert_with(|| json!([]));
         let Some(history) = history.as_array_mut() else { return };
         history.retain(|entry| entry.get("revision").and_then(Value::as_i64) != Some(release.version));

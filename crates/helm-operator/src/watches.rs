@@ -26,14 +26,14 @@ pub struct WatchConfig {
     pub chart_version: String,
     /// The URL of the repository that `chart` is the name of a chart in. None by default.
     pub chart_repo: Option<String>,
-    /// Whether objects of releases are watched, and brought back when somebody changes them. True by default.
+    /// Whether objects of releases are watched, and restored when they drift. True by default.
     #[serde(default = "yes")]
     pub watch_dependent_resources: bool,
     /// Values that win over the object's, as `--set-string` takes them; `$VAR` and templates are expanded.
     pub override_values: BTreeMap<String, String>,
     /// Which objects are watched. All by default.
     pub selector: Option<LabelSelector>,
-    /// How often each object is looked at even if nothing happens: never for zero, and at most once a second. What the
+    /// Resync period of each object: never for zero, and at most once a second. What the
     /// program's flag says by default.
     #[serde(deserialize_with = "period")]
     pub reconcile_period: Option<Duration>,

@@ -22,7 +22,7 @@ use steersman::testing::TestEnv;
 use steersman::{Kind, Operator};
 use steersman_chart::{Chart, File, RenderOptions, System, Values};
 use steersman_cluster::User;
-use steersman_helm_operator::{Defaults, KEY_SECRET, Place, ReleaseController};
+use steersman_helm_operator::{Defaults, KEY_SECRET, NamespacedName, ReleaseController};
 use steersman_release::{Confinement, Options, Releases};
 
 fn resource() -> ApiResource {
@@ -578,9 +578,9 @@ async fn a_release_that_moves_waits_for_the_old_one_to_go() {
     .unwrap();
     let place = |object: &DynamicObject| {
         let namespace = object.data["spec"]["to"].as_str().unwrap_or("lab").to_owned();
-        Ok(Place { name: object.name_any(), namespace })
+        Ok(NamespacedName { name: object.name_any(), namespace })
     };
-    let lab = Lab::start(controller(chart).place(place)).await;
+    let lab = Lab::start(controller(chart).release_name(place)).await;
     let den: Api<ConfigMap> = Api::namespaced(lab.client.clone(), "den");
     lab.create("shop", json!({ "to": "den" })).await;
     lab.ready("shop").await;

@@ -144,7 +144,7 @@ async fn a_shop_opens_changes_and_closes() {
     shop.env.quiet().await;
     let versions = shop.versions().await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(shop.versions().await, versions, "somebody writes without need");
+    assert_eq!(shop.versions().await, versions, "a write without a difference");
 
     // An upgrade.
     shop.patch("corner", json!({ "spec": { "replicaCount": 3, "shop": { "name": "Bigger" } } })).await;

@@ -35,6 +35,19 @@ pub enum JsonPatchError {
 }
 
 /// `document` with all operations of the patch done in order.
+///
+/// ```
+/// use serde_json::json;
+/// use steersman_patch::json_patch;
+///
+/// let live = json!({"metadata": {"labels": {"app": "web"}}});
+/// let patch = br#"[
+///     {"op": "test", "path": "/metadata/labels/app", "value": "web"},
+///     {"op": "add", "path": "/metadata/labels/tier", "value": "front"}
+/// ]"#;
+/// assert_eq!(json_patch(&live, patch)?["metadata"]["labels"]["tier"], "front");
+/// # Ok::<(), steersman_patch::JsonPatchError>(())
+/// ```
 pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Value, JsonPatchError> {
     let operations = decode(patch)?;
     if operations.len() > MAX_OPERATIONS {

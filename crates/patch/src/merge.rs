@@ -8,6 +8,16 @@ use serde_json::{Map, Value};
 pub struct MergePatchError;
 
 /// `document` with the merge patch put over it: objects are merged, null removes, all else replaces.
+///
+/// ```
+/// use serde_json::json;
+/// use steersman_patch::merge_patch;
+///
+/// let live = json!({"data": {"a": "1", "b": "2"}});
+/// let patched = merge_patch(&live, &json!({"data": {"a": null, "c": "3"}}))?;
+/// assert_eq!(patched, json!({"data": {"b": "2", "c": "3"}}));
+/// # Ok::<(), steersman_patch::MergePatchError>(())
+/// ```
 pub fn merge_patch(document: &Value, patch: &Value) -> Result<Value, MergePatchError> {
     match (document, patch) {
         (Value::Object(document), Value::Object(patch)) => {

@@ -30,6 +30,25 @@ const BAD_RETAIN_KEYS: &str = "invalid patch format of retainKeys";
 const BAD_PRIMITIVE_LIST: &str = "invalid patch format of primitive list";
 
 /// `document` with the patch put over it. `schema` names the kind's schema among the OpenAPI `components`.
+///
+/// ```
+/// use serde_json::{Map, json};
+/// use steersman_patch::strategic_merge_patch;
+///
+/// let components = json!({"PodSpec": {"properties": {"containers": {
+///     "type": "array",
+///     "items": {"type": "object", "properties": {"name": {"type": "string"}, "image": {"type": "string"}}},
+///     "x-kubernetes-patch-strategy": "merge",
+///     "x-kubernetes-patch-merge-key": "name"
+/// }}}});
+/// let components: &Map<_, _> = components.as_object().unwrap();
+/// let live = json!({"containers": [{"name": "web", "image": "nginx:1"}, {"name": "log", "image": "tail"}]});
+/// let patch = json!({"containers": [{"name": "web", "image": "nginx:2"}]});
+/// let patched = strategic_merge_patch(&live, &patch, components, "PodSpec")?;
+/// assert_eq!(patched["containers"][0]["image"], "nginx:2");
+/// assert_eq!(patched["containers"][1]["name"], "log");
+/// # Ok::<(), steersman_patch::StrategicError>(())
+/// ```
 pub fn strategic_merge_patch(
     document: &Value,
     patch: &Value,

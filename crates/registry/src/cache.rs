@@ -46,7 +46,7 @@ impl Cache {
     }
 }
 
-/// Writes a file so that nobody ever sees half of it, making its directory if need be.
+/// Writes a file atomically, creating its directory if necessary.
 pub fn write_atomically(path: &Path, data: &[u8]) -> Result<(), Error> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(directory).map_err(|source| Error::file(directory, source))?;

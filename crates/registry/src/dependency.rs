@@ -488,7 +488,7 @@ fn load_chart(path: &Path) -> Result<Chart, Error> {
     Chart::load(path).map_err(|error| Error::Dependency(error.to_string()))
 }
 
-/// The name under which the index of a repository that nobody added is kept: Helm's.
+/// The name under which the index of a repository that was not added is kept: Helm's.
 fn unmanaged_name(url: &str) -> String {
     format!("helm-manager-{}", sha256(url.as_bytes()))
 }

@@ -27,7 +27,10 @@ impl Releases {
         values: &Values,
         options: &Options,
     ) -> Result<Release> {
-        Ok(self.next(current, current.version.saturating_add(1), chart, values, options).await?.release)
+        Ok(self
+            .next_revision(current, current.version.saturating_add(1), chart, values, options)
+            .await?
+            .release)
     }
 }
 
@@ -40,7 +43,7 @@ impl Release {
         Ok(self.objects_differ(other)? || hooks(self)? != hooks(other)?)
     }
 
-    /// Whether an object of the other revision really is another; hooks are not looked at.
+    /// Whether the objects of two revisions differ; hooks are not compared.
     ///
     /// # Errors
     /// Fails if one of the manifests does not parse.

@@ -11,7 +11,7 @@ use steersman_chart::{Capabilities, HookEvent, Values};
 
 use crate::error::{Error, Result};
 use crate::object::{self, Object, ObjectId};
-use crate::ownership::foreign;
+use crate::ownership::ownership_errors;
 use crate::progress::Progress;
 use crate::record::{Release, Status};
 use crate::releases::{CrdPolicy, Options, Releases};
@@ -27,26 +27,27 @@ const ESTABLISH: Duration = Duration::from_secs(60);
 
 /// What is about to be done to the cluster.
 pub(crate) struct Plan {
-    /// The objects that there should be, in the order of their installation.
+    /// The desired objects, in install order.
     pub(crate) targets: Vec<Object>,
-    /// How those are now.
+    /// Their live states.
     pub(crate) live: Vec<Option<DynamicObject>>,
     /// What earlier revisions wanted, the latest last.
     pub(crate) originals: Vec<Object>,
-    /// Those of them that records name which are believed.
+    /// Identities of those that trusted records list.
     pub(crate) recorded: HashSet<ObjectId>,
 }
 
 impl Plan {
     /// Whether an object of the release is there and carries its ownership.
     pub(crate) fn has_owned(&self, release: &Release) -> bool {
-        let owned =
-            |live: &DynamicObject| foreign(&json!(live), &release.name, &release.namespace).is_empty();
+        let owned = |live: &DynamicObject| {
+            ownership_errors(&json!(live), &release.name, &release.namespace).is_empty()
+        };
         self.live.iter().flatten().any(owned)
     }
 }
 
-/// What tells an install, an upgrade and a rollback apart once there is a plan.
+/// What differs between an install, an upgrade and a rollback once there is a plan.
 pub(crate) struct Operation {
     pub(crate) before: HookEvent,
     pub(crate) after: HookEvent,
@@ -68,8 +69,15 @@ pub(crate) struct Prepared {
     pub(crate) revisions: Vec<Revision>,
 }
 
+/// How a deploy ended: the revision is recorded as deployed or failed.
+#[must_use]
+pub(crate) enum DeployOutcome {
+    Deployed(Release),
+    Failed(Box<FailedDeploy>),
+}
+
 /// A revision that failed, and is recorded as such.
-pub(crate) struct Broken {
+pub(crate) struct FailedDeploy {
     pub(crate) release: Release,
     pub(crate) error: Error,
     /// The revisions before it, oldest first.
@@ -80,7 +88,7 @@ pub(crate) struct Broken {
     message: String,
 }
 
-impl Broken {
+impl FailedDeploy {
     /// As an error, with what was done about it.
     pub(crate) fn into_error(self, undone: Option<String>) -> Error {
         Error::Failed {
@@ -100,7 +108,7 @@ impl Releases {
         release: steersman_chart::Release,
         capabilities: Capabilities,
         options: &Options,
-    ) -> Result<render::Drawn> {
+    ) -> Result<render::RenderOutput> {
         let lookup = !matches!(options.dry_run, Some(crate::DryRun::Client));
         let request = Request {
             chart: chart.clone(),
@@ -119,7 +127,7 @@ impl Releases {
         let mut targets = object::parse(&release.manifest, &self.namespace, &self.kinds).await?;
         for target in &mut targets {
             self.check_confined(target)?;
-            target.claim(&release.name, &self.namespace);
+            target.set_ownership(&release.name, &self.namespace);
             self.decorate(target);
         }
         Ok(targets)
@@ -133,12 +141,12 @@ impl Releases {
         }
     }
 
-    /// What there is to be done for a revision, seen from what the earlier ones left and what is there.
+    /// Plans a revision from the objects of earlier ones and the live objects.
     pub(crate) async fn plan(&self, release: &Release, revisions: &[Revision]) -> Result<Plan> {
         let targets = self.targets(release).await?;
         let live = self.live(&targets).await?;
         let (mut originals, mut recorded) = (Vec::new(), HashSet::new());
-        for earlier in self.leavings(revisions).await? {
+        for earlier in self.prior_releases(revisions).await? {
             let listed = self.listed(&earlier).await?;
             if !earlier.unverified {
                 recorded.extend(listed.iter().map(|object| object.id.clone()));
@@ -157,8 +165,7 @@ impl Releases {
         self.targets(release).await
     }
 
-    /// Writes an object of a release again, as after somebody changed or deleted it. Says what became of it, and how it is
-    /// now.
+    /// Writes an object of a release again, for drift correction. Returns the outcome and the live object.
     ///
     /// # Errors
     /// Fails if the cluster refuses it.
@@ -180,10 +187,10 @@ impl Releases {
             if plan.recorded.contains(&target.id) {
                 continue;
             }
-            let reasons = foreign(&json!(live), &release.name, &release.namespace);
+            let reasons = ownership_errors(&json!(live), &release.name, &release.namespace);
             if !reasons.is_empty() {
                 let reason = format!("invalid ownership metadata; {}", reasons.join("; "));
-                return Err(Error::Foreign { operation, object: target.title(), reason });
+                return Err(Error::InvalidOwnership { operation, object: target.title(), reason });
             }
         }
         Ok(())
@@ -197,46 +204,46 @@ impl Releases {
         operation: &Operation,
         options: &Options,
         description: String,
-    ) -> Result<Result<Release, Box<Broken>>> {
+    ) -> Result<DeployOutcome> {
         let Prepared { mut release, plan, revisions } = prepared;
         self.storage.create(&release).await?;
-        let vouched = release.clone();
+        let locked = release.clone();
         let mut created = Vec::new();
-        let work = self.carry_out(&mut release, plan, operation, options, &mut created);
-        let Err(error) = self.storage.while_alive(&vouched, Box::pin(work)).await else {
+        let work = self.execute(&mut release, plan, operation, options, &mut created);
+        let Err(error) = self.storage.with_heartbeat(&locked, Box::pin(work)).await else {
             release.info.status = Status::Deployed;
             release.info.description = description;
             self.storage.update(&release).await?;
             self.supersede(&revisions, release.version).await?;
-            return Ok(Ok(release));
+            return Ok(DeployOutcome::Deployed(release));
         };
         release.info.status = Status::Failed;
         release.info.description = format!("{} {:?} failed: {error}", operation.title, release.name);
-        // What went wrong first is what counts; a record that stays pending is taken up by the next run.
+        // What went wrong first is what counts; a record that stays pending is recovered by the next run.
         if let Err(error) = self.storage.update(&release).await {
             tracing::warn!(%error, "cannot record that the release failed");
         }
-        let mut broken = Broken { message: error.to_string(), release, error, revisions, created };
+        let mut failed = FailedDeploy { message: error.to_string(), release, error, revisions, created };
         if options.cleanup_on_fail && operation.cleans_up {
-            self.clean_up(&mut broken, operation.name).await;
+            self.clean_up(&mut failed, operation.name).await;
         }
-        Ok(Err(Box::new(broken)))
+        Ok(DeployOutcome::Failed(Box::new(failed)))
     }
 
     /// Deletes what a failed revision created.
-    async fn clean_up(&self, broken: &mut Broken, operation: &str) {
-        if let Err(second) = self.remove(&broken.created).await {
-            broken.message = format!(
+    async fn clean_up(&self, failed: &mut FailedDeploy, operation: &str) {
+        if let Err(second) = self.remove(&failed.created).await {
+            failed.message = format!(
                 "an error occurred while cleaning up resources. original {operation} error: {}: unable to cleanup \
                  resources: {second}",
-                broken.error
+                failed.error
             );
         }
     }
 
     /// Runs the hooks before, writes and prunes, waits, and runs the hooks after. What was created is added to
     /// `created` even if this fails.
-    async fn carry_out(
+    async fn execute(
         &self,
         release: &mut Release,
         plan: Plan,
@@ -292,7 +299,7 @@ impl Releases {
                         if outcome == Outcome::Created {
                             created.push(target.clone());
                         }
-                        self.reporter.say(&Progress::Written { id: target.id.clone(), outcome });
+                        self.reporter.report(&Progress::Written { id: target.id.clone(), outcome });
                     }
                     Err(error) => failures.push(error),
                 }
@@ -301,7 +308,7 @@ impl Releases {
                 return Err(error);
             }
             if batch.iter().any(|target| target.id.kind == "CustomResourceDefinition") {
-                self.kinds.forget().await;
+                self.kinds.invalidate().await;
             }
         }
         Ok(())
@@ -312,7 +319,7 @@ impl Releases {
         let writer = self.writer();
         for object in objects.iter().rev() {
             writer.delete(object, PropagationPolicy::Background).await?;
-            self.reporter.say(&Progress::Deleted { id: object.id.clone() });
+            self.reporter.report(&Progress::Deleted { id: object.id.clone() });
         }
         Ok(())
     }
@@ -334,7 +341,7 @@ impl Releases {
                     (Some(_), CrdPolicy::Create | CrdPolicy::Skip) => Outcome::Unchanged,
                     (live, _) => writer.write(&definition, None, live).await.map_err(failed)?.0,
                 };
-                self.reporter.say(&Progress::Definition { name: definition.id.name.clone(), outcome });
+                self.reporter.report(&Progress::Definition { name: definition.id.name.clone(), outcome });
                 touched.push(definition);
             }
         }
@@ -342,13 +349,13 @@ impl Releases {
             return Ok(());
         }
         wait::until_ready(&writer, &touched, false, ESTABLISH, &self.reporter).await?;
-        self.kinds.forget().await;
+        self.kinds.invalidate().await;
         Ok(())
     }
 
     /// The records of revisions that may have left objects behind: the last deployed one, and all after it that are
     /// neither deployed nor uninstalled. Oldest first.
-    pub(crate) async fn leavings(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
+    pub(crate) async fn prior_releases(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
         let since = revisions.iter().rposition(|revision| revision.status == Status::Deployed);
         let since = since.or_else(|| {
             // Nothing is deployed: what came after the last uninstall counts.
@@ -360,7 +367,7 @@ impl Releases {
     }
 
     /// Forgets the oldest revisions, so that with one more there are at most `max`; the deployed one stays.
-    pub(crate) async fn forget_oldest(&self, revisions: &[Revision], max: usize) -> Result<()> {
+    pub(crate) async fn remove_least_recent(&self, revisions: &[Revision], max: usize) -> Result<()> {
         if max == 0 || revisions.len() < max {
             return Ok(());
         }
@@ -378,7 +385,7 @@ impl Releases {
             .iter()
             .filter(|revision| revision.status == Status::Deployed && revision.version != but);
         for revision in deployed {
-            match self.storage.restate(&revision.name, revision.version, Status::Superseded, "").await {
+            match self.storage.set_status(&revision.name, revision.version, Status::Superseded, "").await {
                 // Forgotten meanwhile, as too old.
                 Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),

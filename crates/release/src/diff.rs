@@ -17,7 +17,7 @@ use crate::write::Writer;
 
 /// How many objects are compared at once.
 const READS: usize = 8;
-/// The deepest nesting that is told apart; what is deeper is one value.
+/// Limit on the depth of the comparison; deeper values are compared as one.
 const MAX_DEPTH: usize = 64;
 
 /// What would change.
@@ -77,6 +77,29 @@ impl fmt::Display for FieldChange {
 
 impl Releases {
     /// What upgrading, or installing if there is no such release, would change in the cluster.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// values.set("text=two")?;
+    /// let diff = releases.diff("hello", &chart, &values, &Options::default()).await?;
+    /// assert_eq!(diff.objects.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Fails if the chart does not render, or the cluster would refuse an object.

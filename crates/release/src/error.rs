@@ -4,6 +4,7 @@ use crate::record::Release;
 
 /// Why something could not be done with a release. The texts are Helm's where Helm has them.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no release of that name, or no such revision of it.
     #[error("release: not found")]
@@ -26,7 +27,7 @@ pub enum Error {
         /// How long until the other process counts as gone.
         remaining: std::time::Duration,
     },
-    /// The name is no name for a release.
+    /// The release name is invalid.
     #[error(
         "release name {0:?}: invalid release name, must match regex \
          ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
@@ -58,11 +59,11 @@ pub enum Error {
         /// Its version.
         api_version: String,
     },
-    /// An object is there already and belongs to somebody else.
+    /// An object exists and does not carry the release's ownership metadata.
     #[error(
         "Unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}"
     )]
-    Foreign {
+    InvalidOwnership {
         /// `install` or `update`.
         operation: &'static str,
         /// The object.

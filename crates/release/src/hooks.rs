@@ -87,7 +87,7 @@ impl Releases {
         let objects = self.hook_objects(hook).await?;
         let path = hook.path.clone();
         self.reporter
-            .say(&Progress::Hook { event: event.as_str(), hook: format!("{}/{}", hook.kind, hook.name) });
+            .report(&Progress::Hook { event: event.as_str(), hook: format!("{}/{}", hook.kind, hook.name) });
 
         set_run(release, index, |run| {
             *run = HookExecution {
@@ -192,7 +192,7 @@ impl Releases {
             for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
                 let params = LogParams { container: Some(container.name.clone()), ..LogParams::default() };
                 let text = pods.logs(&name, &params).await.map_err(Error::kube("cannot read logs"))?;
-                self.reporter.say(&Progress::Log {
+                self.reporter.report(&Progress::Log {
                     pod: name.clone(),
                     container: container.name.clone(),
                     text,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use steersman_chart::{Chart, HookEvent, Rendered, Values};
 
-use crate::deploy::{Broken, Operation, Prepared};
+use crate::deploy::{DeployOutcome, FailedDeploy, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::object;
@@ -24,7 +24,7 @@ const OPERATION: Operation = Operation {
 };
 
 impl Releases {
-    /// Installs a chart under a name. An install of that name that broke off is taken up.
+    /// Installs a chart under a name. An interrupted install of that name is recovered.
     ///
     /// # Errors
     /// Fails if the name is taken, the chart does not render, or the cluster refuses an object. Once a revision is
@@ -72,22 +72,22 @@ impl Releases {
             revision: 1,
             is_upgrade: false,
         };
-        let drawn = self.render(chart, values, described.clone(), capabilities.clone(), options).await?;
-        let mut rendered = drawn.rendered;
+        let output = self.render(chart, values, described.clone(), capabilities.clone(), options).await?;
+        let mut rendered = output.rendered;
         rendered.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let mut release = self.installation(name, version, chart, values, &rendered, options)?;
         let mut plan = self.plan(&release, &revisions).await?;
-        let mut taken_up = None;
-        if options.take_up && revisions.is_empty() && plan.has_owned(&release) {
-            if drawn.random {
+        let mut adopted = None;
+        if options.adopt_existing && revisions.is_empty() && plan.has_owned(&release) {
+            if output.random {
                 let again = self.render(chart, values, described, capabilities, options).await?.rendered;
                 self.keep_live_random(&mut rendered, &again, name).await?;
                 release = self.installation(name, version, chart, values, &rendered, options)?;
                 plan = self.plan(&release, &revisions).await?;
             }
-            taken_up = Some(Options { disable_hooks: true, ..options.clone() });
+            adopted = Some(Options { disable_hooks: true, ..options.clone() });
         }
-        let options = taken_up.as_ref().unwrap_or(options);
+        let options = adopted.as_ref().unwrap_or(options);
         if !options.take_ownership {
             self.check_ownership("install", &release, &plan)?;
         }
@@ -100,17 +100,17 @@ impl Releases {
         }
         if let Some(last) = revisions.last().filter(|last| last.status != Status::Failed) {
             let description = "superseded by new release";
-            self.storage.restate(name, last.version, Status::Superseded, description).await?;
+            self.storage.set_status(name, last.version, Status::Superseded, description).await?;
         }
-        let done = if taken_up.is_some() { "Taken up: the records were gone" } else { "Install complete" };
+        let done = if adopted.is_some() { "Adopted: the records were missing" } else { "Install complete" };
         let description = options.description.clone().unwrap_or_else(|| done.into());
         match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
-            Ok(release) => Ok(release),
-            Err(broken) if options.atomic => {
-                let message = self.undo_install(&broken, options).await;
-                Err(broken.into_error(Some(message)))
+            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Failed(failed) if options.atomic => {
+                let message = self.undo_install(&failed, options).await;
+                Err(failed.into_error(Some(message)))
             }
-            Err(broken) => Err(broken.into_error(None)),
+            DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
         }
     }
 
@@ -147,8 +147,8 @@ impl Releases {
     }
 
     /// Uninstalls what failed, and says what came of it.
-    async fn undo_install(&self, broken: &Broken, options: &Options) -> String {
-        let Broken { release, error, .. } = broken;
+    async fn undo_install(&self, failed: &FailedDeploy, options: &Options) -> String {
+        let FailedDeploy { release, error, .. } = failed;
         let uninstall = UninstallOptions {
             disable_hooks: options.disable_hooks,
             timeout: options.timeout,

@@ -20,16 +20,16 @@ pub struct Kind {
     pub namespaced: bool,
 }
 
-/// What the cluster serves, asked once and again when something is missing. Cheap to clone; clones share what is known.
+/// What the cluster serves, asked once and again when something is missing. Cheap to clone; clones share the cache.
 #[derive(Clone)]
 pub struct Kinds {
     client: Client,
-    known: Arc<RwLock<Option<Arc<Known>>>>,
-    asking: Arc<Mutex<()>>,
+    discovered: Arc<RwLock<Option<Arc<Discovered>>>>,
+    refreshing: Arc<Mutex<()>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Discovered {
     kinds: HashMap<(String, String), Kind>,
     capabilities: Capabilities,
 }
@@ -37,7 +37,7 @@ struct Known {
 impl Kinds {
     /// Nothing is asked yet.
     pub fn new(client: Client) -> Self {
-        Self { client, known: Arc::default(), asking: Arc::default() }
+        Self { client, discovered: Arc::default(), refreshing: Arc::default() }
     }
 
     /// What `.Capabilities` says of this cluster.
@@ -45,7 +45,7 @@ impl Kinds {
     /// # Errors
     /// Fails if the cluster cannot be asked.
     pub async fn capabilities(&self) -> Result<Capabilities> {
-        Ok(self.known().await?.capabilities.clone())
+        Ok(self.discovered().await?.capabilities.clone())
     }
 
     /// The kind of that name and version. What is not known is asked for once more: a definition may be new.
@@ -65,54 +65,54 @@ impl Kinds {
     /// Fails if the cluster cannot be asked.
     pub async fn find_opt(&self, api_version: &str, kind: &str) -> Result<Option<Kind>> {
         let wanted = (api_version.to_owned(), kind.to_owned());
-        let known = self.known().await?;
-        if let Some(found) = known.kinds.get(&wanted) {
+        let discovered = self.discovered().await?;
+        if let Some(found) = discovered.kinds.get(&wanted) {
             return Ok(Some(found.clone()));
         }
-        let known = self.ask_again(&known).await?;
-        Ok(known.kinds.get(&wanted).cloned())
+        let discovered = self.refresh(&discovered).await?;
+        Ok(discovered.kinds.get(&wanted).cloned())
     }
 
-    /// As [`Kinds::find_opt`], without asking the cluster again for what is not known.
+    /// As [`Kinds::find_opt`], without another discovery for a kind that is missing.
     ///
     /// # Errors
     /// Fails if the cluster cannot be asked what it serves.
     pub(crate) async fn find_known(&self, api_version: &str, kind: &str) -> Result<Option<Kind>> {
         let wanted = (api_version.to_owned(), kind.to_owned());
-        Ok(self.known().await?.kinds.get(&wanted).cloned())
+        Ok(self.discovered().await?.kinds.get(&wanted).cloned())
     }
 
-    /// Forgets what is known, so that the next question goes to the cluster.
-    pub async fn forget(&self) {
-        *self.known.write().await = None;
+    /// Invalidates the cache: the next lookup discovers anew.
+    pub async fn invalidate(&self) {
+        *self.discovered.write().await = None;
     }
 
-    async fn known(&self) -> Result<Arc<Known>> {
-        if let Some(known) = self.known.read().await.as_ref() {
-            return Ok(Arc::clone(known));
+    async fn discovered(&self) -> Result<Arc<Discovered>> {
+        if let Some(discovered) = self.discovered.read().await.as_ref() {
+            return Ok(Arc::clone(discovered));
         }
-        self.ask(None).await
+        self.discover(None).await
     }
 
-    async fn ask_again(&self, seen: &Arc<Known>) -> Result<Arc<Known>> {
-        self.ask(Some(seen)).await
+    async fn refresh(&self, seen: &Arc<Discovered>) -> Result<Arc<Discovered>> {
+        self.discover(Some(seen)).await
     }
 
-    /// Asks the cluster, unless somebody else just did.
-    async fn ask(&self, seen: Option<&Arc<Known>>) -> Result<Arc<Known>> {
-        let _asking = self.asking.lock().await;
-        if let Some(known) = self.known.read().await.as_ref()
-            && seen.is_none_or(|seen| !Arc::ptr_eq(seen, known))
+    /// Discovers the kinds, unless another task just did.
+    async fn discover(&self, seen: Option<&Arc<Discovered>>) -> Result<Arc<Discovered>> {
+        let _refreshing = self.refreshing.lock().await;
+        if let Some(discovered) = self.discovered.read().await.as_ref()
+            && seen.is_none_or(|seen| !Arc::ptr_eq(seen, discovered))
         {
-            return Ok(Arc::clone(known));
+            return Ok(Arc::clone(discovered));
         }
-        let known = Arc::new(discover(&self.client).await?);
-        *self.known.write().await = Some(Arc::clone(&known));
-        Ok(known)
+        let discovered = Arc::new(discover(&self.client).await?);
+        *self.discovered.write().await = Some(Arc::clone(&discovered));
+        Ok(discovered)
     }
 }
 
-async fn discover(client: &Client) -> Result<Known> {
+async fn discover(client: &Client) -> Result<Discovered> {
     let failed = Error::kube("Kubernetes cluster unreachable");
     let version = client.apiserver_version().await.map_err(failed)?;
     let failed = Error::kube("could not get apiVersions from Kubernetes");
@@ -128,7 +128,7 @@ async fn discover(client: &Client) -> Result<Known> {
         KubeVersion { version: version.git_version, major: version.major, minor: version.minor };
     let api_versions = versions.into_iter().collect();
     let capabilities = Capabilities { kube_version, api_versions, ..Capabilities::default() };
-    Ok(Known { kinds, capabilities })
+    Ok(Discovered { kinds, capabilities })
 }
 
 fn read_group(

@@ -24,13 +24,15 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** a revision is recorded before anything of it is written, and a run that breaks off at any write is taken
-//! up by the next one: no release stays pending.
+//! **Invariant:** a revision is recorded before anything of it is written, and a run that is interrupted at any
+//! write is recovered by the next one: no release stays pending.
 
+mod adopt;
 mod compare;
 mod confinement;
 mod deploy;
 mod diff;
+mod encoding;
 mod error;
 mod hooks;
 mod install;
@@ -38,11 +40,9 @@ mod kinds;
 mod merge;
 mod object;
 mod ownership;
-mod packed;
 mod progress;
 mod prune;
 mod random;
-mod ready;
 mod record;
 mod redact;
 mod releases;
@@ -50,7 +50,6 @@ mod render;
 mod rollback;
 mod signature;
 mod storage;
-mod take_up;
 mod test;
 mod uninstall;
 mod upgrade;
@@ -65,7 +64,6 @@ pub use kinds::{Kind, Kinds};
 pub use object::{Object, ObjectId, documents, parse, parse_known, resolve, set_metadata};
 pub use ownership::is_owned;
 pub use progress::Progress;
-pub use ready::{Readiness, pod_trouble, readiness};
 pub use record::{ChartRecord, Hook, HookExecution, Info, Release, Status, Undeleted};
 pub use redact::Redactor;
 pub use releases::{
@@ -74,6 +72,10 @@ pub use releases::{
 pub use render::RenderLimits;
 pub use rollback::RollbackOptions;
 pub use signature::RecordKey;
+pub use steersman_core::readiness::{
+    Readiness,
+    helm::{pod_failure, readiness},
+};
 pub use storage::{Revision, StorageKind, read_record};
 pub use test::TestOptions;
 pub use uninstall::{Cascade, UninstallOptions, Uninstalled};

@@ -141,7 +141,7 @@ fn merge(field: &str, original: &Value, modified: &Value, current: &Value, depth
     }
 }
 
-/// The field that tells the items of a list apart, if there is one and it does.
+/// The merge key of a list, if all items have a distinct one.
 fn merge_key(field: &str, lists: [&Vec<Value>; 3]) -> Option<&'static str> {
     let (_, keys) = MERGE_KEYS.iter().find(|(name, _)| *name == field)?;
     keys.iter().copied().find(|key| {
@@ -168,7 +168,7 @@ fn merge_sets(original: &[Value], modified: &[Value], current: &[Value]) -> Vec<
     merged
 }
 
-/// Wanted items in their order; those that somebody else added stay behind the one that they stood behind.
+/// Wanted items in their order; items of other writers stay behind the one that they followed.
 fn merge_lists(
     field: &str,
     key: &str,

@@ -16,7 +16,7 @@ pub(crate) const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 pub(crate) const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 
-/// What tells one object of a cluster from another: apart from its version, which may change.
+/// Identity of an object in a cluster: group, kind, namespace and name, without the version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     /// The API group; empty for the core.
@@ -42,7 +42,7 @@ impl fmt::Display for ObjectId {
 pub struct Object {
     /// Its kind in the cluster.
     pub kind: Kind,
-    /// What tells it from others.
+    /// Its identity.
     pub id: ObjectId,
     /// All of it.
     pub content: Value,
@@ -70,7 +70,7 @@ impl Object {
     }
 
     /// Says to which release it belongs, as Helm does.
-    pub(crate) fn claim(&mut self, release: &str, namespace: &str) {
+    pub(crate) fn set_ownership(&mut self, release: &str, namespace: &str) {
         set_metadata(&mut self.content, "labels", &[(MANAGED_BY, HELM)]);
         let annotations = [(RELEASE_NAME, release), (RELEASE_NAMESPACE, namespace)];
         set_metadata(&mut self.content, "annotations", &annotations);
@@ -119,15 +119,15 @@ pub fn documents(manifest: &str) -> Result<Vec<Value>> {
         let document = steersman_yaml::from_str(&format!("{text}{ending}")).map_err(|error| {
             Error::Manifest(format!("unable to build kubernetes objects from release manifest: {error}"))
         })?;
-        unfold(document, &mut found)?;
+        flatten_lists(document, &mut found)?;
     }
     Ok(found)
 }
 
-/// Lists may hold lists; nobody nests them deeply.
+/// Limit on lists within lists.
 const MAX_LISTS: usize = 8;
 
-fn unfold(document: Value, found: &mut Vec<Value>) -> Result<()> {
+fn flatten_lists(document: Value, found: &mut Vec<Value>) -> Result<()> {
     fn inner(document: Value, depth: usize, found: &mut Vec<Value>) -> Result<()> {
         if document.is_null() {
             return Ok(());
@@ -175,7 +175,7 @@ pub async fn parse_known(manifest: &str, namespace: &str, kinds: &Kinds) -> Resu
             found = kinds.find_opt(&api_version, &kind).await?;
         }
         match found {
-            Some(found) => objects.push(placed(document, namespace, found)),
+            Some(found) => objects.push(with_namespace(document, namespace, found)),
             None => tracing::debug!(kind, api_version, "the cluster no longer has this kind"),
         }
     }
@@ -186,7 +186,7 @@ pub async fn parse_known(manifest: &str, namespace: &str, kinds: &Kinds) -> Resu
 pub async fn resolve(content: Value, namespace: &str, kinds: &Kinds) -> Result<Object> {
     let (api_version, kind) = type_of(&content)?;
     let found = kinds.find(&api_version, &kind).await?;
-    Ok(placed(content, namespace, found))
+    Ok(with_namespace(content, namespace, found))
 }
 
 /// The version and kind that an object says.
@@ -204,7 +204,7 @@ fn type_of(content: &Value) -> Result<(String, String)> {
     }
 }
 
-fn placed(mut content: Value, namespace: &str, kind: Kind) -> Object {
+fn with_namespace(mut content: Value, namespace: &str, kind: Kind) -> Object {
     let field = |key: &str| {
         let metadata = content.get("metadata");
         metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()

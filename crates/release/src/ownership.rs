@@ -11,10 +11,10 @@ use crate::object::{HELM, MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE, metadata}
 use crate::releases::Releases;
 
 /// Says of a live object that it belongs to another owner, whatever its marks say.
-pub(crate) type Disowned = Arc<dyn Fn(&Value) -> bool + Send + Sync>;
+pub(crate) type IsForeign = Arc<dyn Fn(&Value) -> bool + Send + Sync>;
 
 /// What about an object says that it is not the release's, in Helm's words; nothing if it is.
-pub(crate) fn foreign(live: &Value, release: &str, namespace: &str) -> Vec<String> {
+pub(crate) fn ownership_errors(live: &Value, release: &str, namespace: &str) -> Vec<String> {
     let wanted = [
         ("label", "labels", MANAGED_BY, HELM),
         ("annotation", "annotations", RELEASE_NAME, release),
@@ -32,13 +32,13 @@ pub(crate) fn foreign(live: &Value, release: &str, namespace: &str) -> Vec<Strin
 
 /// Whether a live object carries Helm's marks of a release.
 pub fn is_owned(live: &Value, release: &str, namespace: &str) -> bool {
-    foreign(live, release, namespace).is_empty()
+    ownership_errors(live, release, namespace).is_empty()
 }
 
 impl Releases {
     /// Whether a live object may be deleted as part of a release of this namespace.
     pub(crate) fn may_delete(&self, live: &Value, release: &str) -> bool {
         is_owned(live, release, &self.namespace)
-            && self.disowned.as_ref().is_none_or(|disowned| !disowned(live))
+            && self.is_foreign.as_ref().is_none_or(|is_foreign| !is_foreign(live))
     }
 }

@@ -1,4 +1,4 @@
-//! What is said while something is being done.
+//! Progress of an operation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub enum Progress {
         /// How many there are in all.
         total: usize,
     },
-    /// An operation that broke off is taken up.
+    /// An interrupted operation is recovered.
     Recovering {
         /// What was found.
         what: String,
@@ -61,7 +61,7 @@ pub enum Progress {
 
 type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// Who is told.
+/// Passes progress to a listener, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Reporter(Option<Listener>);
 
@@ -70,7 +70,7 @@ impl Reporter {
         Self(Some(Arc::new(listener)))
     }
 
-    pub(crate) fn say(&self, progress: &Progress) {
+    pub(crate) fn report(&self, progress: &Progress) {
         if let Some(listener) = &self.0 {
             listener(progress);
         }

@@ -15,7 +15,7 @@ use crate::record::{Release, Undeleted};
 use crate::releases::Releases;
 use crate::write::Writer;
 
-/// The most objects that are looked at for a record that does not verify.
+/// Limit on the objects of a record that does not verify.
 const MAX_UNVERIFIED_OBJECTS: usize = 2_000;
 
 impl Undeleted {
@@ -89,7 +89,7 @@ impl Releases {
                 continue;
             }
             match self.prune_one(&writer, release, object).await {
-                Ok(true) => self.reporter.say(&Progress::Deleted { id: object.id.clone() }),
+                Ok(true) => self.reporter.report(&Progress::Deleted { id: object.id.clone() }),
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot delete an object that is no longer part of the release");

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::object::documents;
 use crate::record::Release;
 
-/// What tells objects of one manifest apart, without a cluster.
+/// Identity of an object within a manifest.
 type Key = (String, String, String, String);
 
 fn key(document: &Value) -> Key {

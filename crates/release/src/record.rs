@@ -43,7 +43,7 @@ pub struct Release {
     #[serde(skip)]
     pub labels: BTreeMap<String, String>,
     /// Whether the record does not verify, where only signed records are believed: see
-    /// [`Releases::believing`](crate::Releases::believing). Hooks, values and notes are left out of such a release.
+    /// [`Releases::verified_by`](crate::Releases::verified_by). Hooks, values and notes are left out of such a release.
     #[serde(skip)]
     pub unverified: bool,
 }

@@ -17,9 +17,9 @@ use crate::record::Release;
 
 /// What stands for a secret value.
 const MASK: &str = "REDACTED";
-/// Shorter values are too common to be told from other text.
+/// Minimum length of a value to redact; shorter ones are too common in other text.
 const SHORTEST: usize = 4;
-/// Shorter lines of a value are too common to be told from other text.
+/// Minimum length of a line of a value; shorter ones are too common in other text.
 const SHORTEST_LINE: usize = 8;
 /// Values that tell nothing, as they are those of switches.
 const COMMON: [&str; 4] = ["true", "false", "null", "none"];
@@ -29,7 +29,7 @@ const COMMON: [&str; 4] = ["true", "false", "null", "none"];
 pub struct Redactor {
     /// Finds the longest value at a place, so that no rest of it stays. Nothing without values.
     values: Option<AhoCorasick>,
-    /// The values are too many to look for: nothing can be told.
+    /// There are too many values to search for: all text is redacted.
     is_blind: bool,
 }
 
@@ -93,7 +93,7 @@ fn is_secret(document: &Value) -> bool {
     text("kind") == Some("Secret") && text("apiVersion") == Some("v1")
 }
 
-/// What may be told of a Secret.
+/// A Secret without its values.
 fn bare(secret: &Value) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace"] {

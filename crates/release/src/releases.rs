@@ -1,4 +1,4 @@
-//! The releases of a namespace, and what is common to all that is done with them.
+//! The releases of a namespace: options, reads and what all operations share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::confinement::Confinement;
 use crate::error::{Error, Result};
 use crate::kinds::Kinds;
 use crate::object::Object;
-use crate::ownership::Disowned;
+use crate::ownership::IsForeign;
 use crate::progress::{Progress, Reporter};
 use crate::record::{Release, Status};
 use crate::render::RenderLimits;
@@ -24,11 +24,11 @@ use crate::signature::{RecordKey, Verifier};
 use crate::storage::{Revision, Storage, StorageKind};
 use crate::write::{WriteMode, Writer};
 
-/// Helm's field manager: so that releases pass from `helm` to us and back without fields that nobody owns.
+/// Helm's field manager: so that no field loses its owner when `helm` and `steer` take turns on a release.
 const MANAGER: &str = "helm";
 /// The longest name that a release may have.
 const MAX_NAME: usize = 53;
-/// How many objects are asked for at once.
+/// Concurrent reads.
 const READS: usize = 8;
 
 type Decorate = Arc<dyn Fn(&mut Object) + Send + Sync>;
@@ -44,25 +44,25 @@ pub struct Releases {
     pub(crate) kinds: Kinds,
     pub(crate) reporter: Reporter,
     pub(crate) recover: Recover,
-    /// Whether an operation that broke off is being taken up.
+    /// Whether an interrupted operation is being recovered.
     pub(crate) recovering: bool,
     /// Where the objects of releases may be; anywhere without it.
     pub(crate) confinement: Option<Confinement>,
-    pub(crate) disowned: Option<Disowned>,
+    pub(crate) is_foreign: Option<IsForeign>,
     kind: StorageKind,
     manager: String,
     mode: WriteMode,
     decorate: Option<Decorate>,
 }
 
-/// What to do about a release that somebody seems to be working on.
+/// When to recover a release whose last operation is still pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recover {
-    /// Take it up once whoever worked on it has not been heard of for a while: half a minute for us, ten minutes for the
-    /// real `helm`, which gives no sign of life. The default.
+    /// Once its lock has expired: after half a minute, or ten minutes for an operation of the real `helm`, which takes no
+    /// lock. The default.
     #[default]
-    WhenSilent,
-    /// Take it up at once: the caller knows that nobody else works on it.
+    WhenStale,
+    /// At once: the caller is the only writer, as a leader is.
     Always,
 }
 
@@ -87,11 +87,11 @@ pub struct Options {
     pub create_namespace: bool,
     /// Take the name of a release that failed or was uninstalled. Only for installs. False by default.
     pub replace: bool,
-    /// Take objects that belong to nobody or to another release. False by default.
+    /// Adopt objects without ownership metadata, or of another release. False by default.
     pub take_ownership: bool,
-    /// Take up a release whose records are gone while its objects are there: no hooks run, and what templates draw at
-    /// random stays as it is. Only for installs. False by default.
-    pub take_up: bool,
+    /// Adopt the objects of a release whose records are missing: no hooks run, and random values of templates stay as
+    /// they are. Only for installs. False by default.
+    pub adopt_existing: bool,
     /// What the revision's description says. Helm's words by default.
     pub description: Option<String>,
     /// Labels of the record; on upgrades over those of the last one, where `null` removes one.
@@ -194,7 +194,7 @@ impl Releases {
         Self::with_kinds(client, namespace, kinds)
     }
 
-    /// As [`Releases::new`], with what is known of the cluster's kinds already.
+    /// As [`Releases::new`], with a shared discovery cache.
     pub fn with_kinds(client: Client, namespace: impl Into<String>, kinds: Kinds) -> Self {
         let namespace = namespace.into();
         let kind = StorageKind::default();
@@ -207,7 +207,7 @@ impl Releases {
             recover: Recover::default(),
             recovering: false,
             confinement: None,
-            disowned: None,
+            is_foreign: None,
             kind,
             manager: MANAGER.into(),
             mode: WriteMode::default(),
@@ -223,14 +223,14 @@ impl Releases {
         self
     }
 
-    /// Believes only records that this key signed for this subject, and signs new ones so. All are believed by default,
-    /// as Helm does; without a key none are.
+    /// Trusts only records that this key signed for this subject, and signs new ones. All are trusted by default, as Helm
+    /// does; without a key none are.
     ///
-    /// A record that is not believed serves to find objects that it lists, which are deleted only if they carry the
+    /// A record that does not verify serves to find the objects that it lists, which are deleted only if they carry the
     /// release's ownership. Its hooks do not run, and it is not rolled back to.
     #[must_use]
-    pub fn believing(mut self, key: Option<RecordKey>, subject: impl Into<String>) -> Self {
-        self.storage = self.storage.believing(Verifier { key, subject: subject.into() });
+    pub fn verified_by(mut self, key: Option<RecordKey>, subject: impl Into<String>) -> Self {
+        self.storage = self.storage.verified_by(Verifier { key, subject: subject.into() });
         self
     }
 
@@ -241,13 +241,14 @@ impl Releases {
         self
     }
 
-    /// Says which live objects belong to others though they carry a release's marks: they are not deleted. None by default.
+    /// Predicate for live objects that belong to another owner though they carry the release's metadata: they are not
+    /// deleted. None by default.
     #[must_use]
-    pub fn disowning(
+    pub fn foreign_if(
         mut self,
-        disowned: impl Fn(&serde_json::Value) -> bool + Send + Sync + 'static,
+        is_foreign: impl Fn(&serde_json::Value) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.disowned = Some(Arc::new(disowned));
+        self.is_foreign = Some(Arc::new(is_foreign));
         self
     }
 
@@ -265,7 +266,7 @@ impl Releases {
         self
     }
 
-    /// In whose name objects are written. `helm` by default, so that `helm` and `steer` can take turns.
+    /// Field manager of all writes. `helm` by default, so that `helm` and `steer` can take turns.
     #[must_use]
     pub fn field_manager(mut self, manager: impl Into<String>) -> Self {
         self.manager = manager.into();
@@ -279,14 +280,27 @@ impl Releases {
         self
     }
 
-    /// Tells what is being done.
+    /// Calls a listener with each step.
+    ///
+    /// ```
+    /// use steersman_release::{Progress, Releases};
+    ///
+    /// # fn example(releases: Releases) {
+    /// let releases = releases.on_progress(|step| {
+    ///     if let Progress::Written { id, outcome } = step {
+    ///         println!("{id}: {outcome:?}");
+    ///     }
+    /// });
+    /// # let _ = releases;
+    /// # }
+    /// ```
     #[must_use]
     pub fn on_progress(mut self, listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.reporter = Reporter::new(listener);
         self
     }
 
-    /// What to do about operations that broke off. Take them up after a silence by default.
+    /// When interrupted operations are recovered. Once their lock has expired by default.
     #[must_use]
     pub fn recover(mut self, recover: Recover) -> Self {
         self.recover = recover;
@@ -298,7 +312,7 @@ impl Releases {
         &self.namespace
     }
 
-    /// What is known of the cluster's kinds.
+    /// The discovery cache.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
     }
@@ -325,6 +339,28 @@ impl Releases {
     }
 
     /// All revisions of a release with their records, oldest first.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases, Status};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// let history = releases.history("hello").await?;
+    /// assert_eq!(history[0].info.status, Status::Deployed);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Fails if there is none, or one cannot be read.
@@ -381,27 +417,26 @@ impl Releases {
         }
     }
 
-    /// Takes up operations that broke off: their revisions are failed ones from now on. Fails if somebody may still be
-    /// working on one.
+    /// Recovers interrupted operations by marking their revisions as failed. Fails while the lock on one is valid.
     pub(crate) async fn recovered(&self, revisions: &mut [Revision]) -> Result<Self> {
         let mut recovered = self.clone();
         for revision in revisions.iter_mut().filter(|revision| revision.status.is_pending()) {
-            if self.recover == Recover::WhenSilent
-                && let Some(remaining) = revision.held_for(Timestamp::now())
+            if self.recover == Recover::WhenStale
+                && let Some(remaining) = revision.lock_remaining(Timestamp::now())
             {
                 return Err(Error::InProgress { remaining });
             }
             let what = format!("revision {} was left {}", revision.version, revision.status);
-            self.reporter.say(&Progress::Recovering { what });
+            self.reporter.report(&Progress::Recovering { what });
             let description = format!("Interrupted while {}, taken up by the next run", revision.status);
-            self.storage.restate(&revision.name, revision.version, Status::Failed, &description).await?;
+            self.storage.set_status(&revision.name, revision.version, Status::Failed, &description).await?;
             revision.status = Status::Failed;
             recovered.recovering = true;
         }
         Ok(recovered)
     }
 
-    /// How objects are, in the order of their being asked for.
+    /// The live states of objects, in their order.
     pub(crate) async fn live(&self, objects: &[Object]) -> Result<Vec<Option<DynamicObject>>> {
         let writer = self.writer();
         let reads: Vec<_> = objects.iter().map(|object| writer.live(object)).collect();

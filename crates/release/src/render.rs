@@ -36,8 +36,17 @@ impl Default for RenderLimits {
 }
 
 /// What `lookup` asks for: version, kind, namespace and name.
-type Question = (String, String, String, String);
-type Answers = HashMap<Question, Result<Option<Value>, String>>;
+type LookupKey = (String, String, String, String);
+type LookupResults = HashMap<LookupKey, LookupResult>;
+
+/// What a `lookup` comes to.
+#[derive(Clone)]
+enum LookupResult {
+    Found(Value),
+    NotFound,
+    /// The template fails with this message.
+    Refused(String),
+}
 
 /// A chart to be rendered.
 pub(crate) struct Request {
@@ -53,7 +62,7 @@ pub(crate) struct Request {
 }
 
 /// A render, and whether anything in it was drawn at random or taken from the clock.
-pub(crate) struct Drawn {
+pub(crate) struct RenderOutput {
     pub(crate) rendered: Rendered,
     pub(crate) random: bool,
 }
@@ -65,18 +74,18 @@ pub(crate) async fn render(
     client: &kube::Client,
     kinds: &Kinds,
     confined: Option<(&Confinement, &str)>,
-) -> Result<Drawn> {
+) -> Result<RenderOutput> {
     let request = Arc::new(request);
-    let mut answers = Answers::new();
+    let mut answers = LookupResults::new();
     for _ in 0..MAX_ROUNDS {
         let Attempt { result, unknown, random, back } = attempt(&request, answers).await?;
         answers = back;
         if unknown.is_empty() {
-            return Ok(Drawn { rendered: result?, random });
+            return Ok(RenderOutput { rendered: result?, random });
         }
-        for question in unknown {
-            let answer = fetch(&question, client, kinds, confined).await?;
-            answers.insert(question, answer);
+        for lookup_key in unknown {
+            let answer = fetch(&lookup_key, client, kinds, confined).await?;
+            answers.insert(lookup_key, answer);
         }
     }
     Err(Error::Manifest(format!("templates look up new objects after {MAX_ROUNDS} rounds")))
@@ -84,16 +93,16 @@ pub(crate) async fn render(
 
 struct Attempt {
     result: Result<Rendered, ChartError>,
-    unknown: Vec<Question>,
+    unknown: Vec<LookupKey>,
     random: bool,
-    back: Answers,
+    back: LookupResults,
 }
 
 /// Renders on a thread of its own: a template that computes for seconds must not keep a lease from being renewed.
-async fn attempt(request: &Arc<Request>, answers: Answers) -> Result<Attempt> {
+async fn attempt(request: &Arc<Request>, answers: LookupResults) -> Result<Attempt> {
     let interrupt = Interrupt::new();
     // Where nothing waits for the result any more, the render ends too.
-    let _abandoned = RaiseOnDrop(interrupt.clone());
+    let _abandoned = InterruptOnDrop(interrupt.clone());
     let options = RenderOptions { interrupt: interrupt.clone(), ..request.options.clone() };
     let shared = Arc::clone(request);
     let mut work = tokio::task::spawn_blocking(move || render_once(&shared, &options, answers));
@@ -110,17 +119,17 @@ async fn attempt(request: &Arc<Request>, answers: Answers) -> Result<Attempt> {
     })
 }
 
-struct RaiseOnDrop(Interrupt);
+struct InterruptOnDrop(Interrupt);
 
-impl Drop for RaiseOnDrop {
+impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
         self.0.raise("rendering was cancelled");
     }
 }
 
-fn render_once(request: &Request, options: &RenderOptions, answers: Answers) -> Attempt {
+fn render_once(request: &Request, options: &RenderOptions, answers: LookupResults) -> Attempt {
     let shared = Rc::new(Shared { answers, unknown: RefCell::default(), random: Cell::new(false) });
-    let environment = Looking {
+    let environment = LookupEnvironment {
         system: System { enable_dns: request.enable_dns },
         lookup: request.lookup,
         shared: Rc::clone(&shared),
@@ -141,19 +150,19 @@ fn render_once(request: &Request, options: &RenderOptions, answers: Answers) -> 
 }
 
 struct Shared {
-    answers: Answers,
-    unknown: RefCell<Vec<Question>>,
+    answers: LookupResults,
+    unknown: RefCell<Vec<LookupKey>>,
     random: Cell<bool>,
 }
 
 /// The machine's clock and random source, and objects that were fetched before.
-struct Looking {
+struct LookupEnvironment {
     system: System,
     lookup: bool,
     shared: Rc<Shared>,
 }
 
-impl Environment for Looking {
+impl Environment for LookupEnvironment {
     fn now(&mut self) -> SystemTime {
         self.shared.random.set(true);
         self.system.now()
@@ -178,11 +187,13 @@ impl Environment for Looking {
         if !self.lookup {
             return Ok(None);
         }
-        let question = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
-        match self.shared.answers.get(&question) {
-            Some(answer) => answer.clone(),
+        let lookup_key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
+        match self.shared.answers.get(&lookup_key) {
+            Some(LookupResult::Found(object)) => Ok(Some(object.clone())),
+            Some(LookupResult::NotFound) => Ok(None),
+            Some(LookupResult::Refused(message)) => Err(message.clone()),
             None => {
-                self.shared.unknown.borrow_mut().push(question);
+                self.shared.unknown.borrow_mut().push(lookup_key);
                 Ok(None)
             }
         }
@@ -190,19 +201,20 @@ impl Environment for Looking {
 }
 
 async fn fetch(
-    question: &Question,
+    lookup_key: &LookupKey,
     client: &kube::Client,
     kinds: &Kinds,
     confined: Option<(&Confinement, &str)>,
-) -> Result<Result<Option<Value>, String>> {
-    let (api_version, kind, namespace, name) = question;
+) -> Result<LookupResult> {
+    let (api_version, kind, namespace, name) = lookup_key;
     let Some(found) = kinds.find_opt(api_version, kind).await? else {
-        return Ok(Err(format!("no matches for kind {kind:?} in version {api_version:?}")));
+        let message = format!("no matches for kind {kind:?} in version {api_version:?}");
+        return Ok(LookupResult::Refused(message));
     };
     if let Some((confinement, own)) = confined
         && let Err(refused) = confinement.check_lookup(&found, namespace, own)
     {
-        return Ok(Err(refused));
+        return Ok(LookupResult::Refused(refused));
     }
     let api: Api<DynamicObject> = if found.namespaced && !namespace.is_empty() {
         Api::namespaced_with(client.clone(), namespace, &found.resource)
@@ -215,9 +227,10 @@ async fn fetch(
         api.get_opt(name).await.map(|object| object.map(|object| json!(object)))
     };
     Ok(match answer {
-        Ok(answer) => Ok(answer),
-        Err(error) if code(&error) == Some(404) => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Ok(Some(object)) => LookupResult::Found(object),
+        Ok(None) => LookupResult::NotFound,
+        Err(error) if code(&error) == Some(404) => LookupResult::NotFound,
+        Err(error) => LookupResult::Refused(error.to_string()),
     })
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use steersman_chart::HookEvent;
 
-use crate::deploy::{Operation, Prepared};
+use crate::deploy::{DeployOutcome, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::record::{HookExecution, Info, Release, Status};
 use crate::releases::{HistoryMax, Options, Releases, Timeout, check_name, next_version};
@@ -39,7 +39,31 @@ pub struct RollbackOptions {
 }
 
 impl Releases {
-    /// Makes an earlier revision the current one again, as a new revision. An operation that broke off is taken up.
+    /// Makes an earlier revision the current one again, as a new revision. An interrupted operation is recovered.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases, RollbackOptions};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// values.set("text=two")?;
+    /// releases.upgrade("hello", &chart, &values, &Options::default()).await?;
+    /// let options = RollbackOptions { revision: Some(1), ..RollbackOptions::default() };
+    /// assert_eq!(releases.rollback("hello", &options).await?.version, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Fails if there is no such revision, or the cluster refuses an object.
@@ -85,7 +109,7 @@ impl Releases {
             return Ok(release);
         }
         let plan = this.plan(&release, &revisions).await?;
-        this.forget_oldest(&revisions, options.history_max.0).await?;
+        this.remove_least_recent(&revisions, options.history_max.0).await?;
         let deploy = Options {
             wait: options.wait,
             wait_for_jobs: options.wait_for_jobs,
@@ -95,8 +119,10 @@ impl Releases {
             ..Options::default()
         };
         let description = release.info.description.clone();
-        let done =
-            this.deploy(Prepared { release, plan, revisions }, &OPERATION, &deploy, description).await?;
-        done.map_err(|broken| broken.into_error(None))
+        let prepared = Prepared { release, plan, revisions };
+        match this.deploy(prepared, &OPERATION, &deploy, description).await? {
+            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
+        }
     }
 }

@@ -44,7 +44,7 @@ impl fmt::Debug for RecordKey {
 pub(crate) struct Verifier {
     /// Without a key no record verifies, and none is signed.
     pub(crate) key: Option<RecordKey>,
-    /// Whom the release is for, told apart from all others.
+    /// Unique identity of the owner that the release is for.
     pub(crate) subject: String,
 }
 

@@ -4,7 +4,7 @@
 //! whose manifest names a kind that no cluster has: whatever Helm would do with it is refused with that word.
 //!
 //! A record must say of itself what its object's name and namespace say. With a [`Verifier`], records are signed, and one
-//! that does not verify is read as [`packed::unverified`] tells, and never signed.
+//! that does not verify is read by [`encoding::unverified`], and never signed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
+use crate::encoding::{self, Identity, MAX_RECORD, MAX_UNVERIFIED, RecordBody, decode, digest_of, encode};
 use crate::error::{Error, Result, code};
-use crate::packed::{self, Body, Identity, MAX_RECORD, MAX_UNVERIFIED, decode, digest_of, encode};
 use crate::record::{Release, Status};
 use crate::signature::{RecordKey, SIGNATURE, Signed, Verifier};
 
@@ -28,17 +28,17 @@ const TYPE: &str = "helm.sh/release.v1";
 const PART_TYPE: &str = "steersman.dev/release-part.v1";
 const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
 
-/// Until when a process that works on the revision vouches for being alive.
-const ALIVE_UNTIL: &str = "release.steersman.dev/alive-until";
+/// Expiry of the lock of the process that works on the revision.
+const LOCKED_UNTIL: &str = "release.steersman.dev/alive-until";
 /// How many parts a record has, and which.
 const PARTS: &str = "release.steersman.dev/parts";
 const BODY: &str = "release.steersman.dev/body";
 
-/// How long such a vow holds, and how often it is renewed.
-const VOW: Duration = Duration::from_secs(30);
-const RENEWAL: Duration = Duration::from_secs(10);
-/// How long an operation of the real helm, which vouches for nothing, counts as being under way.
-const UNVOWED: Duration = Duration::from_secs(600);
+/// How long such a lock lasts, and how often it is renewed.
+const LOCK_DURATION: Duration = Duration::from_secs(30);
+const LOCK_RENEWAL: Duration = Duration::from_secs(10);
+/// How long an operation of the real helm, which takes no lock, counts as in progress.
+const HELM_LOCK_DURATION: Duration = Duration::from_secs(600);
 
 /// The most bytes that one object carries. Kubernetes takes 1 MiB; names and labels need some of that.
 const MAX_OBJECT: usize = 1_000_000;
@@ -68,8 +68,8 @@ pub struct Revision {
     pub version: i64,
     /// How it stands.
     pub status: Status,
-    /// Until when the process that works on it vouches for being alive, if it is pending.
-    pub(crate) alive_until: Option<Timestamp>,
+    /// Expiry of the lock, if it is pending.
+    pub(crate) locked_until: Option<Timestamp>,
 }
 
 /// The records of one namespace, or of all.
@@ -102,7 +102,7 @@ impl Storage {
         Self { kind, resource: resource(kind), ..self }
     }
 
-    pub(crate) fn believing(mut self, verifier: Verifier) -> Self {
+    pub(crate) fn verified_by(mut self, verifier: Verifier) -> Self {
         self.verifier = Some(verifier);
         self
     }
@@ -187,7 +187,7 @@ impl Storage {
                 }
                 Err(error) => return Err(error),
             };
-            let body: Body = decode(&text, MAX_RECORD).map_err(broken)?;
+            let body: RecordBody = decode(&text, MAX_RECORD).map_err(broken)?;
             body.restore(&mut release);
         }
         Ok(release)
@@ -223,13 +223,13 @@ impl Storage {
         data_of(object, field, self.kind)
     }
 
-    /// Stores a new revision. Fails with [`Error::InProgress`] if it is there: somebody else was faster.
+    /// Stores a new revision. Fails with [`Error::InProgress`] if it exists: another process created it.
     pub(crate) async fn create(&self, release: &Release) -> Result<()> {
         let mut object = self.object(release, "createdAt").await?;
         object.metadata.owner_references = (!self.owners.is_empty()).then(|| self.owners.clone());
         match self.api().create(&PostParams::default(), &object).await {
             Ok(_) => Ok(()),
-            Err(error) if code(&error) == Some(409) => Err(Error::InProgress { remaining: VOW }),
+            Err(error) if code(&error) == Some(409) => Err(Error::InProgress { remaining: LOCK_DURATION }),
             Err(error) => Err(Error::kube("cannot store the release")(error)),
         }
     }
@@ -238,12 +238,12 @@ impl Storage {
     pub(crate) async fn update(&self, release: &Release) -> Result<()> {
         if release.unverified {
             let Release { name, version, info, .. } = release;
-            return self.restate(name, *version, info.status, &info.description).await;
+            return self.set_status(name, *version, info.status, &info.description).await;
         }
         let object = self.object(release, "modifiedAt").await?;
         let mut patch = serde_json::to_value(&object).unwrap_or_default();
         if !release.info.status.is_pending() {
-            patch["metadata"]["annotations"][ALIVE_UNTIL] = Value::Null;
+            patch["metadata"]["annotations"][LOCKED_UNTIL] = Value::Null;
         }
         self.patch(&key(&release.name, release.version), patch).await
     }
@@ -255,7 +255,7 @@ impl Storage {
 
     /// Stores another status of a revision, and another description unless it is empty, without reading the rest of
     /// the record. A record that did not verify still does not.
-    pub(crate) async fn restate(
+    pub(crate) async fn set_status(
         &self,
         name: &str,
         version: i64,
@@ -268,8 +268,8 @@ impl Storage {
         let data = self.data(&object, "release");
         let verified = data.as_ref().is_ok_and(|data| self.verifies(&object, data));
         let limit = if verified || self.verifier.is_none() { MAX_RECORD } else { MAX_UNVERIFIED };
-        let restated = data.and_then(|data| packed::restated(&data, limit, status, description));
-        let mut patch = match restated {
+        let with_status = data.and_then(|data| encoding::with_status(&data, limit, status, description));
+        let mut patch = match with_status {
             Ok(text) => {
                 let signature = verified.then(|| self.sign(&key, &text, body_of(&object))).flatten();
                 let mut changed = self.data_object(&key, "release", &text, TYPE);
@@ -287,7 +287,7 @@ impl Storage {
         let now = Timestamp::now().as_second().to_string();
         patch["metadata"]["labels"] = json!({ "status": status.as_str(), "modifiedAt": now });
         if !status.is_pending() {
-            patch["metadata"]["annotations"][ALIVE_UNTIL] = Value::Null;
+            patch["metadata"]["annotations"][LOCKED_UNTIL] = Value::Null;
         }
         self.patch(&key, patch).await
     }
@@ -297,19 +297,19 @@ impl Storage {
         let mut annotations = BTreeMap::new();
         let mut text = encode(release)?;
         if text.len() > MAX_OBJECT {
-            let body = encode(&Body::of(release))?;
+            let body = encode(&RecordBody::of(release))?;
             let digest = digest_of(&body);
             let count = self.write_parts(&key, &digest, &body, release).await?;
             annotations.insert(PARTS.to_owned(), count.to_string());
             annotations.insert(BODY.to_owned(), digest);
-            text = encode(&Body::stub(release))?;
+            text = encode(&RecordBody::stub(release))?;
         }
         let body = annotations.get(BODY).map_or("", String::as_str);
         if let Some(signature) = self.sign(&key, &text, body) {
             annotations.insert(SIGNATURE.to_owned(), signature);
         }
         if release.info.status.is_pending() {
-            annotations.insert(ALIVE_UNTIL.to_owned(), vow());
+            annotations.insert(LOCKED_UNTIL.to_owned(), lock_expiry());
         }
         let mut object = self.data_object(&key, "release", &text, TYPE);
         object.metadata.annotations = (!annotations.is_empty()).then_some(annotations);
@@ -371,16 +371,16 @@ impl Storage {
         Ok(())
     }
 
-    /// Runs an operation on a pending revision, vouching for being alive meanwhile.
-    pub(crate) async fn while_alive<T>(&self, release: &Release, operation: impl Future<Output = T>) -> T {
+    /// Runs an operation on a pending revision and renews its lock meanwhile.
+    pub(crate) async fn with_heartbeat<T>(&self, release: &Release, operation: impl Future<Output = T>) -> T {
         let key = key(&release.name, release.version);
         let mut operation = std::pin::pin!(operation);
         loop {
             tokio::select! {
                 done = &mut operation => return done,
-                () = tokio::time::sleep(RENEWAL) => {
-                    let patch = Patch::Merge(json!({ "metadata": { "annotations": { ALIVE_UNTIL: vow() } } }));
-                    // Not to renew a vow only means that somebody may take over sooner.
+                () = tokio::time::sleep(LOCK_RENEWAL) => {
+                    let patch = Patch::Merge(json!({ "metadata": { "annotations": { LOCKED_UNTIL: lock_expiry() } } }));
+                    // A lock that is not renewed only expires sooner.
                     if let Err(error) = self.api().patch_metadata(&key, &PatchParams::default(), &patch).await {
                         tracing::debug!(%error, key, "cannot renew the lock on a release");
                     }
@@ -390,16 +390,16 @@ impl Storage {
     }
 }
 
-/// Reads a record from the Secret that holds it; a record in parts is without them. `believing` is a key and whom it must
-/// have signed the record for: see [`Releases::believing`](crate::Releases::believing).
+/// Reads a record from the Secret that holds it; a record in parts is without them. `trusted` is a key and whom it must
+/// have signed the record for: see [`Releases::verified_by`](crate::Releases::verified_by).
 ///
 /// # Errors
 /// Fails if it is no record, or says that it is another than its Secret's name and namespace say.
-pub fn read_record(secret: &Value, believing: Option<(&RecordKey, &str)>) -> Result<Release> {
+pub fn read_record(secret: &Value, trusted: Option<(&RecordKey, &str)>) -> Result<Release> {
     let object: DynamicObject = serde_json::from_value(secret.clone())
         .map_err(|error| Error::Record { key: String::new(), reason: error.to_string() })?;
     let verifier =
-        believing.map(|(key, subject)| Verifier { key: Some(key.clone()), subject: subject.to_owned() });
+        trusted.map(|(key, subject)| Verifier { key: Some(key.clone()), subject: subject.to_owned() });
     read_main(&object, StorageKind::Secrets, verifier.as_ref())
 }
 
@@ -414,7 +414,7 @@ fn read_main(object: &DynamicObject, kind: StorageKind, verifier: Option<&Verifi
     if let Some(verifier) = verifier
         && !data.as_ref().is_ok_and(|data| verifies(verifier, object, data))
     {
-        return Ok(packed::unverified(&data.unwrap_or_default(), &identity));
+        return Ok(encoding::unverified(&data.unwrap_or_default(), &identity));
     }
     let mut release: Release = decode(&data.map_err(broken)?, MAX_RECORD).map_err(broken)?;
     if let Some(reason) = identity.mismatch(&release.namespace, &release.name, release.version) {
@@ -454,9 +454,9 @@ impl Revision {
         key(&self.name, self.version)
     }
 
-    /// How long this pending revision may still be worked on by somebody.
-    pub(crate) fn held_for(&self, now: Timestamp) -> Option<Duration> {
-        let until = self.alive_until?;
+    /// How long the lock on this pending revision is still valid.
+    pub(crate) fn lock_remaining(&self, now: Timestamp) -> Option<Duration> {
+        let until = self.locked_until?;
         Duration::try_from(until.duration_since(now)).ok().filter(|remaining| !remaining.is_zero())
     }
 }
@@ -465,9 +465,10 @@ fn revision(object: &PartialObjectMeta<DynamicObject>) -> Option<Revision> {
     let labels = object.labels();
     let status = labels.get("status")?;
     let number = |label: &str| labels.get(label).and_then(|text| text.parse::<i64>().ok());
-    let vowed = object.annotations().get(ALIVE_UNTIL).and_then(|text| text.parse().ok());
+    let locked_until = object.annotations().get(LOCKED_UNTIL).and_then(|text| text.parse().ok());
     let touched = number("modifiedAt").or_else(|| number("createdAt"));
-    let unvowed = touched.and_then(|second| Timestamp::from_second(second).ok()?.checked_add(UNVOWED).ok());
+    let helm_locked_until =
+        touched.and_then(|second| Timestamp::from_second(second).ok()?.checked_add(HELM_LOCK_DURATION).ok());
     // The name of the object is what a record is read by: labels that say otherwise are not Helm's.
     let own = object.name_any();
     let (name, version) = parse_key(&own)?;
@@ -480,12 +481,12 @@ fn revision(object: &PartialObjectMeta<DynamicObject>) -> Option<Revision> {
         namespace: object.namespace().unwrap_or_default(),
         version,
         status: serde_json::from_value(Value::String(status.clone())).unwrap_or_default(),
-        alive_until: vowed.or(unvowed),
+        locked_until: locked_until.or(helm_locked_until),
     })
 }
 
-fn vow() -> String {
-    Timestamp::now().checked_add(VOW).map(|until| until.to_string()).unwrap_or_default()
+fn lock_expiry() -> String {
+    Timestamp::now().checked_add(LOCK_DURATION).map(|until| until.to_string()).unwrap_or_default()
 }
 
 pub(crate) fn key(name: &str, version: i64) -> String {

@@ -64,7 +64,29 @@ pub struct Uninstalled {
 }
 
 impl Releases {
-    /// Uninstalls a release. One that broke off is taken up.
+    /// Uninstalls a release. An interrupted one is completed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases, UninstallOptions};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// let removed = releases.uninstall("hello", &UninstallOptions::default()).await?;
+    /// assert!(removed.kept.is_empty() && releases.revisions("hello").await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Fails if there is no such release, a hook fails, or the cluster refuses to delete something.
@@ -85,22 +107,22 @@ impl Releases {
         match release.info.status {
             Status::Uninstalled if release.unverified => {
                 // Objects of the release may be there all the same.
-                let leavings = this.leavings_and(&revisions, options).await?;
-                let (_, kept) = this.delete_objects(name, &leavings, options).await?;
-                this.forget_all(&revisions).await?;
+                let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
+                let (_, kept) = this.delete_objects(name, &prior_releases, options).await?;
+                this.delete_records(&revisions).await?;
                 return Ok(Uninstalled { release, kept });
             }
             Status::Uninstalled if options.keep_history => {
                 return Err(Error::AlreadyDeleted(name.to_owned()));
             }
             Status::Uninstalled => {
-                this.forget_all(&revisions).await?;
+                this.delete_records(&revisions).await?;
                 return Ok(Uninstalled { release, kept: Vec::new() });
             }
             Status::Uninstalling => this.recovering = true,
             _ => {}
         }
-        let leavings = this.leavings_and(&revisions, options).await?;
+        let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
         if release.unverified {
             release.hooks =
                 options.rendered.as_ref().map_or_else(Vec::new, |rendered| rendered.hooks.clone());
@@ -115,7 +137,7 @@ impl Releases {
             this.storage.update(&release).await?;
         }
 
-        let (deleted, kept) = this.delete_objects(name, &leavings, options).await?;
+        let (deleted, kept) = this.delete_objects(name, &prior_releases, options).await?;
         let mut errors = Vec::new();
         if options.wait
             && let Err(error) = wait::until_gone(&this.writer(), &deleted, timeout).await
@@ -134,7 +156,7 @@ impl Releases {
             this.storage.update(&release).await?;
             this.supersede(&revisions, release.version).await?;
         } else {
-            this.forget_all(&revisions).await?;
+            this.delete_records(&revisions).await?;
         }
         if errors.is_empty() { Ok(Uninstalled { release, kept }) } else { Err(Error::Uninstall(errors)) }
     }
@@ -152,24 +174,28 @@ impl Releases {
         self.storage.revisions(name).await
     }
 
-    /// What revisions left in the cluster, and what a release would have there that is rendered anew.
-    async fn leavings_and(&self, revisions: &[Revision], options: &UninstallOptions) -> Result<Vec<Release>> {
-        let mut leavings = self.leavings(revisions).await?;
+    /// The releases whose objects are deleted: those of earlier revisions, and the freshly rendered one.
+    async fn prior_releases_and_rendered(
+        &self,
+        revisions: &[Revision],
+        options: &UninstallOptions,
+    ) -> Result<Vec<Release>> {
+        let mut prior_releases = self.prior_releases(revisions).await?;
         if let Some(rendered) = options.rendered.as_ref() {
-            leavings.push(Release::clone(rendered));
+            prior_releases.push(Release::clone(rendered));
         }
-        Ok(leavings)
+        Ok(prior_releases)
     }
 
     /// Deletes what the release left in the cluster, kind by kind.
     async fn delete_objects(
         &self,
         name: &str,
-        leavings: &[Release],
+        prior_releases: &[Release],
         options: &UninstallOptions,
     ) -> Result<(Vec<Object>, Vec<String>)> {
         let mut listed = Vec::new();
-        for release in leavings {
+        for release in prior_releases {
             listed.extend(self.undeleted(release).await?);
             listed.extend(self.listed(release).await?);
         }
@@ -199,7 +225,7 @@ impl Releases {
                 match result {
                     Ok(false) => {}
                     Ok(true) => {
-                        self.reporter.say(&Progress::Deleted { id: object.id.clone() });
+                        self.reporter.report(&Progress::Deleted { id: object.id.clone() });
                         deleted.push(object.clone());
                     }
                     Err(error) => failure = failure.or(Some(error)),
@@ -228,8 +254,8 @@ impl Releases {
         writer.delete_seen(object, &live, policy).await
     }
 
-    /// Forgets revisions, the last one last: until then the release is found by whoever takes this up.
-    async fn forget_all(&self, revisions: &[Revision]) -> Result<()> {
+    /// Deletes records, the last one last, so that an interrupted uninstall is found and completed by the next one.
+    async fn delete_records(&self, revisions: &[Revision]) -> Result<()> {
         for revision in revisions {
             self.storage.delete(&revision.name, revision.version).await?;
         }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use steersman_chart::{Chart, HookEvent, Values};
 
-use crate::deploy::{Broken, Operation, Prepared};
+use crate::deploy::{DeployOutcome, FailedDeploy, Operation, Prepared};
 use crate::error::{Error, Result};
 use crate::hooks;
 use crate::install::{post_rendered, table};
@@ -24,14 +24,37 @@ const OPERATION: Operation = Operation {
 };
 
 /// A revision that is not yet recorded.
-pub(crate) struct Next {
+pub(crate) struct NextRevision {
     pub(crate) release: Release,
     /// What to log if it is made: one that is only compared may be rendered again and again.
     warnings: Vec<String>,
 }
 
 impl Releases {
-    /// Upgrades a release to a chart and values. An operation on it that broke off is taken up.
+    /// Upgrades a release to a chart and values. An interrupted operation on it is recovered.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use steersman_chart::{Chart, File, Values};
+    /// # let chart = Chart::from_files([
+    /// #     File::new("Chart.yaml", "{apiVersion: v2, name: hello, version: 0.1.0}"),
+    /// #     File::new("templates/config.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}, data: {text: {{ .Values.text | quote }}}}"),
+    /// # ])?;
+    /// # let cluster = steersman_cluster::Cluster::start().await?;
+    /// # let client = cluster.client();
+    /// # let mut values = Values::new();
+    /// # values.set("text=one")?;
+    /// use steersman_release::{Options, Releases};
+    ///
+    /// let releases = Releases::new(client, "default");
+    /// releases.install("hello", &chart, &values, &Options::default()).await?;
+    /// values.set("text=two")?;
+    /// let release = releases.upgrade("hello", &chart, &values, &Options { wait: true, ..Options::default() }).await?;
+    /// assert_eq!(release.version, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Fails if there is no such release, the chart does not render, or the cluster refuses an object. Once a revision is
@@ -90,7 +113,8 @@ impl Releases {
         let current = self.storage.get(name, current.version).await?;
         let (chart, values) = self.chosen_values(chart, values, &current, options.values)?;
         let version = next_version(&revisions)?;
-        let Next { mut release, warnings } = self.next(&current, version, &chart, &values, options).await?;
+        let NextRevision { mut release, warnings } =
+            self.next_revision(&current, version, &chart, &values, options).await?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         release.info.last_deployed = Some(Timestamp::now());
         release.labels = merged_labels(&self.storage.get(name, last.version).await?, options);
@@ -99,14 +123,14 @@ impl Releases {
     }
 
     /// The revision that comes after `current`, rendered and not yet recorded.
-    pub(crate) async fn next(
+    pub(crate) async fn next_revision(
         &self,
         current: &Release,
         version: i64,
         chart: &Chart,
         values: &Values,
         options: &Options,
-    ) -> Result<Next> {
+    ) -> Result<NextRevision> {
         let described = steersman_chart::Release {
             name: current.name.clone(),
             namespace: self.namespace.clone(),
@@ -114,9 +138,9 @@ impl Releases {
             is_upgrade: true,
         };
         let capabilities = self.kinds.capabilities().await?;
-        let drawn = self.render(chart, values, described.clone(), capabilities.clone(), options).await?;
-        let mut rendered = drawn.rendered;
-        if options.keep_random && drawn.random {
+        let output = self.render(chart, values, described.clone(), capabilities.clone(), options).await?;
+        let mut rendered = output.rendered;
+        if options.keep_random && output.random {
             let again = self.render(chart, values, described, capabilities, options).await?;
             if current.unverified {
                 self.keep_live_random(&mut rendered, &again.rendered, &current.name).await?;
@@ -142,7 +166,7 @@ impl Releases {
             version,
             ..Release::default()
         };
-        Ok(Next { release, warnings: rendered.warnings })
+        Ok(NextRevision { release, warnings: rendered.warnings })
     }
 
     async fn make_upgrade(&self, mut prepared: Prepared, options: &Options) -> Result<Release> {
@@ -154,21 +178,21 @@ impl Releases {
                 options.description.clone().unwrap_or_else(|| "Dry run complete".into());
             return Ok(prepared.release);
         }
-        self.forget_oldest(&prepared.revisions, options.history_max.0).await?;
+        self.remove_least_recent(&prepared.revisions, options.history_max.0).await?;
         let description = options.description.clone().unwrap_or_else(|| "Upgrade complete".into());
         match self.deploy(prepared, &OPERATION, options, description).await? {
-            Ok(release) => Ok(release),
-            Err(broken) if options.atomic => {
-                let message = self.undo_upgrade(&broken, options).await;
-                Err(broken.into_error(Some(message)))
+            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Failed(failed) if options.atomic => {
+                let message = self.undo_upgrade(&failed, options).await;
+                Err(failed.into_error(Some(message)))
             }
-            Err(broken) => Err(broken.into_error(None)),
+            DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
         }
     }
 
     /// Rolls back to the last revision that was good, and says what came of it.
-    async fn undo_upgrade(&self, broken: &Broken, options: &Options) -> String {
-        let Broken { release, error, revisions, .. } = broken;
+    async fn undo_upgrade(&self, failed: &FailedDeploy, options: &Options) -> String {
+        let FailedDeploy { release, error, revisions, .. } = failed;
         let good = |revision: &&Revision| matches!(revision.status, Status::Deployed | Status::Superseded);
         let Some(good) = revisions.iter().rfind(good) else {
             return format!(

@@ -9,25 +9,25 @@ use tokio::time::Instant;
 use crate::error::{Error, Result};
 use crate::object::Object;
 use crate::progress::{Progress, Reporter};
-use crate::ready::{Readiness, readiness};
 use crate::write::Writer;
+use crate::{Readiness, readiness};
 
 /// How often the cluster is asked: soon at first, and less often the longer it takes.
-const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(1);
+const FIRST_POLL: Duration = Duration::from_millis(50);
+const LAST_POLL: Duration = Duration::from_secs(1);
 /// How many objects are asked for at once.
 const READS: usize = 8;
 
-struct Pause(Duration);
+struct Backoff(Duration);
 
-impl Pause {
+impl Backoff {
     fn new() -> Self {
-        Self(SHORTEST)
+        Self(FIRST_POLL)
     }
 
-    async fn rest(&mut self) {
+    async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
-        self.0 = (self.0 * 3 / 2).min(LONGEST);
+        self.0 = (self.0 * 3 / 2).min(LAST_POLL);
     }
 }
 
@@ -40,15 +40,15 @@ pub(crate) async fn until_ready(
     reporter: &Reporter,
 ) -> Result<()> {
     let deadline = Instant::now() + timeout;
-    let mut pause = Pause::new();
+    let mut backoff = Backoff::new();
     let mut left: Vec<&Object> = objects.iter().collect();
     loop {
-        let asked: Vec<_> = left.iter().map(|object| standing(writer, object, jobs)).collect();
+        let asked: Vec<_> = left.iter().map(|object| check(writer, object, jobs)).collect();
         let answers: Vec<Readiness> = stream::iter(asked).buffered(READS).try_collect().await?;
         let mut waiting = Vec::new();
         let asked = std::mem::take(&mut left);
-        for (object, standing) in asked.into_iter().zip(answers) {
-            match standing {
+        for (object, readiness) in asked.into_iter().zip(answers) {
+            match readiness {
                 Readiness::Ready => {}
                 Readiness::Waiting(what) => {
                     waiting.push(format!("{}: {what}", object.id));
@@ -63,12 +63,12 @@ pub(crate) async fn until_ready(
         if Instant::now() >= deadline {
             return Err(Error::Timeout { what: waiting });
         }
-        reporter.say(&Progress::Waiting { left: waiting, total: objects.len() });
-        pause.rest().await;
+        reporter.report(&Progress::Waiting { left: waiting, total: objects.len() });
+        backoff.wait().await;
     }
 }
 
-async fn standing(writer: &Writer, object: &Object, jobs: bool) -> Result<Readiness> {
+async fn check(writer: &Writer, object: &Object, jobs: bool) -> Result<Readiness> {
     Ok(match writer.live(object).await? {
         Some(live) => readiness(&typed(json!(live), object), jobs),
         None => Readiness::Waiting("it is not there".into()),
@@ -87,7 +87,7 @@ pub(crate) fn typed(mut content: Value, object: &Object) -> Value {
 /// Waits until all objects are gone.
 pub(crate) async fn until_gone(writer: &Writer, objects: &[Object], timeout: Duration) -> Result<()> {
     let deadline = Instant::now() + timeout;
-    let mut pause = Pause::new();
+    let mut backoff = Backoff::new();
     let mut left: Vec<&Object> = objects.iter().collect();
     loop {
         let mut still = Vec::new();
@@ -104,7 +104,7 @@ pub(crate) async fn until_gone(writer: &Writer, objects: &[Object], timeout: Dur
             return Err(Error::Timeout { what });
         }
         left = still;
-        pause.rest().await;
+        backoff.wait().await;
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn until_gone(writer: &Writer, objects: &[Object], timeout: Dur
 pub(crate) async fn until_done(writer: &Writer, objects: &[Object], timeout: Duration) -> Result<()> {
     let deadline = Instant::now() + timeout;
     for object in objects.iter().filter(|object| matches!(object.id.kind.as_str(), "Job" | "Pod")) {
-        let mut pause = Pause::new();
+        let mut backoff = Backoff::new();
         // One that is deleted meanwhile counts as done, as it does for Helm.
         while let Some(live) = writer.live(object).await? {
             if done(&json!(live), object)? {
@@ -121,7 +121,7 @@ pub(crate) async fn until_done(writer: &Writer, objects: &[Object], timeout: Dur
             if Instant::now() >= deadline {
                 return Err(Error::Timeout { what: vec![format!("{} did not end", object.id)] });
             }
-            pause.rest().await;
+            backoff.wait().await;
         }
     }
     Ok(())

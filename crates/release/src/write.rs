@@ -34,9 +34,9 @@ pub enum Outcome {
 }
 
 /// Managers that wrote the objects of releases by plain updates. What they own is the release's.
-const FORERUNNERS: [&str; 3] = ["helm", "helm-operator", "steer"];
+const LEGACY_MANAGERS: [&str; 3] = ["helm", "helm-operator", "steer"];
 
-/// How often a write is tried again when somebody else was faster.
+/// Attempts of a write that meets conflicts.
 const ATTEMPTS: usize = 5;
 
 /// Writes objects in the name of one field manager.
@@ -131,7 +131,7 @@ impl Writer {
 
     async fn apply(&self, object: &Object, live: Option<&DynamicObject>) -> Result<DynamicObject> {
         if let Some(live) = live.filter(|_| !self.dry_run) {
-            self.take_over(object, live).await?;
+            self.upgrade_managed_fields(object, live).await?;
         }
         let mut content = object.content.clone();
         if merge::is_built_in(&object.id.group) {
@@ -143,9 +143,9 @@ impl Writer {
     }
 
     /// Makes what a forerunner set by updates ours, so that what the chart no longer sets goes away.
-    async fn take_over(&self, object: &Object, live: &DynamicObject) -> Result<()> {
+    async fn upgrade_managed_fields(&self, object: &Object, live: &DynamicObject) -> Result<()> {
         let Some(fields) = live.metadata.managed_fields.as_ref() else { return Ok(()) };
-        let Some(fields) = merged_managers(&json!(fields), &self.manager) else { return Ok(()) };
+        let Some(fields) = merged_managed_fields(&json!(fields), &self.manager) else { return Ok(()) };
         let patch = json!({
             "metadata": { "managedFields": fields, "resourceVersion": live.metadata.resource_version },
         });
@@ -220,17 +220,17 @@ fn dynamic(content: &Value, object: &Object) -> Result<DynamicObject> {
 }
 
 /// The managed fields with what forerunners own given to `manager`; nothing if they own nothing.
-fn merged_managers(fields: &Value, manager: &str) -> Option<Value> {
+fn merged_managed_fields(fields: &Value, manager: &str) -> Option<Value> {
     let text =
         |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is_forerunner = |entry: &Value| {
+    let is_legacy = |entry: &Value| {
         let name = text(entry, "manager");
         text(entry, "operation") == "Update"
             && text(entry, "subresource").is_empty()
-            && (name == manager || FORERUNNERS.contains(&name.as_str()))
+            && (name == manager || LEGACY_MANAGERS.contains(&name.as_str()))
     };
     let entries = fields.as_array()?;
-    if !entries.iter().any(is_forerunner) {
+    if !entries.iter().any(is_legacy) {
         return None;
     }
     let is_ours = |entry: &Value| {
@@ -239,7 +239,7 @@ fn merged_managers(fields: &Value, manager: &str) -> Option<Value> {
             && text(entry, "subresource").is_empty()
     };
     let (taken, mut kept): (Vec<Value>, Vec<Value>) =
-        entries.iter().cloned().partition(|entry| is_forerunner(entry) || is_ours(entry));
+        entries.iter().cloned().partition(|entry| is_legacy(entry) || is_ours(entry));
     let mut owned = json!({});
     let mut entry = taken.last()?.clone();
     for one in &taken {
@@ -277,11 +277,11 @@ mod tests {
             { "manager": "helm", "operation": "Apply", "apiVersion": "v1", "fieldsV1": { "f:data": { "f:c": {} } } },
             { "manager": "helm", "operation": "Update", "apiVersion": "v1", "subresource": "status", "fieldsV1": {} },
         ]);
-        let merged = merged_managers(&fields, "helm").unwrap();
+        let merged = merged_managed_fields(&fields, "helm").unwrap();
         let entries = merged.as_array().unwrap();
         assert_eq!(entries.len(), 3);
         assert_eq!(entries[2]["operation"], "Apply");
         assert_eq!(entries[2]["fieldsV1"], json!({ "f:data": { "f:a": {}, "f:c": {} } }));
-        assert_eq!(merged_managers(&merged, "helm"), None);
+        assert_eq!(merged_managed_fields(&merged, "helm"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A run that breaks off at any write is taken up by the next one.
+//! A run that is interrupted at any write is recovered by the next one.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -148,7 +148,7 @@ async fn prepare(operation: Operation, releases: &Releases, chart: &Chart) {
     }
 }
 
-/// What there is of a kind, by name: what was asked for, without what differs from run to run.
+/// The objects of a kind, by name: as asked for, without what differs from run to run.
 async fn found<K>(client: &Client, namespace: &str) -> BTreeMap<String, Value>
 where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
@@ -176,7 +176,7 @@ where
     found.items.iter().map(|object| (object.name_any(), asked_for(object))).collect()
 }
 
-/// What there is of the release, hooks included.
+/// The objects of the release, hooks included.
 async fn state(client: &Client, namespace: &str) -> State {
     let mut maps = found::<ConfigMap>(client, namespace).await;
     maps.remove("kube-root-ca.crt");
@@ -188,7 +188,7 @@ async fn state(client: &Client, namespace: &str) -> State {
     ]
 }
 
-/// What there is of each kind.
+/// The objects of each kind.
 type State = Vec<BTreeMap<String, Value>>;
 
 /// A cluster in which each try has a namespace of its own.

@@ -92,7 +92,7 @@ const VICTIM: &str =
 
 struct Lab {
     client: Client,
-    /// Someone who may write Secrets in the namespace, and nothing else.
+    /// A user who may write Secrets in the namespace, and nothing else.
     tenant: Api<Secret>,
     maps: Api<ConfigMap>,
     foreign: Api<ConfigMap>,
@@ -153,7 +153,7 @@ impl Lab {
 
     /// As an operator works, for the owner of some name.
     fn signing(&self, owner: &str) -> Releases {
-        self.releases().believing(Some(RecordKey::new([7; 32])), owner)
+        self.releases().verified_by(Some(RecordKey::new([7; 32])), owner)
     }
 
     async fn forge(&self, name: &str, version: i64, record: &Value) {
@@ -256,7 +256,7 @@ async fn signatures_do_not_travel() {
     }
     let den: Api<Secret> = Api::namespaced(lab.client.clone(), "den");
     den.create(&PostParams::default(), &copy("shop", 1)).await.unwrap();
-    let elsewhere = Releases::new(lab.client.clone(), "den").believing(Some(RecordKey::new([7; 32])), "a");
+    let elsewhere = Releases::new(lab.client.clone(), "den").verified_by(Some(RecordKey::new([7; 32])), "a");
     assert!(elsewhere.get("shop", None).await.unwrap().unverified);
 
     // One byte of the record is another.
@@ -303,7 +303,7 @@ async fn a_forged_record_takes_over_nothing() {
     lab.forge("shop", 1, &record("shop", "lab", 1, listed)).await;
     let error =
         lab.signing("a").upgrade("shop", &shop(), &Values::new(), &Options::default()).await.unwrap_err();
-    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    assert!(matches!(error, Error::InvalidOwnership { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -337,7 +337,7 @@ async fn numbers_and_sizes_are_bounded() {
 #[tokio::test]
 async fn without_a_key_nothing_is_believed() {
     let lab = lab().await;
-    let releases = lab.releases().believing(None, "a");
+    let releases = lab.releases().verified_by(None, "a");
     let chart = shop();
     releases.install("shop", &chart, &values("extra=true"), &Options::default()).await.unwrap();
     let current = releases.get("shop", None).await.unwrap();

@@ -1,8 +1,16 @@
-//! What a reconciler asks for when it is done.
+//! The result of a reconcile.
 
 use std::time::Duration;
 
-/// When an object is looked at again, if nothing changes before that.
+/// When an object is reconciled again, if nothing changes before that.
+///
+/// ```
+/// use std::time::Duration;
+/// use steersman::Action;
+///
+/// let soon = Action::await_change().or_sooner(Action::requeue(Duration::from_secs(60)));
+/// assert_eq!(soon, Action::requeue(Duration::from_secs(60)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[must_use]
 pub struct Action {

@@ -32,6 +32,14 @@ impl<K> Object for K where
 }
 
 /// A kind of objects, known at compile time or chosen while running. Cheap to clone.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use steersman::Kind;
+///
+/// let kind = Kind::of::<Deployment>();
+/// assert!(kind.namespaced() && kind.matches("apps/v1", "Deployment"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Kind(Arc<Description>);
 
@@ -103,6 +111,13 @@ impl fmt::Display for Kind {
 }
 
 /// The namespace and name of an object. One allocation, shared by its clones.
+///
+/// ```
+/// use steersman::Key;
+///
+/// let key = Key::namespaced("default", "web");
+/// assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), (Some("default"), "web", "default/web"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 

@@ -15,9 +15,9 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::Instant;
 
 use crate::{
-    door::{Fence, Permit},
     environment::Environment,
     error::{Error, Result, describe},
+    write_guard::{Fence, Permit},
 };
 
 /// How long a lease lasts, how long its holder may write after it began its last renewal, and how often it is renewed.
@@ -46,7 +46,7 @@ impl Times {
     }
 
     /// How long one attempt may take: another one fits in before the permit ends.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn attempt_timeout(&self) -> Duration {
         self.deadline / 2
     }
 
@@ -96,7 +96,7 @@ impl LeaderElection {
     }
 
     /// How long others wait for a leader that does not renew, how long the leader tries to renew before it gives up
-    /// (always less than the first), and how often everybody tries.
+    /// (always less than the first), and the retry period.
     pub fn times(mut self, duration: Duration, deadline: Duration, retry: Duration) -> Self {
         self.times = Times::new(duration, deadline, retry);
         self
@@ -182,13 +182,13 @@ impl Candidate {
     }
 
     /// Keeps leading, and ends when that fails.
-    pub(crate) async fn keep(&mut self) -> Error {
+    pub(crate) async fn renew(&mut self) -> Error {
         let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(self.times.retry).await;
             let deadline = renewed + self.times.deadline;
             let start = Instant::now();
-            let limit = deadline.min(start + self.times.patience());
+            let limit = deadline.min(start + self.times.attempt_timeout());
             match tokio::time::timeout_at(limit, self.attempt()).await {
                 Ok(Ok(true)) => renewed = start,
                 // Another one holds the lease.
@@ -211,12 +211,12 @@ impl Candidate {
             return;
         }
         // Without an answer it passes on when it expires as well.
-        if tokio::time::timeout(self.times.patience(), self.hand_over()).await.is_err() {
+        if tokio::time::timeout(self.times.attempt_timeout(), self.release_lease()).await.is_err() {
             tracing::debug!("the lease was not given back in time");
         }
     }
 
-    async fn hand_over(&mut self) {
+    async fn release_lease(&mut self) {
         let Ok(Some(mut lease)) = self.current().await else { return };
         let Some(spec) = lease.spec.as_mut().filter(|spec| self.holds(spec)) else { return };
         spec.holder_identity = Some(String::new());
@@ -233,8 +233,8 @@ impl Candidate {
         self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
     }
 
-    /// Notes what somebody has seen of the lease: it counts from then on how long it is not renewed.
-    pub(crate) fn saw(&mut self, held: &LeaseSpec, at: Instant) {
+    /// Notes the observed lease: its expiry counts from the first observation of each state.
+    pub(crate) fn observe(&mut self, held: &LeaseSpec, at: Instant) {
         if !self.seen.as_ref().is_some_and(|(seen, _)| seen == held) {
             self.seen = Some((held.clone(), at));
         }
@@ -244,7 +244,7 @@ impl Candidate {
         spec.holder_identity.as_deref() == Some(&*self.identity)
     }
 
-    /// The lease: whoever holds it need not ask.
+    /// The lease, as last written if this replica holds it.
     async fn current(&mut self) -> Result<Option<Lease>> {
         match self.mine.take() {
             Some(lease) => Ok(Some(lease)),
@@ -254,7 +254,7 @@ impl Candidate {
 
     /// Takes or renews the lease, if that is possible.
     pub(crate) async fn attempt(&mut self) -> Result<bool> {
-        // Whoever wrote to the lease in between need not have taken it.
+        // A conflicting write need not have taken the lease.
         for _ in 0..2 {
             if let Some(held) = self.try_once().await? {
                 return Ok(held);
@@ -263,7 +263,7 @@ impl Candidate {
         Ok(false)
     }
 
-    /// `None`: somebody else was faster.
+    /// `None`: the write conflicted.
     async fn try_once(&mut self) -> Result<Option<bool>> {
         let start = Instant::now();
         let now = MicroTime(self.environment.now());
@@ -282,7 +282,7 @@ impl Candidate {
             }
             Some(mut lease) => {
                 let held = lease.spec.clone().unwrap_or_default();
-                self.saw(&held, start);
+                self.observe(&held, start);
                 let holder = held.holder_identity.as_deref().unwrap_or_default();
                 let mine = self.holds(&held);
                 if !mine && !holder.is_empty() {
@@ -335,10 +335,10 @@ mod tests {
     use tower_service::Service;
 
     use super::*;
-    use crate::{door, environment::SystemEnvironment, metrics::Metrics};
+    use crate::{environment::SystemEnvironment, metrics::Metrics, write_guard};
 
     /// The network of one replica. It is down at times: requests get no answer then. And it is slow at times: requests
-    /// arrive late, also if nobody waits for the answer any more.
+    /// arrive late, even if their sender has given up.
     #[derive(Clone)]
     struct Network {
         replica: String,
@@ -424,7 +424,7 @@ mod tests {
     async fn live(mut candidate: Candidate, stops: Vec<Duration>) {
         for stop in stops.iter().cycle() {
             candidate.acquire().await;
-            if tokio::time::timeout(*stop, candidate.keep()).await.is_err() {
+            if tokio::time::timeout(*stop, candidate.renew()).await.is_err() {
                 candidate.release().await;
             }
         }
@@ -472,7 +472,7 @@ mod tests {
                     let options = LeaderElection::new("lease").identity(replica);
                     let candidate = options.candidate(client.clone(), fence.clone(), Arc::new(SystemEnvironment));
                     tasks.spawn(live(candidate, stops));
-                    tasks.spawn(write(door::guarded(client, Some(fence), Metrics::new())));
+                    tasks.spawn(write(write_guard::guarded(client, Some(fence), Metrics::new())));
                 }
                 let mut led = 0;
                 while origin.elapsed() < Duration::from_secs(140) {
@@ -515,13 +515,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_request_without_an_answer_does_not_end_a_leadership() {
         let (mut candidate, _cluster) = replica((1, 3)).await;
-        let kept = tokio::time::timeout(Duration::from_secs(60), candidate.keep()).await;
+        let kept = tokio::time::timeout(Duration::from_secs(60), candidate.renew()).await;
         assert!(kept.is_err(), "{kept:?}");
         assert!(candidate.fence.permit().is_good());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn somebody_elses_note_on_the_lease_does_not_end_a_leadership() {
+    async fn a_foreign_annotation_on_the_lease_does_not_end_a_leadership() {
         let (mut candidate, cluster) = replica((1000, 1000)).await;
         // As after a renewal that failed.
         candidate.mine = None;
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_replica_leaves_though_nobody_answers() {
+    async fn a_replica_stops_though_requests_get_no_answer() {
         let (mut candidate, _cluster) = replica((1, 1000)).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let left = tokio::time::timeout(candidate.times.deadline, candidate.release()).await;
@@ -548,7 +548,7 @@ mod tests {
     async fn without_a_permit_reads_pass_and_writes_do_not() {
         let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
         let fence = Fence::new(Permit::Until(Instant::now() + Duration::from_secs(1)));
-        let client = door::guarded(cluster.client(), Some(fence.clone()), Metrics::new());
+        let client = write_guard::guarded(cluster.client(), Some(fence.clone()), Metrics::new());
         let api: Api<Lease> = Api::default_namespaced(client);
         let lease = |name: &str| Lease {
             metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },

@@ -27,7 +27,7 @@
 //! The context reads from the caches ([`Context::get`], [`Context::objects`]) and writes by server-side apply
 //! ([`Context::apply`], [`Context::apply_set`], [`Context::update_status`]), with the operator's name as the field manager. The
 //! answer to a write goes into the cache at once. What the reconciler returns, an [`Action`] or an error, decides when
-//! the object is looked at next: when something changes, after some time, or after a delay that doubles with each failure.
+//! the object is reconciled next: when something changes, after some time, or after a delay that doubles with each failure.
 //!
 //! Definitions, roles, webhook configurations and the Deployment follow from what is declared, so they can't drift from the
 //! code. Several replicas either elect a leader ([`LeaderElection`]) or share the objects ([`Sharding`]); either way a write is
@@ -50,8 +50,6 @@ mod cache;
 mod conditions;
 mod context;
 mod controller;
-mod door;
-mod environment;
 mod error;
 mod http;
 mod kind;
@@ -62,23 +60,27 @@ mod operator;
 pub mod predicate;
 mod privilege;
 mod queue;
-mod readiness;
 mod shard;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod webhook;
+mod write_guard;
+
+pub(crate) use steersman_core::environment;
 
 pub use action::Action;
 pub use cache::{Meta, Owner, Snapshot, Text};
 pub use conditions::{Conditions, condition};
 pub use context::{Context, Desired, Objects, SetProgress};
 pub use controller::{Controller, Reconcile, Watch};
-pub use environment::{Environment, SystemEnvironment};
 pub use error::{BoxError, Error, Result};
 pub use kind::{Key, Kind, Object};
 pub use leader::LeaderElection;
 pub use operator::{Finding, Operator};
 pub use privilege::Requests;
-pub use readiness::{Readiness, readiness};
 pub use shard::Sharding;
+pub use steersman_core::{
+    environment::{Environment, SystemEnvironment},
+    readiness::{Readiness, readiness},
+};
 pub use webhook::{Conversion, Denied, Operation, Review, Webhook};

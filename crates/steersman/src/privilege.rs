@@ -11,7 +11,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::{door, operator::Finding};
+use crate::{operator::Finding, write_guard};
 
 /// The requests that an operator made, each counted. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +79,7 @@ impl Requests {
     #[must_use]
     pub fn of(&self, client: Client) -> Client {
         let requests = self.clone();
-        door::around(client, move |client, request| {
+        write_guard::with_middleware(client, move |client, request| {
             requests.note(request.method(), request.uri());
             async move { client.send(request).await }
         })
@@ -180,12 +180,12 @@ fn need(method: &Method, uri: &Uri) -> Option<Need> {
         [resource, name, subresource, ..] => (*resource, Some(*name), Some(*subresource)),
         [] => return None,
     };
-    // Everybody may ask what they may do.
+    // Self reviews need no permission.
     if group == "authorization.k8s.io" {
         return None;
     }
     let verb = match (method.as_str(), name) {
-        ("GET" | "HEAD", _) if door::watches(uri) => "watch",
+        ("GET" | "HEAD", _) if write_guard::watches(uri) => "watch",
         ("GET" | "HEAD", Some(_)) => "get",
         ("GET" | "HEAD", None) => "list",
         ("POST", _) => "create",

@@ -22,7 +22,7 @@ use crate::kind::Key;
 pub(crate) type Priority = i32;
 /// A change that just happened.
 pub(crate) const NORMAL: Priority = 0;
-/// What was found in a list: nobody waits for it as much as for a change.
+/// Priority of objects of the initial list: changes overtake them.
 pub(crate) const LISTED: Priority = -100;
 
 /// Every how many turns the object that has waited longest comes first, whatever its priority.
@@ -151,7 +151,7 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for an object to be looked at.
+    /// Enqueues an object.
     pub(crate) fn add(&self, key: &Key, priority: Priority) {
         let mut inner = self.lock();
         let inner = &mut *inner;

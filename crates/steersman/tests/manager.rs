@@ -84,7 +84,7 @@ async fn metrics_and_probes_are_served() -> Result<()> {
     ] {
         assert!(text.contains(expected), "{expected} is not in\n{text}");
     }
-    // The dashboard shows what there is.
+    // The dashboard shows the exposed metrics.
     let dashboard = operator("x").dashboard().to_string();
     let mut shown = 0;
     for word in dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
@@ -166,7 +166,7 @@ async fn the_doctor_finds_missing_and_stale_definitions() -> Result<()> {
     assert!(findings[0].problem.ends_with("status.note would be dropped silently"), "{findings:?}");
     operator.install_crds(&env.client()).await?;
     assert_eq!(operator.doctor(&env.client()).await?, []);
-    // Nobody allows a stranger anything, in the operator's own namespace neither.
+    // A user without roles is denied, in the operator's own namespace as well.
     let stranger = env.cluster().unwrap().client_as(User::service_account("default", "stranger"));
     let findings = operator.namespaces(["kube-public"]).doctor(&stranger).await?;
     for leases in [

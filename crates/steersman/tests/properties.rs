@@ -27,7 +27,7 @@ use steersman::{
     testing::{Cluster, TestEnv, object},
 };
 
-/// Something that somebody does.
+/// A step of a user, or of the cluster.
 #[derive(Debug, Clone)]
 enum Step {
     /// Creates an object, or changes it.
@@ -161,7 +161,7 @@ async fn act(env: &TestEnv, step: &Step) -> Result<()> {
     }
 }
 
-/// What there is, and what there should be.
+/// The actual states, and the desired ones.
 async fn states(env: &TestEnv) -> Result<(BTreeMap<String, String>, BTreeMap<String, String>)> {
     let (widgets, maps): (Api<Widget>, Api<ConfigMap>) = (env.api(), env.api());
     let widgets = widgets.list(&ListParams::default()).await?.items;

@@ -366,8 +366,8 @@ async fn streams_from_outside_name_objects() -> Result<()> {
     env.wait("one", |widget| shown(widget) == Some("0")).await?;
     sender.send(Key::of(&made)).await.map_err(Error::other)?;
     env.wait("one", |widget| shown(widget) == Some("1")).await?;
-    // What is not there is nobody's concern, and the end of the stream is not the operator's.
-    sender.send(Key::cluster("nobody")).await.map_err(Error::other)?;
+    // A key without an object is ignored, and the end of the stream is not the operator's.
+    sender.send(Key::cluster("missing")).await.map_err(Error::other)?;
     drop(sender);
     env.patch::<Widget>("one", json!({"spec": {"color": "blue"}})).await?;
     env.wait("one", |widget| shown(widget) == Some("2")).await?;

@@ -13,7 +13,7 @@ use crate::rules::{At, OBJECT_LIMIT, Ratchet, Rules, Run};
 use crate::schema::Schema;
 use crate::validate::{self, Subject};
 
-/// What there is to say about a new version of an object.
+/// Problems of a new version of an object.
 #[derive(Debug, Default)]
 pub struct Judged {
     /// What is wrong.
@@ -85,6 +85,17 @@ impl CustomSchema {
     }
 
     /// Judges an object that replaces another one, its own metadata aside. What has not changed need not be right.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use steersman_structural::CustomSchema;
+    ///
+    /// let schema = CustomSchema::new(&json!({"type": "object", "properties": {
+    ///     "size": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "immutable"}]},
+    /// }}));
+    /// let problems = schema.check_update(&json!({"size": 2}), &json!({"size": 1}));
+    /// assert_eq!(problems.errors[0].to_string(), "size: Invalid value: 2: immutable");
+    /// ```
     #[must_use]
     pub fn check_update(&self, object: &Value, old: &Value) -> Judged {
         let mut errors = Vec::new();

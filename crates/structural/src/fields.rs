@@ -61,6 +61,13 @@ impl FieldErrorKind {
 }
 
 /// One complaint: the field's path, what is wrong, and details.
+///
+/// ```
+/// use steersman_structural::FieldError;
+///
+/// let error = FieldError::required("spec.image", "an image is needed");
+/// assert_eq!(error.to_string(), "spec.image: Required value: an image is needed");
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
     /// Path such as `spec.template.spec.containers[0].name`.

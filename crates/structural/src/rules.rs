@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use serde_json::Value;
-use steersman_cel::{Environment, Program, Type, Value as Cel};
+use steersman_cel::{CompileError, Environment, EvalError, Program, Type, Value as Cel};
 use steersman_formats::{parse_date, parse_lenient_duration, parse_timestamp};
 
 use crate::correlate::{Pair, same_keys};
@@ -47,14 +47,16 @@ impl Compiled {
         let environment = Environment::new().with("self", this).with("oldSelf", old);
         let compile = |text: &str| {
             Program::compile(&environment, text).map_err(|error| match error {
-                error @ steersman_cel::CompileError::Issues(_) => format!("compilation failed: {error}"),
-                error @ steersman_cel::CompileError::Conversion(_) => {
-                    format!("instantiation failed: {error}")
-                }
+                CompileError::Conversion(_) => (true, format!("instantiation failed: {error}")),
+                _ => (false, format!("compilation failed: {error}")),
             })
         };
-        let program = compile(&rule.rule)
-            .map_err(|why| if why.starts_with("instantiation") { format!("program {why}") } else { why })?;
+        let program =
+            compile(&rule.rule).map_err(
+                |(is_instantiation, why)| {
+                    if is_instantiation { format!("program {why}") } else { why }
+                },
+            )?;
         if *program.output() != Type::Bool {
             return Err("cel expression must evaluate to a bool".to_owned());
         }
@@ -63,7 +65,7 @@ impl Compiled {
             match compile(&rule.message_expression) {
                 Ok(program) if *program.output() == Type::String => message = Some(program),
                 Ok(_) => message_error = Some("messageExpression must evaluate to a string".to_owned()),
-                Err(why) => message_error = Some(format!("messageExpression {why}")),
+                Err((_, why)) => message_error = Some(format!("messageExpression {why}")),
             }
         }
         let field_path =
@@ -207,21 +209,18 @@ impl Rules {
                 Ok(Cel::Bool(true)) => continue,
                 Ok(_) => {}
                 Err(error) => {
-                    let (error, about) = (error.to_string(), rule_text(rule));
-                    let is_cancelled = error.starts_with("operation cancelled: actual cost limit exceeded");
-                    let detail = if error.starts_with("no such overload") {
-                        format!(
+                    let about = rule_text(rule);
+                    let detail = match &error {
+                        EvalError::NoSuchOverload(_) => format!(
                             "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {about}"
-                        )
-                    } else if is_cancelled {
-                        format!(
+                        ),
+                        EvalError::CostLimitExceeded => format!(
                             "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {about}"
-                        )
-                    } else {
-                        format!("{error} evaluating rule: {about}")
+                        ),
+                        _ => format!("{error} evaluating rule: {about}"),
                     };
                     run.errors.push(FieldError::invalid(path.as_str(), kind, detail));
-                    if is_cancelled {
+                    if error == EvalError::CostLimitExceeded {
                         run.budget = -1;
                         return;
                     }
@@ -249,7 +248,7 @@ impl Rules {
                     return end(run, "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned());
                 }
                 match text {
-                    Err(error) if error.to_string().starts_with("operation cancelled") => {
+                    Err(EvalError::CostLimitExceeded) => {
                         return end(
                             run,
                             format!(
@@ -359,7 +358,7 @@ fn complaint(rule: &Rule, value: &Value, kind: &str, path: String, detail: Strin
     }
 }
 
-fn invalid(why: impl Into<Arc<str>>) -> Cel {
+fn invalid(why: impl Into<EvalError>) -> Cel {
     Cel::Invalid(why.into())
 }
 

@@ -12,7 +12,7 @@ use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use serde_json::{Value, json};
 use steersman::{Context, Kind};
 use steersman_chart::{Chart, Values};
-use steersman_helm_operator::{Phase, Place, Refusal, ReleaseController};
+use steersman_helm_operator::{NamespacedName, Phase, Refusal, ReleaseController};
 
 /// The kind that is watched.
 #[must_use]
@@ -30,7 +30,7 @@ pub fn kind() -> Kind {
 /// The controller: the chart, and what is done around it.
 pub fn controller(chart: Chart) -> ReleaseController {
     ReleaseController::new(kind(), chart)
-        .place(place)
+        .release_name(release_name)
         .map_values(|object, _, _| async move { values(&object) })
         .before(|phase, object, context| async move {
             if phase == Phase::Uninstall { Ok(()) } else { make_namespace(&object, &context).await }
@@ -46,8 +46,8 @@ fn text<'a>(object: &'a DynamicObject, path: &str) -> Result<&'a str, Refusal> {
 }
 
 /// The release goes into the tenant's namespace, under the collector's name.
-fn place(object: &DynamicObject) -> Result<Place, Refusal> {
-    Ok(Place {
+fn release_name(object: &DynamicObject) -> Result<NamespacedName, Refusal> {
+    Ok(NamespacedName {
         name: text(object, "spec.collector.name")?.into(),
         namespace: text(object, "spec.tenant")?.into(),
     })

@@ -44,7 +44,7 @@ async fn a_deployment_of_the_chosen_name_is_kept() -> Result<()> {
 }
 
 #[tokio::test]
-async fn somebody_elses_deployment_is_left_alone() -> Result<()> {
+async fn a_deployment_of_another_owner_is_left_alone() -> Result<()> {
     let env = start().await?;
     let theirs: Deployment = object(json!({
         "metadata": {"name": "web"},

@@ -91,7 +91,7 @@ pub struct Step {
     /// The Accept header, or one of the words table, partial, partial-list, discovery, yaml; default JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// Who the administrator impersonates; default nobody.
+    /// Who the administrator impersonates; none by default.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub impersonate: Option<Impersonate>,
     /// A bearer token instead of the administrator's credentials; empty for an anonymous request.

@@ -62,7 +62,7 @@ impl WebhookClient for Outside {
 #[derive(Clone)]
 pub struct Target {
     admin: Client,
-    anybody: Client,
+    anonymous: Client,
     /// What the administrator shows, where the client does not do so by itself.
     token: Option<&'static str>,
 }
@@ -75,9 +75,9 @@ impl Target {
     pub async fn from_kubeconfig(path: &Path) -> Result<Self, TargetError> {
         let kubeconfig = Kubeconfig::read_from(path)?;
         let admin = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let mut anybody = admin.clone();
-        anybody.auth_info = AuthInfo::default();
-        Ok(Self { admin: Client::try_from(admin)?, anybody: Client::try_from(anybody)?, token: None })
+        let mut anonymous = admin.clone();
+        anonymous.auth_info = AuthInfo::default();
+        Ok(Self { admin: Client::try_from(admin)?, anonymous: Client::try_from(anonymous)?, token: None })
     }
 
     /// A fresh embedded server in this process.
@@ -90,7 +90,7 @@ impl Target {
             .webhook_client(Outside)
             .build();
         let client = Client::new(server.service(), "default");
-        Self { admin: client.clone(), anybody: client, token: Some(token) }
+        Self { admin: client.clone(), anonymous: client, token: Some(token) }
     }
 
     /// Sends a request and gives the answer while its body is still under way.
@@ -102,7 +102,7 @@ impl Target {
         mut request: Request<Vec<u8>>,
         as_admin: bool,
     ) -> Result<Response<Body>, TargetError> {
-        let client = if as_admin { &self.admin } else { &self.anybody };
+        let client = if as_admin { &self.admin } else { &self.anonymous };
         if let Some(token) = self.token.filter(|_| as_admin) {
             let value = HeaderValue::from_str(&format!("Bearer {token}"));
             request

@@ -1,3 +1,3 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes/controlplane
+module steersman.dev/oracles/kubernetes/controlplane
 
 go 1.26.0

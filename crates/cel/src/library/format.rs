@@ -16,10 +16,10 @@ pub(super) fn add(library: &mut Library) {
                 match piece {
                     Piece::Text(text) => out.push_str(text),
                     Piece::Clause(clause) => {
-                        let clause = clause_of(clause, next, items.len()).map_err(EvalError)?;
+                        let clause = clause_of(clause, next, items.len()).map_err(EvalError::from)?;
                         let item = items.get(next).map_or_else(|| fail(out_of_range(next)), Ok)?;
                         if !fits(item, &mut left) {
-                            return fail("operation cancelled: actual cost limit exceeded");
+                            return Err(EvalError::CostLimitExceeded);
                         }
                         out.push_str(&clause.write(item)?);
                         next += 1;
@@ -82,7 +82,7 @@ enum Clause {
 /// How many digits come behind the point if the clause does not say.
 const PRECISION: usize = 6;
 
-/// More digits than this are no use to anybody.
+/// Limit on the digits of a number.
 const MAX_PRECISION: usize = 1_000;
 
 const UNFINISHED: &str = "unexpected end of string";

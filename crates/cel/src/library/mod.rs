@@ -103,5 +103,5 @@ pub(crate) type Call = fn(&[Value]) -> Evaluated;
 
 /// An overload was called on what it does not take; dispatch keeps that from happening.
 pub(crate) fn unfit() -> Evaluated {
-    Err(crate::value::EvalError::no_overload())
+    Err(crate::value::EvalError::NoSuchOverload(None))
 }

@@ -79,7 +79,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 fn ip(text: &str) -> Result<IpAddr, EvalError> {
     parse_ip(text).ok_or_else(|| {
         let text = quote(text);
-        EvalError(format!(
+        EvalError::from(format!(
             "IP Address {text} parse error during conversion from string: ParseAddr({text}): unable to parse IP"
         ))
     })
@@ -88,7 +88,7 @@ fn ip(text: &str) -> Result<IpAddr, EvalError> {
 fn cidr(text: &str) -> Result<Cidr, EvalError> {
     Cidr::parse(text).ok_or_else(|| {
         let text = quote(text);
-        EvalError(format!("network address parse error during conversion from string: {text}"))
+        EvalError::from(format!("network address parse error during conversion from string: {text}"))
     })
 }
 

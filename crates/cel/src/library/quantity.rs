@@ -14,7 +14,7 @@ fn read(text: &str) -> Result<Quantity, EvalError> {
     Quantity::parse(text).ok_or_else(|| {
         let rule = "quantities must match the regular expression \
                     '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-        EvalError(rule.into())
+        EvalError::from(rule)
     })
 }
 

@@ -25,8 +25,8 @@ enum Pre {
     Word(String),
 }
 
-fn error<T>(message: impl Into<String>) -> Result<T, EvalError> {
-    Err(EvalError(message.into()))
+fn error<T>(message: impl Into<EvalError>) -> Result<T, EvalError> {
+    Err(message.into())
 }
 
 impl Semver {
@@ -101,7 +101,7 @@ fn number(text: &str, name: &str) -> Result<u64, EvalError> {
     if text.len() > 1 && text.starts_with('0') {
         return error(format!("{name} number must not contain leading zeroes {}", quote(text)));
     }
-    strconv::parse_uint(text.as_bytes(), 10, 64).map_err(|error| EvalError(error.to_string()))
+    strconv::parse_uint(text.as_bytes(), 10, 64).map_err(EvalError::from)
 }
 
 fn is_word(text: &str) -> bool {
@@ -120,7 +120,7 @@ fn pre_release(text: &str) -> Result<Pre, EvalError> {
             ));
         }
         let number = strconv::parse_uint(text.as_bytes(), 10, 64);
-        return number.map(Pre::Number).map_err(|error| EvalError(error.to_string()));
+        return number.map(Pre::Number).map_err(EvalError::from);
     }
     if is_word(text) {
         return Ok(Pre::Word(text.to_owned()));

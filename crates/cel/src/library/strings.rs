@@ -31,7 +31,7 @@ pub(crate) fn pattern(text: &str) -> Result<Rc<Regex>, EvalError> {
         if kept.len() >= KEPT_PATTERNS {
             kept.clear();
         }
-        let compiled = steersman_regexp::compile(text).map(Rc::new).map_err(EvalError);
+        let compiled = steersman_regexp::compile(text).map(Rc::new).map_err(EvalError::from);
         kept.insert(text.to_owned(), compiled.clone());
         compiled
     })
@@ -67,7 +67,7 @@ fn place(at: i64, length: usize) -> Result<usize, EvalError> {
     usize::try_from(at)
         .ok()
         .filter(|at| *at <= length)
-        .ok_or_else(|| EvalError(format!("index out of range: {at}")))
+        .ok_or_else(|| EvalError::from(format!("index out of range: {at}")))
 }
 
 /// Where `part` first stands in `text` from a place on, counted in characters.

@@ -111,7 +111,7 @@ fn zoned(time: Timestamp, zone: Option<&str>) -> Result<Zoned, EvalError> {
     let zone = match zone {
         None | Some("" | "UTC") => TimeZone::UTC,
         Some(name) if name.contains(':') => {
-            let unknown = || EvalError(format!("unknown time zone {name}"));
+            let unknown = || EvalError::from(format!("unknown time zone {name}"));
             let (sign, rest) = match name.strip_prefix('-') {
                 Some(rest) => (-1, rest),
                 None => (1, name.strip_prefix('+').unwrap_or(name)),
@@ -123,7 +123,9 @@ fn zoned(time: Timestamp, zone: Option<&str>) -> Result<Zoned, EvalError> {
             let offset = seconds.and_then(|s| Offset::from_seconds(sign * s).ok()).ok_or_else(unknown)?;
             TimeZone::fixed(offset)
         }
-        Some(name) => TimeZone::get(name).map_err(|_| EvalError(format!("unknown time zone {name}")))?,
+        Some(name) => {
+            TimeZone::get(name).map_err(|_| EvalError::from(format!("unknown time zone {name}")))?
+        }
     };
     Ok(time.to_zoned(zone))
 }

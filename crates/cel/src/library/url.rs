@@ -23,7 +23,7 @@ pub(super) fn add(library: &mut Library) {
     library.global("url", [String], URL, |args| match args {
         [Value::String(text)] => match Url::parse(text) {
             Some(url) => Ok(Value::Url(Arc::new(url))),
-            None => Err(EvalError(format!(
+            None => Err(EvalError::from(format!(
                 "URL parse error during conversion from string: parse {}: invalid URI for request",
                 quote(&**text)
             ))),

@@ -78,7 +78,7 @@ fn tpl(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     Ok(Value::string(without_no_value(out)))
 }
 
-/// A text as Go quotes it, but no more of it than anyone would read.
+/// A text as Go quotes it, shortened to a readable length.
 fn quoted(text: &Str) -> String {
     const MAX_QUOTED: usize = 64 << 10;
     match text.get(..MAX_QUOTED) {

@@ -12,6 +12,14 @@ use crate::error::{Error, TemplateError};
 const NAME: &str = "name-template";
 
 /// Renders the name of a release from a template, which has functions but nothing to look at, within the default limits.
+///
+/// ```
+/// use steersman_chart::{System, template_name};
+///
+/// let name = template_name("{{ \"WEB\" | lower }}-1", Box::new(System::default()))?;
+/// assert_eq!(name, "web-1");
+/// # Ok::<(), steersman_chart::Error>(())
+/// ```
 pub fn template_name(text: &str, environment: impl Environment + 'static) -> Result<String, Error> {
     let failed = |message: String, exceeded: Option<Exceeded>| {
         Error::Template(Box::new(TemplateError { message, diagnostic: None, exceeded }))

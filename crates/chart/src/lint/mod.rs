@@ -88,14 +88,14 @@ impl Source {
         let name = path.to_string_lossy();
         if name.ends_with(".tgz") || name.ends_with(".tar.gz") {
             let content = std::fs::read(path)
-                .map_err(|error| wrap("unable to open tarball", &io_error("open", path, &error)))?;
+                .map_err(|error| wrap("unable to open tarball", io_error("open", path, error)))?;
             let files =
-                load::archive_files(&content).map_err(|error| wrap("unable to extract tarball", &error))?;
+                load::archive_files(&content).map_err(|error| wrap("unable to extract tarball", error))?;
             return Ok(Self::Archive { path: path.to_owned(), files });
         }
         let chart_file = path.join("Chart.yaml");
         std::fs::metadata(&chart_file).map_err(|error| {
-            wrap("unable to check Chart.yaml file in chart", &io_error("stat", &chart_file, &error))
+            wrap("unable to check Chart.yaml file in chart", io_error("stat", &chart_file, error))
         })?;
         Ok(Self::Directory(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
     }
@@ -118,7 +118,7 @@ impl Source {
         match self {
             Self::Directory(path) => {
                 let path = path.join(name);
-                std::fs::read(&path).map_err(|error| io_error("open", &path, &error).to_string())
+                std::fs::read(&path).map_err(|error| io_error("open", &path, error).to_string())
             }
             Self::Archive { files, .. } => files
                 .iter()
@@ -209,6 +209,6 @@ fn lint_dependencies(linter: &mut Linter) {
     linter.rule(Severity::Warning, &path, listed("chart directory is missing these dependencies", missing));
 }
 
-fn wrap(message: &str, error: &Error) -> Error {
-    Error::Load(format!("{message}: {error}"))
+fn wrap(context: &str, error: Error) -> Error {
+    Error::Nested { context: context.to_owned(), source: Box::new(error) }
 }

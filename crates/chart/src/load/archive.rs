@@ -10,9 +10,6 @@ use crate::chart::File;
 use crate::error::Error;
 use crate::gofmt;
 
-/// What Go says of bytes that are not gzip's.
-pub(super) const NOT_GZIP: &str = "gzip: invalid header";
-
 const GZIP_MAGIC: &[u8] = b"\x1F\x8B\x08";
 /// The largest archive that is read: no larger one can unpack to something that is allowed.
 const MAX_ARCHIVE_SIZE: u64 = 2 * MAX_CHART_SIZE;
@@ -21,11 +18,12 @@ const OVERHEAD: u64 = 32 * 1024 * 1024;
 
 /// The bytes of an archive file, or why it is none.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    let file = std::fs::File::open(path).map_err(|error| io_error("open", path, &error))?;
+    let file = std::fs::File::open(path).map_err(|error| io_error("open", path, error))?;
     let mut content = Vec::new();
-    file.take(MAX_ARCHIVE_SIZE)
-        .read_to_end(&mut content)
-        .map_err(|error| Error::Load(format!("file '{}' cannot be read: {error}", path.display())))?;
+    file.take(MAX_ARCHIVE_SIZE).read_to_end(&mut content).map_err(|source| {
+        let message = format!("file '{}' cannot be read: {source}", path.display());
+        Error::Io { message, source }
+    })?;
     if content.starts_with(GZIP_MAGIC) {
         return Ok(content);
     }
@@ -62,15 +60,15 @@ fn content_type(content: &[u8]) -> &'static str {
 /// The files in an archive, named relative to the directory at its root.
 pub(super) fn files(content: &[u8], budget: &mut Budget) -> Result<Vec<File>, Error> {
     if !content.starts_with(GZIP_MAGIC) {
-        return Err(Error::Load(if content.is_empty() { "EOF" } else { NOT_GZIP }.into()));
+        return Err(if content.is_empty() { Error::Load("EOF".into()) } else { Error::NotGzip });
     }
     let unzipped = MultiGzDecoder::new(content).take(MAX_CHART_SIZE + OVERHEAD);
     let mut archive = tar::Archive::new(unzipped);
-    let entries = archive.entries().map_err(|error| unreadable(&error))?;
+    let entries = archive.entries().map_err(unreadable)?;
     let mut files = Vec::new();
     let mut remaining = MAX_CHART_SIZE;
     for entry in entries {
-        let mut entry = entry.map_err(|error| unreadable(&error))?;
+        let mut entry = entry.map_err(unreadable)?;
         let kind = entry.header().entry_type();
         let full_name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         if kind.is_dir() || full_name.ends_with('/') || kind.is_pax_global_extensions() {
@@ -89,8 +87,7 @@ pub(super) fn files(content: &[u8], budget: &mut Budget) -> Result<Vec<File>, Er
         }
         budget.take(size)?;
         let mut data = Vec::new();
-        let written =
-            entry.by_ref().take(remaining).read_to_end(&mut data).map_err(|error| unreadable(&error))?;
+        let written = entry.by_ref().take(remaining).read_to_end(&mut data).map_err(unreadable)?;
         remaining = remaining.saturating_sub(written as u64);
         if (written as u64) < size || remaining == 0 {
             return Err(chart_too_large());
@@ -155,9 +152,10 @@ fn chart_too_large() -> Error {
     Error::Load(format!("decompressed chart is larger than the maximum file size {MAX_CHART_SIZE}"))
 }
 
-fn unreadable(error: &std::io::Error) -> Error {
-    Error::Load(match error.kind() {
+fn unreadable(source: std::io::Error) -> Error {
+    let message = match source.kind() {
         std::io::ErrorKind::UnexpectedEof => "unexpected EOF".into(),
-        _ => error.to_string(),
-    })
+        _ => source.to_string(),
+    };
+    Error::Io { message, source }
 }

@@ -31,7 +31,7 @@ pub(super) fn files(root: &Path, links: Links) -> Result<(Vec<File>, Vec<String>
         Err(_) => Rules::parse(b""),
     }
     .map_err(Error::Load)?;
-    let real_root = std::fs::canonicalize(root).map_err(|error| io_error("lstat", root, &error))?;
+    let real_root = std::fs::canonicalize(root).map_err(|error| io_error("lstat", root, error))?;
     let mut walk = Walk { rules, links, real_root, files: Vec::new(), warnings: Vec::new(), total: 0 };
     walk.directory(root, "", 0)?;
     Ok((walk.files, walk.warnings))
@@ -54,10 +54,10 @@ impl Walk {
                 path.display()
             )));
         }
-        let entries = std::fs::read_dir(path).map_err(|error| io_error("open", path, &error))?;
+        let entries = std::fs::read_dir(path).map_err(|error| io_error("open", path, error))?;
         let mut names = Vec::new();
         for entry in entries {
-            names.push(entry.map_err(|error| io_error("readdirent", path, &error))?.file_name());
+            names.push(entry.map_err(|error| io_error("readdirent", path, error))?.file_name());
         }
         names.sort();
         for name in names {
@@ -70,10 +70,10 @@ impl Walk {
     }
 
     fn entry(&mut self, path: &Path, relative: String, depth: usize) -> Result<(), Error> {
-        let mut info = std::fs::symlink_metadata(path).map_err(|error| io_error("lstat", path, &error))?;
+        let mut info = std::fs::symlink_metadata(path).map_err(|error| io_error("lstat", path, error))?;
         if info.is_symlink() {
             let target = std::fs::canonicalize(path).map_err(|error| {
-                let why = io_error("lstat", path, &error);
+                let why = io_error("lstat", path, error);
                 Error::Load(format!("error evaluating symlink {}: {why}", path.display()))
             })?;
             if self.links == Links::Inside && !target.starts_with(&self.real_root) {
@@ -88,7 +88,7 @@ impl Walk {
                 path.display(),
                 target.display()
             ));
-            info = std::fs::metadata(&target).map_err(|error| io_error("lstat", &target, &error))?;
+            info = std::fs::metadata(&target).map_err(|error| io_error("lstat", &target, error))?;
         }
         if self.rules.ignore(&relative, info.is_dir()) {
             return Ok(());
@@ -114,7 +114,7 @@ impl Walk {
             return Err(Error::Load(format!("the chart's files are larger than {MAX_TOTAL} bytes together")));
         }
         let content = std::fs::read(path).map_err(|error| {
-            let why = io_error("open", path, &error);
+            let why = io_error("open", path, error);
             Error::Load(format!("error reading {relative}: {why}"))
         })?;
         self.files.push(File { name: relative, data: without_bom(content) });

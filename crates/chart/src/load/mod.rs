@@ -60,15 +60,15 @@ pub struct LoadOptions {
 
 /// Loads the directory or archive at `path`.
 pub(crate) fn load(path: &Path, options: LoadOptions) -> Result<Chart, Error> {
-    let info = std::fs::metadata(path).map_err(|error| io_error("stat", path, &error))?;
+    let info = std::fs::metadata(path).map_err(|error| io_error("stat", path, error))?;
     if info.is_dir() {
         let (files, warnings) = directory::files(path, options.links)?;
         return from_files(files, warnings, &mut Budget::new());
     }
     let content = archive::read(path)?;
     load_archive(&content).map_err(|error| match error {
-        Error::Load(message) if message == archive::NOT_GZIP => Error::Load(format!(
-            "file '{}' does not appear to be a valid chart file (details: {message})",
+        Error::NotGzip => Error::Load(format!(
+            "file '{}' does not appear to be a valid chart file (details: {error})",
             path.display()
         )),
         error => error,
@@ -154,7 +154,7 @@ fn from_files(files: Vec<File>, mut warnings: Vec<String>, budget: &mut Budget) 
             continue;
         }
         let subchart = load_subchart(&name, files, &metadata.name, budget).map_err(|error| {
-            prefixed(error, &format!("error unpacking subchart {name} in {}", metadata.name))
+            nested(format!("error unpacking subchart {name} in {}", metadata.name), error)
         })?;
         parts.dependencies.push(subchart);
     }
@@ -207,19 +207,19 @@ fn cannot_load(name: &'static str) -> impl Fn(String) -> Error {
     move |error| Error::Load(format!("cannot load {name}: {error}"))
 }
 
-fn prefixed(error: Error, prefix: &str) -> Error {
-    Error::Load(format!("{prefix}: {error}"))
+fn nested(context: String, error: Error) -> Error {
+    Error::Nested { context, source: Box::new(error) }
 }
 
 /// An error of the operating system in Go's words.
-pub(crate) fn io_error(action: &str, path: &Path, error: &std::io::Error) -> Error {
-    let reason = match error.kind() {
+pub(crate) fn io_error(action: &str, path: &Path, source: std::io::Error) -> Error {
+    let reason = match source.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
         std::io::ErrorKind::IsADirectory => "is a directory".into(),
-        _ => error.to_string(),
+        _ => source.to_string(),
     };
-    Error::Load(format!("{action} {}: {reason}", path.display()))
+    Error::Io { message: format!("{action} {}: {reason}", path.display()), source }
 }
 
 /// The file's content without a byte order mark.

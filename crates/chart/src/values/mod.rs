@@ -61,6 +61,15 @@ impl Values {
     }
 
     /// Sets as `--set` does: `a.b=1,list={x,y},c[0].d=true`.
+    ///
+    /// ```
+    /// use steersman_chart::Values;
+    ///
+    /// let mut values = Values::new();
+    /// values.set("image.tag=1.5,ports={80,443}")?;
+    /// assert_eq!(values.to_json()["ports"][1], 443);
+    /// # Ok::<(), steersman_chart::Error>(())
+    /// ```
     pub fn set(&mut self, expression: &str) -> Result<(), Error> {
         strvals::parse(expression, &mut self.0).map_err(Error::Values)
     }

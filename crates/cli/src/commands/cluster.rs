@@ -172,7 +172,7 @@ impl Cluster {
             file.path.display()
         );
         let mut stdout = std::io::stdout().lock();
-        // Whoever does not read this can still use the cluster.
+        // The cluster is usable even if standard output is closed.
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
         interruption.await;

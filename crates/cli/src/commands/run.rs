@@ -143,7 +143,7 @@ impl Helm {
         let mut defaults = Defaults {
             reconcile_period: self.reconcile_period,
             suppress_override_values: self.suppress_override_values,
-            patience: self.wait_for_kinds,
+            kind_timeout: self.wait_for_kinds,
             confined: self.confined,
             allowed_cluster_kinds: self.allowed_cluster_kinds.clone(),
             render: self.render.limits(),

@@ -180,7 +180,7 @@ impl Plane {
         path
     }
 
-    /// Everything that somebody asked for, by kind, namespace and name: what controllers made of it is left out, and what
+    /// Everything that was asked for, by kind, namespace and name: what controllers made of it is left out, and what
     /// differs from run to run is masked.
     pub fn objects(&self) -> BTreeMap<String, Value> {
         const MADE: [&str; 10] = [

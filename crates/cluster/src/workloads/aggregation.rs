@@ -8,13 +8,13 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::world::World;
+use crate::control_loop::ControlLoop;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// Looks at all of them, since any role may concern any other.
-pub(super) async fn look(world: &mut World) -> kube::Result<()> {
-    let api: Api<ClusterRole> = Api::all(world.client.clone());
+pub(super) async fn reconcile(control: &mut ControlLoop) -> kube::Result<()> {
+    let api: Api<ClusterRole> = Api::all(control.client.clone());
     let mut roles = api.list(&ListParams::default()).await?.items;
     // Gathered rules may be gathered again: the second round sees what the first one gathered, and so on.
     for _ in 0..roles.len() {

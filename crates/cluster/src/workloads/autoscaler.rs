@@ -5,17 +5,17 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 
 use super::pods;
-use crate::world::{Notice, World};
+use crate::control_loop::{ControlLoop, NewEvent};
 
 const NAME: &str = "horizontal-pod-autoscaler";
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(scaler) = world.caches.autoscalers.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(scaler) = control.caches.autoscalers.get(namespace, name) else { return Ok(()) };
     if pods::is_deleting(&*scaler) {
         return Ok(());
     }
     let target = scaler.spec.scale_target_ref.clone();
-    let caches = &world.caches;
+    let caches = &control.caches;
     let current = match target.kind.as_str() {
         "Deployment" => {
             caches.deployments.get(namespace, &target.name).map(|d| d.spec.as_ref().and_then(|s| s.replicas))
@@ -31,7 +31,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
             .replication_controllers
             .get(namespace, &target.name)
             .map(|d| d.spec.as_ref().and_then(|s| s.replicas)),
-        // Nobody here knows how large others are.
+        // The scale of custom kinds is not known here.
         _ => return Ok(()),
     };
     let missing = format!(
@@ -74,7 +74,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
             status: state.to_owned(),
             reason: Some(reason.to_owned()),
             message: Some(message.to_owned()),
-            last_transition_time: Some(world.time()),
+            last_transition_time: Some(control.time()),
         });
         if state == "False" {
             told = Some((reason, message.to_owned()));
@@ -87,9 +87,11 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     }
     let mut changed = HorizontalPodAutoscaler::clone(&scaler);
     changed.status = Some(status);
-    world.update_status(&changed).await?;
+    control.update_status(&changed).await?;
     if let Some((reason, message)) = told {
-        world.tell(&*scaler, Notice { from: NAME, warning: true, reason, message: &message }).await;
+        control
+            .record_event(&*scaler, NewEvent { component: NAME, warning: true, reason, message: &message })
+            .await;
     }
     Ok(())
 }

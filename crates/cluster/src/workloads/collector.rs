@@ -8,46 +8,46 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{Duty, FOREGROUND, GraphNode, MANAGER, ORPHAN, World, is_missing};
+use crate::control_loop::{ControlLoop, Controller, FOREGROUND, GraphNode, MANAGER, ORPHAN, is_not_found};
 
 /// How an owner stands to its dependent.
-enum Standing {
+enum OwnerState {
     /// It is there.
     Solid,
     /// It is gone.
-    Gone,
+    Dangling,
     /// It is there, and waits for its dependents to go first.
-    Waiting,
+    WaitingForDependents,
     /// The reference can't be followed, so nothing is concluded from it.
     Unknown,
 }
 
 /// Looks at the object with `uid`.
-pub(super) async fn look(world: &mut World, uid: &str) -> kube::Result<()> {
-    let Some(node) = world.graph.get(uid).cloned() else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, uid: &str) -> kube::Result<()> {
+    let Some(node) = control.graph.get(uid).cloned() else { return Ok(()) };
     if node.deleting && node.orphan {
-        return orphan(world, uid, &node).await;
+        return orphan(control, uid, &node).await;
     }
     if node.waits_for_dependents() {
-        return foreground(world, uid, &node).await;
+        return foreground(control, uid, &node).await;
     }
     if node.deleting || node.owners.is_empty() {
         return Ok(());
     }
-    let (mut solid, mut gone, mut waiting) = (0, Vec::new(), Vec::new());
+    let (mut solid, mut dangling, mut waiting) = (0, Vec::new(), Vec::new());
     for owner in &node.owners {
-        match standing(world, &node, owner).await? {
-            Standing::Solid => solid += 1,
-            Standing::Gone => gone.push(owner.uid.clone()),
-            Standing::Waiting => waiting.push(owner.uid.clone()),
-            Standing::Unknown => return Ok(()),
+        match owner_state(control, &node, owner).await? {
+            OwnerState::Solid => solid += 1,
+            OwnerState::Dangling => dangling.push(owner.uid.clone()),
+            OwnerState::WaitingForDependents => waiting.push(owner.uid.clone()),
+            OwnerState::Unknown => return Ok(()),
         }
     }
     if solid > 0 {
-        gone.extend(waiting);
-        return if gone.is_empty() { Ok(()) } else { release(world, uid, &node, &gone).await };
+        dangling.extend(waiting);
+        return if dangling.is_empty() { Ok(()) } else { release(control, uid, &node, &dangling).await };
     }
-    let policy = if !waiting.is_empty() && !world.graph.dependents(uid).is_empty() {
+    let policy = if !waiting.is_empty() && !control.graph.dependents(uid).is_empty() {
         PropagationPolicy::Foreground
     } else if node.orphan {
         PropagationPolicy::Orphan
@@ -56,90 +56,98 @@ pub(super) async fn look(world: &mut World, uid: &str) -> kube::Result<()> {
     } else {
         PropagationPolicy::Background
     };
-    delete(world, uid, &node, policy).await
+    delete(control, uid, &node, policy).await
 }
 
 /// Lets the dependents go, then the object.
-async fn orphan(world: &mut World, uid: &str, node: &GraphNode) -> kube::Result<()> {
-    for dependent in world.graph.dependents(uid) {
-        if world.is_spent() {
+async fn orphan(control: &mut ControlLoop, uid: &str, node: &GraphNode) -> kube::Result<()> {
+    for dependent in control.graph.dependents(uid) {
+        if control.is_spent() {
             return Ok(());
         }
-        if let Some(other) = world.graph.get(&dependent).cloned() {
-            world.spend();
-            release(world, &dependent, &other, &[uid.to_owned()]).await?;
+        if let Some(other) = control.graph.get(&dependent).cloned() {
+            control.spend();
+            release(control, &dependent, &other, &[uid.to_owned()]).await?;
         }
     }
-    drop_finalizer(world, uid, node, ORPHAN).await
+    drop_finalizer(control, uid, node, ORPHAN).await
 }
 
 /// Lets the object go when nothing blocks it any more.
-async fn foreground(world: &mut World, uid: &str, node: &GraphNode) -> kube::Result<()> {
+async fn foreground(control: &mut ControlLoop, uid: &str, node: &GraphNode) -> kube::Result<()> {
     let mut blocked = false;
-    for dependent in world.graph.dependents(uid) {
-        let Some(other) = world.graph.get(&dependent) else { continue };
+    for dependent in control.graph.dependents(uid) {
+        let Some(other) = control.graph.get(&dependent) else { continue };
         if !other.owners.iter().any(|o| o.uid == uid && o.block_owner_deletion == Some(true)) {
             continue;
         }
         blocked = true;
         if !other.deleting {
-            world.push(Duty::Collect, "", &dependent);
+            control.push(Controller::Collect, "", &dependent);
         }
     }
-    if blocked { Ok(()) } else { drop_finalizer(world, uid, node, FOREGROUND).await }
+    if blocked { Ok(()) } else { drop_finalizer(control, uid, node, FOREGROUND).await }
 }
 
-async fn standing(world: &mut World, node: &GraphNode, owner: &OwnerReference) -> kube::Result<Standing> {
+async fn owner_state(
+    control: &mut ControlLoop,
+    node: &GraphNode,
+    owner: &OwnerReference,
+) -> kube::Result<OwnerState> {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-    let kind = world.resources.values().find(|r| r.api.kind == owner.kind && r.api.group == group).cloned();
-    let Some(resource) = kind else { return Ok(Standing::Unknown) };
+    let kind = control.resources.values().find(|r| r.api.kind == owner.kind && r.api.group == group).cloned();
+    let Some(resource) = kind else { return Ok(OwnerState::Unknown) };
     if resource.namespaced && node.namespace.is_empty() {
-        return Ok(Standing::Unknown);
+        return Ok(OwnerState::Unknown);
     }
     let namespace = if resource.namespaced { node.namespace.as_str() } else { "" };
-    if let Some(known) = world.graph.get(&owner.uid) {
+    if let Some(known) = control.graph.get(&owner.uid) {
         // A reference with another name or from another namespace leads nowhere, whatever its uid.
         if known.namespace == namespace
             && known.name == owner.name
             && *known.resource == *resource.qualified()
         {
-            return Ok(if known.waits_for_dependents() { Standing::Waiting } else { Standing::Solid });
+            return Ok(if known.waits_for_dependents() {
+                OwnerState::WaitingForDependents
+            } else {
+                OwnerState::Solid
+            });
         }
     }
     // The owner's watch may be behind the dependent's: only the API knows.
     let api: Api<DynamicObject> = if resource.namespaced {
-        Api::namespaced_with(world.client.clone(), namespace, &resource.api)
+        Api::namespaced_with(control.client.clone(), namespace, &resource.api)
     } else {
-        Api::all_with(world.client.clone(), &resource.api)
+        Api::all_with(control.client.clone(), &resource.api)
     };
     Ok(match api.get_metadata_opt(&owner.name).await? {
         Some(found) if found.metadata.uid.as_deref() == Some(&owner.uid) => {
             let finalizers = found.metadata.finalizers.unwrap_or_default();
             let waits =
                 found.metadata.deletion_timestamp.is_some() && finalizers.iter().any(|f| f == FOREGROUND);
-            if waits { Standing::Waiting } else { Standing::Solid }
+            if waits { OwnerState::WaitingForDependents } else { OwnerState::Solid }
         }
-        _ => Standing::Gone,
+        _ => OwnerState::Dangling,
     })
 }
 
-fn api(world: &World, node: &GraphNode) -> Option<Api<DynamicObject>> {
-    let resource = world.resources.get(&*node.resource)?;
+fn api(control: &ControlLoop, node: &GraphNode) -> Option<Api<DynamicObject>> {
+    let resource = control.resources.get(&*node.resource)?;
     Some(if node.namespace.is_empty() {
-        Api::all_with(world.client.clone(), &resource.api)
+        Api::all_with(control.client.clone(), &resource.api)
     } else {
-        Api::namespaced_with(world.client.clone(), &node.namespace, &resource.api)
+        Api::namespaced_with(control.client.clone(), &node.namespace, &resource.api)
     })
 }
 
 async fn delete(
-    world: &mut World,
+    control: &mut ControlLoop,
     uid: &str,
     node: &GraphNode,
     policy: PropagationPolicy,
 ) -> kube::Result<()> {
-    let Some(api) = api(world, node) else { return Ok(()) };
-    // The picture may be old: somebody may have adopted the object, and then the version differs.
+    let Some(api) = api(control, node) else { return Ok(()) };
+    // The cache may be stale: if the object was adopted meanwhile, its version differs.
     let Some(found) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
     if found.metadata.uid.as_deref() != Some(uid) || found.metadata.deletion_timestamp.is_some() {
         return Ok(());
@@ -156,12 +164,17 @@ async fn delete(
         // The change is on its way here.
         return Ok(());
     }
-    ignore_missing(api.delete(&node.name, &options).await.map(drop))
+    ignore_not_found(api.delete(&node.name, &options).await.map(drop))
 }
 
 /// Removes the references to `owners`.
-async fn release(world: &mut World, uid: &str, node: &GraphNode, owners: &[String]) -> kube::Result<()> {
-    change(world, uid, node, |metadata| {
+async fn release(
+    control: &mut ControlLoop,
+    uid: &str,
+    node: &GraphNode,
+    owners: &[String],
+) -> kube::Result<()> {
+    patch_metadata(control, uid, node, |metadata| {
         let left: Vec<OwnerReference> = metadata
             .owner_references
             .iter()
@@ -174,8 +187,13 @@ async fn release(world: &mut World, uid: &str, node: &GraphNode, owners: &[Strin
     .await
 }
 
-async fn drop_finalizer(world: &mut World, uid: &str, node: &GraphNode, finalizer: &str) -> kube::Result<()> {
-    change(world, uid, node, |metadata| {
+async fn drop_finalizer(
+    control: &mut ControlLoop,
+    uid: &str,
+    node: &GraphNode,
+    finalizer: &str,
+) -> kube::Result<()> {
+    patch_metadata(control, uid, node, |metadata| {
         let left: Vec<&String> = metadata.finalizers.iter().flatten().filter(|f| *f != finalizer).collect();
         json!({"finalizers": if left.is_empty() { Value::Null } else { json!(left) }})
     })
@@ -183,13 +201,13 @@ async fn drop_finalizer(world: &mut World, uid: &str, node: &GraphNode, finalize
 }
 
 /// Merges a patch of the metadata, made from what the API has at this moment.
-async fn change(
-    world: &mut World,
+async fn patch_metadata(
+    control: &mut ControlLoop,
     uid: &str,
     node: &GraphNode,
     patch: impl Fn(&kube::api::ObjectMeta) -> Value,
 ) -> kube::Result<()> {
-    let Some(api) = api(world, node) else { return Ok(()) };
+    let Some(api) = api(control, node) else { return Ok(()) };
     let Some(found) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
     if found.metadata.uid.as_deref() != Some(uid) {
         return Ok(());
@@ -199,12 +217,12 @@ async fn change(
     metadata["resourceVersion"] = json!(found.metadata.resource_version);
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     let patch = Patch::Merge(json!({"metadata": metadata}));
-    ignore_missing(api.patch_metadata(&node.name, &params, &patch).await.map(drop))
+    ignore_not_found(api.patch_metadata(&node.name, &params, &patch).await.map(drop))
 }
 
-fn ignore_missing(result: kube::Result<()>) -> kube::Result<()> {
+fn ignore_not_found(result: kube::Result<()>) -> kube::Result<()> {
     match result {
-        Err(error) if is_missing(&error) => Ok(()),
+        Err(error) if is_not_found(&error) => Ok(()),
         other => other,
     }
 }

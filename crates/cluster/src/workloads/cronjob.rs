@@ -14,36 +14,36 @@ use kube::{Resource as _, ResourceExt as _, api::ObjectMeta};
 use steersman_formats::cron::Schedule;
 
 use super::{pods, replicaset::message};
-use crate::world::{Duty, Notice, World, exists_already, whole};
+use crate::control_loop::{ControlLoop, Controller, NewEvent, is_already_exists, whole};
 
 const NAME: &str = "cronjob-controller";
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// More missed times than this are worth a warning.
-const MANY: usize = 100;
+const MAX_MISSED: usize = 100;
 /// Looks a moment after the time has come, so that it has come on every clock.
 const MARGIN: Duration = Duration::from_millis(100);
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(found) = world.caches.cron_jobs.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(found) = control.caches.cron_jobs.get(namespace, name) else { return Ok(()) };
     if pods::is_deleting(&*found) {
         return Ok(());
     }
     let uid = found.uid().unwrap_or_default();
-    let jobs: Vec<Arc<Job>> = world.caches.jobs.controlled_by(&uid).cloned().collect();
-    let mut turn = Turn { cron: CronJob::clone(&found), jobs };
+    let jobs: Vec<Arc<Job>> = control.caches.jobs.controlled_by(&uid).cloned().collect();
+    let mut sync = CronJobSync { cron: CronJob::clone(&found), jobs };
     let mut status = found.status.clone().unwrap_or_default();
-    turn.settle(world, &mut status).await;
-    turn.clean(world).await?;
-    let result = turn.start(world, &mut status).await;
+    sync.update_active(control, &mut status).await;
+    sync.delete_finished(control).await?;
+    let result = sync.start_due(control, &mut status).await;
     if found.status.as_ref() != Some(&status) {
-        turn.cron.status = Some(status);
-        world.update_status(&turn.cron).await?;
+        sync.cron.status = Some(status);
+        control.update_status(&sync.cron).await?;
     }
     result
 }
 
 /// How a job ended: the type of its last condition and when.
-fn end(job: &Job) -> Option<(&str, Timestamp)> {
+fn finished(job: &Job) -> Option<(&str, Timestamp)> {
     let conditions = job.status.as_ref()?.conditions.as_deref()?;
     let last = conditions
         .iter()
@@ -79,11 +79,11 @@ impl Times {
         let mut next = following(from);
         while let Some(at) = next.filter(|at| *at <= now) {
             (last, missed, next) = (Some(at), missed + 1, following(at));
-            if missed > MANY {
+            if missed > MAX_MISSED {
                 break;
             }
         }
-        if missed > MANY {
+        if missed > MAX_MISSED {
             // The latest is near: look through longer and longer times before now, each with few moments to try.
             for seconds in [60, 3_600, 86_400, 31 * 86_400] {
                 let begin = now.as_second().saturating_sub(seconds);
@@ -102,31 +102,37 @@ impl Times {
     }
 }
 
-struct Turn {
+struct CronJobSync {
     cron: CronJob,
     jobs: Vec<Arc<Job>>,
 }
 
-impl Turn {
-    async fn tell(&self, world: &mut World, warning: bool, reason: &'static str, message: &str) {
-        world.tell(&self.cron, Notice { from: NAME, warning, reason, message }).await;
+impl CronJobSync {
+    async fn record_event(
+        &self,
+        control: &mut ControlLoop,
+        warning: bool,
+        reason: &'static str,
+        message: &str,
+    ) {
+        control.record_event(&self.cron, NewEvent { component: NAME, warning, reason, message }).await;
     }
 
     /// Takes the jobs that ended off the list of active ones.
-    async fn settle(&self, world: &mut World, status: &mut CronJobStatus) {
+    async fn update_active(&self, control: &mut ControlLoop, status: &mut CronJobStatus) {
         let active = status.active.take().unwrap_or_default();
         for job in &self.jobs {
             let listed = active.iter().any(|r| r.uid == job.uid());
             let name = job.name_any();
-            match end(job) {
+            match finished(job) {
                 None if !listed => {
                     let what = format!("Saw a job that the controller did not create or forgot: {name}");
-                    self.tell(world, true, "UnexpectedJob", &what).await;
+                    self.record_event(control, true, "UnexpectedJob", &what).await;
                 }
                 Some((how, at)) => {
                     if listed {
                         let what = format!("Saw completed job: {name}, condition: {how}");
-                        self.tell(world, false, "SawCompletedJob", &what).await;
+                        self.record_event(control, false, "SawCompletedJob", &what).await;
                     }
                     let known = status.last_successful_time.as_ref().is_some_and(|t| t.0 >= at);
                     if how == "Complete" && !known {
@@ -139,11 +145,17 @@ impl Turn {
         let mut left = Vec::new();
         for reference in active {
             match self.jobs.iter().find(|j| j.uid() == reference.uid) {
-                Some(job) if end(job).is_none() => left.push(reference),
+                Some(job) if finished(job).is_none() => left.push(reference),
                 Some(_) => {}
                 None => {
                     let name = reference.name.clone().unwrap_or_default();
-                    self.tell(world, false, "MissingJob", &format!("Active job went missing: {name}")).await;
+                    self.record_event(
+                        control,
+                        false,
+                        "MissingJob",
+                        &format!("Active job went missing: {name}"),
+                    )
+                    .await;
                 }
             }
         }
@@ -151,46 +163,46 @@ impl Turn {
     }
 
     /// Deletes the oldest of the jobs that ended.
-    async fn clean(&self, world: &mut World) -> kube::Result<()> {
+    async fn delete_finished(&self, control: &mut ControlLoop) -> kube::Result<()> {
         let spec = self.cron.spec.clone();
         for (how, limit) in
             [("Complete", spec.successful_jobs_history_limit), ("Failed", spec.failed_jobs_history_limit)]
         {
             let Some(limit) = limit.and_then(|l| usize::try_from(l).ok()) else { continue };
             let mut ended: Vec<&Arc<Job>> =
-                self.jobs.iter().filter(|j| end(j).is_some_and(|(end, _)| end == how)).collect();
+                self.jobs.iter().filter(|j| finished(j).is_some_and(|(end, _)| end == how)).collect();
             ended.sort_by_key(|j| {
                 (j.status.as_ref().and_then(|s| s.start_time.as_ref().map(|t| t.0)), j.name_any())
             });
             for job in ended.iter().take(ended.len().saturating_sub(limit)) {
-                if world.is_spent() {
+                if control.is_spent() {
                     break;
                 }
-                world.delete(&***job, None).await?;
+                control.delete(&***job, None).await?;
                 let what = format!("Deleted job {}", job.name_any());
-                self.tell(world, false, "SuccessfulDelete", &what).await;
+                self.record_event(control, false, "SuccessfulDelete", &what).await;
             }
         }
         Ok(())
     }
 
     /// Starts a job if one is due, and comes back when the next one is.
-    async fn start(&mut self, world: &mut World, status: &mut CronJobStatus) -> kube::Result<()> {
+    async fn start_due(&mut self, control: &mut ControlLoop, status: &mut CronJobStatus) -> kube::Result<()> {
         let spec = self.cron.spec.clone();
         if spec.suspend == Some(true) {
             return Ok(());
         }
         let Ok(schedule) = Schedule::parse(&spec.schedule) else {
             let what = format!("unparseable schedule: {}", spec.schedule);
-            self.tell(world, true, "UnparseableSchedule", &what).await;
+            self.record_event(control, true, "UnparseableSchedule", &what).await;
             return Ok(());
         };
         let Ok(zone) = spec.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get) else {
             let what = format!("invalid timeZone: {}", spec.time_zone.unwrap_or_default());
-            self.tell(world, true, "UnknownTimeZone", &what).await;
+            self.record_event(control, true, "UnknownTimeZone", &what).await;
             return Ok(());
         };
-        let now = world.now();
+        let now = control.now();
         let created = self.cron.metadata.creation_timestamp.as_ref().map_or(now, |t| t.0);
         let mut from = status.last_schedule_time.as_ref().map_or(created, |t| t.0);
         if let Some(deadline) = spec.starting_deadline_seconds {
@@ -201,11 +213,11 @@ impl Turn {
         if let Some(next) = times.next {
             let wait = Duration::try_from(next.duration_since(now)).unwrap_or_default();
             let namespace = self.cron.namespace().unwrap_or_default();
-            world.push_after(Duty::CronJob, &namespace, &self.cron.name_any(), wait + MARGIN);
+            control.push_after(Controller::CronJob, &namespace, &self.cron.name_any(), wait + MARGIN);
         }
-        if times.missed > MANY {
+        if times.missed > MAX_MISSED {
             let what = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-            self.tell(world, true, "TooManyMissedTimes", what).await;
+            self.record_event(control, true, "TooManyMissedTimes", what).await;
         }
         let Some(due) = times.last else { return Ok(()) };
         let active = status.active.clone().unwrap_or_default();
@@ -213,35 +225,36 @@ impl Turn {
             Some("Forbid") if !active.is_empty() => {
                 let what =
                     "Not starting job because prior execution is running and concurrency policy is Forbid";
-                self.tell(world, false, "JobAlreadyActive", what).await;
+                self.record_event(control, false, "JobAlreadyActive", what).await;
                 return Ok(());
             }
             Some("Replace") => {
                 for reference in &active {
                     if let Some(job) = self.jobs.iter().find(|j| j.uid() == reference.uid) {
-                        world.delete(&**job, None).await?;
+                        control.delete(&**job, None).await?;
                         let what = format!("Deleted job {}", job.name_any());
-                        self.tell(world, false, "SuccessfulDelete", &what).await;
+                        self.record_event(control, false, "SuccessfulDelete", &what).await;
                     }
                 }
                 status.active = None;
             }
             _ => {}
         }
-        let made = match world.create(&self.job(due, &zone)).await {
+        let made = match control.create(&self.job(due, &zone)).await {
             Ok(made) => made,
-            Err(error) if exists_already(&error) => {
+            Err(error) if is_already_exists(&error) => {
                 // An earlier look made it and did not get to say so.
                 status.last_schedule_time = Some(whole(due));
                 return Ok(());
             }
             Err(error) => {
                 let what = format!("Error creating job: {}", message(&error));
-                self.tell(world, true, "FailedCreate", &what).await;
+                self.record_event(control, true, "FailedCreate", &what).await;
                 return Err(error);
             }
         };
-        self.tell(world, false, "SuccessfulCreate", &format!("Created job {}", made.name_any())).await;
+        self.record_event(control, false, "SuccessfulCreate", &format!("Created job {}", made.name_any()))
+            .await;
         status.active.get_or_insert_default().push(reference(&made));
         status.last_schedule_time = Some(whole(due));
         Ok(())

@@ -18,40 +18,41 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 
 use super::{node, pods, replicaset::message, revisions, rollout::resolve, scheduler};
-use crate::world::{Duty, Notice, World};
+use crate::control_loop::{ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "daemonset-controller";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 /// The label by which pods tell the same.
 const POD_GENERATION: &str = "pod-template-generation";
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(set) = world.caches.daemon_sets.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(set) = control.caches.daemon_sets.get(namespace, name) else { return Ok(()) };
     let spec = set.spec.clone().unwrap_or_default();
-    let own: Vec<Arc<Pod>> = pods::claim(world, &*set, &spec.selector).await?;
+    let own: Vec<Arc<Pod>> = pods::claim(control, &*set, &spec.selector).await?;
     if pods::is_deleting(&*set) {
         return Ok(());
     }
     let uid = set.uid().unwrap_or_default();
-    let revision = revisions::keep(world, &*set, &spec.template, revisions::LABEL).await?;
-    let turn = Turn { set, hash: revision.hash };
-    let failure = turn.act(world, &own).await.err();
-    turn.report(world).await?;
+    let revision = revisions::sync_revision(control, &*set, &spec.template, revisions::LABEL).await?;
+    let sync = DaemonSetSync { set, hash: revision.hash };
+    let failure = sync.update_pods(control, &own).await.err();
+    sync.update_status(control).await?;
     let hashes: BTreeSet<&String> = own.iter().filter_map(|p| p.labels().get(revisions::LABEL)).collect();
-    let kept = world.caches.controller_revisions.controlled_by(&uid);
+    let kept = control.caches.controller_revisions.controlled_by(&uid);
     let used = kept.filter(|r| r.labels().get(revisions::LABEL).is_some_and(|hash| hashes.contains(hash)));
     let used = used.map(|r| r.name_any()).chain([revision.name]).collect();
-    revisions::trim(world, &*turn.set, &used, spec.revision_history_limit.unwrap_or(10)).await?;
+    revisions::truncate_history(control, &*sync.set, &used, spec.revision_history_limit.unwrap_or(10))
+        .await?;
     failure.map_or(Ok(()), Err)
 }
 
-struct Turn {
+struct DaemonSetSync {
     set: Arc<DaemonSet>,
     hash: String,
 }
 
 /// Where a pod is, or has to go.
-fn place(pod: &Pod) -> Option<&str> {
+fn node_of(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(node) = spec.node_name.as_deref() {
         return Some(node);
@@ -62,7 +63,7 @@ fn place(pod: &Pod) -> Option<&str> {
     field.values.as_ref()?.first().map(String::as_str)
 }
 
-impl Turn {
+impl DaemonSetSync {
     /// Whether a pod is of the newest template, of which there may be a revision by another name than when it was made.
     fn is_new(&self, pod: &Pod) -> bool {
         let generation = self.set.annotations().get(GENERATION);
@@ -75,50 +76,50 @@ impl Turn {
     }
 
     /// Whether a node is to have a pod, and whether it may keep one.
-    fn fits(&self, node: &Node) -> (bool, bool) {
+    fn node_should_run(&self, node: &Node) -> (bool, bool) {
         let template = self.set.spec.clone().unwrap_or_default().template;
         let mut pod = Pod { spec: template.spec, ..Pod::default() };
-        tolerate(&mut pod);
+        add_tolerations(&mut pod);
         let chosen = scheduler::matches_selector(node, &pod);
         let runs = chosen && scheduler::tolerates(node, &pod, &["NoSchedule", "NoExecute"]);
         let stays = chosen && scheduler::tolerates(node, &pod, &["NoExecute"]);
         (runs && !node::is_lost(node), stays)
     }
 
-    async fn act(&self, world: &mut World, own: &[Arc<Pod>]) -> kube::Result<()> {
-        let nodes: Vec<Arc<Node>> = world.caches.nodes.all().cloned().collect();
+    async fn update_pods(&self, control: &mut ControlLoop, own: &[Arc<Pod>]) -> kube::Result<()> {
+        let nodes: Vec<Arc<Node>> = control.caches.nodes.all().cloned().collect();
         let mut by_node: BTreeMap<&str, Vec<Arc<Pod>>> = BTreeMap::new();
         for pod in own {
-            by_node.entry(place(pod).unwrap_or_default()).or_default().push(Arc::clone(pod));
+            by_node.entry(node_of(pod).unwrap_or_default()).or_default().push(Arc::clone(pod));
         }
         for node in &nodes {
-            if world.is_spent() {
+            if control.is_spent() {
                 return Ok(());
             }
             let name = node.name_any();
             let pods = by_node.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
-            let (runs, stays) = self.fits(node);
-            self.tend(world, &name, pods, runs, stays).await?;
+            let (runs, stays) = self.node_should_run(node);
+            self.sync_node(control, &name, pods, runs, stays).await?;
         }
         let strategy = self.set.spec.clone().unwrap_or_default().update_strategy.unwrap_or_default();
         if strategy.type_.as_deref() == Some("OnDelete") {
             return Ok(());
         }
-        let wanted: Vec<&Arc<Node>> = nodes.iter().filter(|n| self.fits(n).0).collect();
+        let wanted: Vec<&Arc<Node>> = nodes.iter().filter(|n| self.node_should_run(n).0).collect();
         let total = i32::try_from(wanted.len()).unwrap_or(i32::MAX);
         let rolling = strategy.rolling_update.unwrap_or_default();
         let default = IntOrString::Int(1);
         let surge = resolve(rolling.max_surge.as_ref(), total, true);
         let absent = resolve(Some(rolling.max_unavailable.as_ref().unwrap_or(&default)), total, true);
         let own: Vec<Arc<Pod>> =
-            world.caches.pods.controlled_by(&self.set.uid().unwrap_or_default()).cloned().collect();
+            control.caches.pods.controlled_by(&self.set.uid().unwrap_or_default()).cloned().collect();
         let on = |node: &str| -> Vec<Arc<Pod>> {
-            own.iter().filter(|p| place(p) == Some(node) && pods::is_active(p)).cloned().collect()
+            own.iter().filter(|p| node_of(p) == Some(node) && pods::is_active(p)).cloned().collect()
         };
-        let now = world.now();
+        let now = control.now();
         let available = |pod: &Pod| pods::is_available(pod, self.wait(), now);
         if surge > 0 {
-            return self.roll_over(world, &wanted, surge, &on, &available).await;
+            return self.surge_update(control, &wanted, surge, &on, &available).await;
         }
         let missing = wanted.iter().filter(|n| !on(&n.name_any()).iter().any(|p| available(p))).count();
         let mut left = absent.max(1) - i32::try_from(missing).unwrap_or(i32::MAX);
@@ -132,15 +133,15 @@ impl Turn {
                 }
                 left -= 1;
             }
-            self.take(world, &old).await?;
+            self.delete_pod(control, &old).await?;
         }
         Ok(())
     }
 
     /// Updates with new pods beside the old ones, until they work.
-    async fn roll_over(
+    async fn surge_update(
         &self,
-        world: &mut World,
+        control: &mut ControlLoop,
         wanted: &[&Arc<Node>],
         surge: i32,
         on: &(impl Fn(&str) -> Vec<Arc<Pod>> + Sync),
@@ -151,23 +152,23 @@ impl Turn {
             let name = node.name_any();
             let (new, old): (Vec<_>, Vec<_>) = on(&name).into_iter().partition(|p| self.is_new(p));
             match (new.first(), old.first()) {
-                (Some(new), Some(old)) if available(new) => self.take(world, old).await?,
+                (Some(new), Some(old)) if available(new) => self.delete_pod(control, old).await?,
                 (Some(_), Some(_)) => doubled += 1,
-                (None, Some(old)) if !available(old) => self.take(world, old).await?,
+                (None, Some(old)) if !available(old) => self.delete_pod(control, old).await?,
                 (None, Some(_)) => waiting.push(name),
                 (_, None) => {}
             }
         }
         for name in waiting.iter().take(usize::try_from(surge - doubled).unwrap_or_default()) {
-            self.make(world, name).await?;
+            self.create_pod(control, name).await?;
         }
         Ok(())
     }
 
     /// Makes the pod of a node, or removes what is not wanted there.
-    async fn tend(
+    async fn sync_node(
         &self,
-        world: &mut World,
+        control: &mut ControlLoop,
         node: &str,
         pods: &[Arc<Pod>],
         runs: bool,
@@ -175,18 +176,18 @@ impl Turn {
     ) -> kube::Result<()> {
         let mut kept = Vec::new();
         for pod in pods.iter().filter(|p| !pods::is_deleting(&***p)) {
-            if pods::is_over(pod) {
+            if pods::is_terminal(pod) {
                 let what = format!(
                     "Found failed daemon pod {}/{} on node {node}, will try to kill it",
                     pod.namespace().unwrap_or_default(),
                     pod.name_any()
                 );
-                self.tell(world, true, "FailedDaemonPod", &what).await;
-                self.take(world, pod).await?;
+                self.record_event(control, true, "FailedDaemonPod", &what).await;
+                self.delete_pod(control, pod).await?;
             } else if stays {
                 kept.push(Arc::clone(pod));
             } else {
-                self.take(world, pod).await?;
+                self.delete_pod(control, pod).await?;
             }
         }
         // Of several of one revision the oldest stays.
@@ -194,20 +195,20 @@ impl Turn {
         for same in [true, false] {
             let of_kind: Vec<_> = kept.iter().filter(|p| self.is_new(p) == same).skip(1).cloned().collect();
             for pod in of_kind {
-                self.take(world, &pod).await?;
+                self.delete_pod(control, &pod).await?;
             }
         }
-        if runs && pods.is_empty() { self.make(world, node).await } else { Ok(()) }
+        if runs && pods.is_empty() { self.create_pod(control, node).await } else { Ok(()) }
     }
 
-    async fn make(&self, world: &mut World, node: &str) -> kube::Result<()> {
+    async fn create_pod(&self, control: &mut ControlLoop, node: &str) -> kube::Result<()> {
         let template: PodTemplateSpec = self.set.spec.clone().unwrap_or_default().template;
         let mut pod = pods::from_template(&*self.set, &template, pods::generated(&self.set.name_any()));
         pod.labels_mut().insert(revisions::LABEL.to_owned(), self.hash.clone());
         let generation = self.set.annotations().get(GENERATION).cloned();
         let generation = generation.unwrap_or_else(|| self.set.metadata.generation.unwrap_or(1).to_string());
         pod.labels_mut().insert(POD_GENERATION.to_owned(), generation);
-        tolerate(&mut pod);
+        add_tolerations(&mut pod);
         if let Some(spec) = &mut pod.spec {
             let affinity = spec.affinity.get_or_insert_with(Affinity::default);
             let node_affinity = affinity.node_affinity.get_or_insert_default();
@@ -222,34 +223,41 @@ impl Turn {
                 }],
             });
         }
-        match world.create(&pod).await {
+        match control.create(&pod).await {
             Ok(made) => {
                 let what = format!("Created pod: {}", made.name_any());
-                self.tell(world, false, "SuccessfulCreate", &what).await;
+                self.record_event(control, false, "SuccessfulCreate", &what).await;
                 Ok(())
             }
             Err(error) => {
                 let what = format!("Error creating: {}", message(&error));
-                self.tell(world, true, "FailedCreate", &what).await;
+                self.record_event(control, true, "FailedCreate", &what).await;
                 Err(error)
             }
         }
     }
 
-    async fn take(&self, world: &mut World, pod: &Pod) -> kube::Result<()> {
-        world.delete(pod, None).await?;
-        self.tell(world, false, "SuccessfulDelete", &format!("Deleted pod: {}", pod.name_any())).await;
+    async fn delete_pod(&self, control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
+        control.delete(pod, None).await?;
+        self.record_event(control, false, "SuccessfulDelete", &format!("Deleted pod: {}", pod.name_any()))
+            .await;
         Ok(())
     }
 
-    async fn tell(&self, world: &mut World, warning: bool, reason: &'static str, message: &str) {
-        world.tell(&*self.set, Notice { from: NAME, warning, reason, message }).await;
+    async fn record_event(
+        &self,
+        control: &mut ControlLoop,
+        warning: bool,
+        reason: &'static str,
+        message: &str,
+    ) {
+        control.record_event(&*self.set, NewEvent { component: NAME, warning, reason, message }).await;
     }
 
-    async fn report(&self, world: &mut World) -> kube::Result<()> {
-        let now = world.now();
+    async fn update_status(&self, control: &mut ControlLoop) -> kube::Result<()> {
+        let now = control.now();
         let own: Vec<Arc<Pod>> =
-            world.caches.pods.controlled_by(&self.set.uid().unwrap_or_default()).cloned().collect();
+            control.caches.pods.controlled_by(&self.set.uid().unwrap_or_default()).cloned().collect();
         let mut status = DaemonSetStatus {
             observed_generation: self.set.metadata.generation,
             collision_count: self.set.status.as_ref().and_then(|s| s.collision_count),
@@ -257,10 +265,10 @@ impl Turn {
             ..DaemonSetStatus::default()
         };
         let (mut available, mut updated) = (0, 0);
-        for node in world.caches.nodes.all() {
-            let (runs, _) = self.fits(node);
+        for node in control.caches.nodes.all() {
+            let (runs, _) = self.node_should_run(node);
             let name = node.name_any();
-            let here = |p: &&Arc<Pod>| place(p) == Some(&name) && pods::is_active(p);
+            let here = |p: &&Arc<Pod>| node_of(p) == Some(&name) && pods::is_active(p);
             let pods: Vec<&Arc<Pod>> = own.iter().filter(here).collect();
             status.desired_number_scheduled += i32::from(runs);
             if pods.is_empty() {
@@ -282,19 +290,19 @@ impl Turn {
         let due = own.iter().filter_map(|p| pods::until_available(p, self.wait(), now));
         if let Some(due) = due.filter(|d| !d.is_zero()).min() {
             let namespace = self.set.namespace().unwrap_or_default();
-            world.push_after(Duty::DaemonSet, &namespace, &self.set.name_any(), due);
+            control.push_after(Controller::DaemonSet, &namespace, &self.set.name_any(), due);
         }
         if self.set.status.as_ref() == Some(&status) {
             return Ok(());
         }
         let mut changed = DaemonSet::clone(&self.set);
         changed.status = Some(status);
-        world.update_status(&changed).await.map(drop)
+        control.update_status(&changed).await.map(drop)
     }
 }
 
 /// Daemons stay on nodes that are in trouble.
-fn tolerate(pod: &mut Pod) {
+fn add_tolerations(pod: &mut Pod) {
     let Some(spec) = &mut pod.spec else { return };
     let host = spec.host_network == Some(true);
     let tolerations = spec.tolerations.get_or_insert_default();

@@ -12,30 +12,34 @@ use super::{
     replicaset::message,
     rollout::{self, size, wanted},
 };
-use crate::world::{Duty, Notice, World, exists_already};
+use crate::control_loop::{ControlLoop, Controller, NewEvent, is_already_exists};
 
 const NAME: &str = "deployment-controller";
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(deployment) = world.caches.deployments.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(deployment) = control.caches.deployments.get(namespace, name) else { return Ok(()) };
     let Some(spec) = &deployment.spec else { return Ok(()) };
-    let sets: Vec<Arc<ReplicaSet>> = pods::claim(world, &*deployment, &spec.selector).await?;
+    let sets: Vec<Arc<ReplicaSet>> = pods::claim(control, &*deployment, &spec.selector).await?;
     let mut rollout = Rollout { deployment: Deployment::clone(&deployment), sets };
     if pods::is_deleting(&*deployment) {
-        return rollout.report(world).await;
+        return rollout.report(control).await;
     }
-    rollout.tell_pause(world).await?;
+    rollout.update_paused_condition(control).await?;
     if spec.paused == Some(true) {
-        rollout.new_set(world, false).await?;
-        rollout.scale_evenly(world).await?;
-        return rollout.report(world).await;
+        rollout.new_set(control, false).await?;
+        rollout.scale_evenly(control).await?;
+        return rollout.report(control).await;
     }
     if rollout.was_scaled() {
-        rollout.new_set(world, false).await?;
-        rollout.scale_evenly(world).await?;
-        return rollout.report(world).await;
+        rollout.new_set(control, false).await?;
+        rollout.scale_evenly(control).await?;
+        return rollout.report(control).await;
     }
-    if rollout::is_rolling(&deployment) { rollout.roll(world).await } else { rollout.recreate(world).await }
+    if rollout::is_rolling(&deployment) {
+        rollout.roll(control).await
+    } else {
+        rollout.recreate(control).await
+    }
 }
 
 /// A deployment with its replica sets, kept up to date while it is worked on.
@@ -76,7 +80,7 @@ impl Rollout {
     }
 
     /// Says when a rollout is paused and resumed.
-    async fn tell_pause(&mut self, world: &mut World) -> kube::Result<()> {
+    async fn update_paused_condition(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let spec = self.deployment.spec.clone().unwrap_or_default();
         if spec.progress_deadline_seconds.is_none_or(|d| d == i32::MAX) {
             return Ok(());
@@ -92,14 +96,18 @@ impl Rollout {
             (false, true) => ("DeploymentResumed", "Deployment is resumed"),
             _ => return Ok(()),
         };
-        let condition = self.make(world, "Progressing", "Unknown", reason, message.to_owned());
+        let condition = self.make(control, "Progressing", "Unknown", reason, message.to_owned());
         let mut status = self.deployment.status.clone().unwrap_or_default();
         set_condition(&mut status, condition);
-        self.write_status(world, status).await
+        self.write_status(control, status).await
     }
 
     /// The replica set of the present template, made if it is missing and wanted. Brings revisions up to date.
-    async fn new_set(&mut self, world: &mut World, make: bool) -> kube::Result<Option<Arc<ReplicaSet>>> {
+    async fn new_set(
+        &mut self,
+        control: &mut ControlLoop,
+        make: bool,
+    ) -> kube::Result<Option<Arc<ReplicaSet>>> {
         let newest =
             self.old_ones().iter().map(|s| rollout::revision(s.annotations())).max().unwrap_or_default();
         if let Some(found) = self.new_one() {
@@ -114,25 +122,29 @@ impl Rollout {
                 changed = true;
             }
             if changed {
-                set = world.update(&set).await?;
+                set = control.update(&set).await?;
                 self.replace(set.clone());
             }
             let revision = rollout::revision(set.annotations());
             if self.condition("Progressing").is_none() {
                 let message = format!("Found new replica set {:?}", set.name_any());
-                self.progress(world, "FoundNewReplicaSet", message).await?;
+                self.progress(control, "FoundNewReplicaSet", message).await?;
             }
-            self.mark_revision(world, revision).await?;
+            self.mark_revision(control, revision).await?;
             return Ok(Some(Arc::new(set)));
         }
         if !make {
             return Ok(None);
         }
-        let made = self.make_set(world, newest + 1).await?;
+        let made = self.make_set(control, newest + 1).await?;
         Ok(made)
     }
 
-    async fn make_set(&mut self, world: &mut World, revision: i64) -> kube::Result<Option<Arc<ReplicaSet>>> {
+    async fn make_set(
+        &mut self,
+        control: &mut ControlLoop,
+        revision: i64,
+    ) -> kube::Result<Option<Arc<ReplicaSet>>> {
         let spec = self.deployment.spec.clone().unwrap_or_default();
         let collisions = self.deployment.status.as_ref().and_then(|s| s.collision_count).unwrap_or_default();
         let hash = pods::hash(&spec.template, collisions);
@@ -169,18 +181,18 @@ impl Rollout {
         rollout::copy_annotations(&self.deployment, &mut set);
         rollout::set_revision(&mut set, revision);
         self.note_sizes(&mut set);
-        let made = match world.create(&set).await {
+        let made = match control.create(&set).await {
             Ok(made) => made,
-            Err(error) if exists_already(&error) => {
+            Err(error) if is_already_exists(&error) => {
                 // Another template came to the same hash, or the set is not known here yet.
                 let mut status = self.deployment.status.clone().unwrap_or_default();
                 let namespace = self.deployment.namespace().unwrap_or_default();
-                let foreign = world.caches.replica_sets.get(&namespace, &set.name_any()).is_some_and(|s| {
-                    crate::world::controller_uid(&*s) != self.deployment.uid().unwrap_or_default()
+                let foreign = control.caches.replica_sets.get(&namespace, &set.name_any()).is_some_and(|s| {
+                    crate::control_loop::controller_uid(&*s) != self.deployment.uid().unwrap_or_default()
                 });
                 if foreign {
                     status.collision_count = Some(collisions + 1);
-                    self.write_status(world, status).await?;
+                    self.write_status(control, status).await?;
                 }
                 return Err(error);
             }
@@ -188,14 +200,19 @@ impl Rollout {
                 let what =
                     format!("Failed to create new replica set {:?}: {}", set.name_any(), message(&error));
                 let condition =
-                    self.make(world, "Progressing", "False", "ReplicaSetCreateError", what.clone());
+                    self.make(control, "Progressing", "False", "ReplicaSetCreateError", what.clone());
                 let mut status = self.deployment.status.clone().unwrap_or_default();
                 set_condition(&mut status, condition);
-                self.write_status(world, status).await?;
-                world
-                    .tell(
+                self.write_status(control, status).await?;
+                control
+                    .record_event(
                         &self.deployment,
-                        Notice { from: NAME, warning: true, reason: "ReplicaSetCreateError", message: &what },
+                        NewEvent {
+                            component: NAME,
+                            warning: true,
+                            reason: "ReplicaSetCreateError",
+                            message: &what,
+                        },
                     )
                     .await;
                 return Err(error);
@@ -204,37 +221,42 @@ impl Rollout {
         self.sets.push(Arc::new(made.clone()));
         if count > 0 {
             let what = format!("Scaled up replica set {} from 0 to {count}", made.name_any());
-            world
-                .tell(
+            control
+                .record_event(
                     &self.deployment,
-                    Notice { from: NAME, warning: false, reason: "ScalingReplicaSet", message: &what },
+                    NewEvent { component: NAME, warning: false, reason: "ScalingReplicaSet", message: &what },
                 )
                 .await;
         }
         let what = format!("Created new replica set {:?}", made.name_any());
-        self.progress(world, "NewReplicaSetCreated", what).await?;
-        self.mark_revision(world, revision).await?;
+        self.progress(control, "NewReplicaSetCreated", what).await?;
+        self.mark_revision(control, revision).await?;
         Ok(Some(Arc::new(made)))
     }
 
-    async fn progress(&mut self, world: &mut World, reason: &str, message: String) -> kube::Result<()> {
+    async fn progress(
+        &mut self,
+        control: &mut ControlLoop,
+        reason: &str,
+        message: String,
+    ) -> kube::Result<()> {
         let deadline = self.deployment.spec.as_ref().and_then(|s| s.progress_deadline_seconds);
         if deadline.is_none_or(|d| d == i32::MAX) {
             return Ok(());
         }
-        let condition = self.make(world, "Progressing", "True", reason, message);
+        let condition = self.make(control, "Progressing", "True", reason, message);
         let mut status = self.deployment.status.clone().unwrap_or_default();
         set_condition(&mut status, condition);
-        self.write_status(world, status).await
+        self.write_status(control, status).await
     }
 
-    async fn mark_revision(&mut self, world: &mut World, revision: i64) -> kube::Result<()> {
+    async fn mark_revision(&mut self, control: &mut ControlLoop, revision: i64) -> kube::Result<()> {
         let text = revision.to_string();
         if self.deployment.annotations().get(rollout::REVISION) == Some(&text) {
             return Ok(());
         }
         self.deployment.annotations_mut().insert(rollout::REVISION.to_owned(), text);
-        self.deployment = world.update(&self.deployment).await?;
+        self.deployment = control.update(&self.deployment).await?;
         Ok(())
     }
 
@@ -249,7 +271,7 @@ impl Rollout {
     }
 
     /// Gives a replica set its size.
-    async fn scale(&mut self, world: &mut World, set: &ReplicaSet, count: i32) -> kube::Result<()> {
+    async fn scale(&mut self, control: &mut ControlLoop, set: &ReplicaSet, count: i32) -> kube::Result<()> {
         let (mut changed, before) = (set.clone(), size(set));
         let noted = self.note_sizes(&mut changed);
         if before == count && !noted {
@@ -258,15 +280,15 @@ impl Rollout {
         if let Some(spec) = &mut changed.spec {
             spec.replicas = Some(count);
         }
-        let written = world.update(&changed).await?;
+        let written = control.update(&changed).await?;
         self.replace(written);
         if before != count {
             let way = if count > before { "up" } else { "down" };
             let what = format!("Scaled {way} replica set {} from {before} to {count}", set.name_any());
-            world
-                .tell(
+            control
+                .record_event(
                     &self.deployment,
-                    Notice { from: NAME, warning: false, reason: "ScalingReplicaSet", message: &what },
+                    NewEvent { component: NAME, warning: false, reason: "ScalingReplicaSet", message: &what },
                 )
                 .await;
         }
@@ -274,7 +296,7 @@ impl Rollout {
     }
 
     /// Brings the sets to a changed number of replicas without moving the rollout on.
-    async fn scale_evenly(&mut self, world: &mut World) -> kube::Result<()> {
+    async fn scale_evenly(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let active: Vec<_> = self.sets.iter().filter(|s| size(s) > 0).cloned().collect();
         let single = match active.len() {
             0 => self.new_one().or_else(|| self.old_ones().last().cloned()),
@@ -282,17 +304,17 @@ impl Rollout {
             _ => None,
         };
         if let Some(set) = single {
-            return self.scale(world, &set, wanted(&self.deployment)).await;
+            return self.scale(control, &set, wanted(&self.deployment)).await;
         }
         if let Some(new) = self.new_one().filter(|n| self.is_saturated(n)) {
             for set in active.iter().filter(|s| s.uid() != new.uid()) {
-                self.scale(world, set, 0).await?;
+                self.scale(control, set, 0).await?;
             }
             return Ok(());
         }
         if rollout::is_rolling(&self.deployment) {
             for (set, count) in rollout::shares(&self.deployment, &active) {
-                self.scale(world, &set, count).await?;
+                self.scale(control, &set, count).await?;
             }
         }
         Ok(())
@@ -304,27 +326,27 @@ impl Rollout {
         size(set) == total && desired == Some(total) && rollout::available(set) == total
     }
 
-    async fn roll(&mut self, world: &mut World) -> kube::Result<()> {
-        let Some(new) = self.new_set(world, true).await? else { return Ok(()) };
+    async fn roll(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
+        let Some(new) = self.new_set(control, true).await? else { return Ok(()) };
         let before = size(&new);
         let total = wanted(&self.deployment);
         let target =
             if before > total { total } else { rollout::new_size(&self.deployment, &self.sets, &new) };
         if target != before {
-            self.scale(world, &new, target).await?;
-            return self.report(world).await;
+            self.scale(control, &new, target).await?;
+            return self.report(control).await;
         }
-        if self.shrink_old(world).await? {
-            return self.report(world).await;
+        if self.shrink_old(control).await? {
+            return self.report(control).await;
         }
         if self.is_complete() {
-            self.clean_up(world).await?;
+            self.clean_up(control).await?;
         }
-        self.report(world).await
+        self.report(control).await
     }
 
     /// Takes replicas from old sets as far as availability allows; says whether it did.
-    async fn shrink_old(&mut self, world: &mut World) -> kube::Result<bool> {
+    async fn shrink_old(&mut self, control: &mut ControlLoop) -> kube::Result<bool> {
         let old = self.old_ones();
         if rollout::total_size(&old) == 0 {
             return Ok(false);
@@ -337,14 +359,14 @@ impl Rollout {
             return Ok(false);
         }
         let mut did = false;
-        // Those that are not available are of no use to anybody.
+        // Unavailable replicas can be removed without reducing availability.
         for set in &old {
             let sick = size(set).saturating_sub(rollout::available(set));
             if spare <= 0 || size(set) == 0 || sick <= 0 {
                 continue;
             }
             let less = sick.min(spare);
-            self.scale(world, set, size(set) - less).await?;
+            self.scale(control, set, size(set) - less).await?;
             spare -= less;
             did = true;
         }
@@ -358,39 +380,39 @@ impl Rollout {
                 continue;
             }
             let less = size(&set).min(spare);
-            self.scale(world, &set, size(&set) - less).await?;
+            self.scale(control, &set, size(&set) - less).await?;
             spare -= less;
             did = true;
         }
         Ok(did)
     }
 
-    async fn recreate(&mut self, world: &mut World) -> kube::Result<()> {
-        self.new_set(world, false).await?;
+    async fn recreate(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
+        self.new_set(control, false).await?;
         let mut stopped = false;
         for set in self.old_ones() {
             if size(&set) > 0 {
-                self.scale(world, &set, 0).await?;
+                self.scale(control, &set, 0).await?;
                 stopped = true;
             }
         }
-        if stopped || self.old_pods_run(world) {
-            return self.report(world).await;
+        if stopped || self.old_pods_run(control) {
+            return self.report(control).await;
         }
-        if let Some(new) = self.new_set(world, true).await? {
-            self.scale(world, &new, wanted(&self.deployment)).await?;
+        if let Some(new) = self.new_set(control, true).await? {
+            self.scale(control, &new, wanted(&self.deployment)).await?;
         }
         if self.is_complete() {
-            self.clean_up(world).await?;
+            self.clean_up(control).await?;
         }
-        self.report(world).await
+        self.report(control).await
     }
 
-    fn old_pods_run(&self, world: &World) -> bool {
+    fn old_pods_run(&self, control: &ControlLoop) -> bool {
         self.old_ones()
             .iter()
             .filter_map(|s| s.uid())
-            .any(|uid| world.caches.pods.controlled_by(&uid).any(|p| !pods::is_over(p)))
+            .any(|uid| control.caches.pods.controlled_by(&uid).any(|p| !pods::is_terminal(p)))
     }
 
     fn is_complete(&self) -> bool {
@@ -403,7 +425,7 @@ impl Rollout {
     }
 
     /// Deletes old sets beyond the history that is kept.
-    async fn clean_up(&mut self, world: &mut World) -> kube::Result<()> {
+    async fn clean_up(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let Some(limit) = self.deployment.spec.as_ref().and_then(|s| s.revision_history_limit) else {
             return Ok(());
         };
@@ -415,7 +437,7 @@ impl Rollout {
                 && size(&set) == 0
                 && set.status.as_ref().and_then(|s| s.observed_generation) >= set.metadata.generation;
             if idle {
-                world.delete(&*set, None).await?;
+                control.delete(&*set, None).await?;
                 self.sets.retain(|s| s.uid() != set.uid());
             }
         }
@@ -448,7 +470,7 @@ impl Rollout {
 
     fn make(
         &self,
-        world: &World,
+        control: &ControlLoop,
         type_: &str,
         status: &str,
         reason: &str,
@@ -459,13 +481,13 @@ impl Rollout {
             status: status.to_owned(),
             reason: Some(reason.to_owned()),
             message: Some(message),
-            last_update_time: Some(world.time()),
-            last_transition_time: Some(world.time()),
+            last_update_time: Some(control.time()),
+            last_transition_time: Some(control.time()),
         }
     }
 
     /// Writes what the deployment has come to.
-    async fn report(&mut self, world: &mut World) -> kube::Result<()> {
+    async fn report(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let mut status = self.calculate();
         let minimum = wanted(&self.deployment) - rollout::max_unavailable(&self.deployment);
         let enough = status.available_replicas.unwrap_or_default() >= minimum;
@@ -473,7 +495,7 @@ impl Rollout {
             &mut status,
             if enough {
                 self.make(
-                    world,
+                    control,
                     "Available",
                     "True",
                     "MinimumReplicasAvailable",
@@ -481,7 +503,7 @@ impl Rollout {
                 )
             } else {
                 self.make(
-                    world,
+                    control,
                     "Available",
                     "False",
                     "MinimumReplicasUnavailable",
@@ -491,12 +513,12 @@ impl Rollout {
         );
         let paused = self.deployment.spec.as_ref().is_some_and(|s| s.paused == Some(true));
         if !paused && !pods::is_deleting(&self.deployment) {
-            self.judge_progress(world, &mut status);
+            self.judge_progress(control, &mut status);
         }
-        self.write_status(world, status).await
+        self.write_status(control, status).await
     }
 
-    fn judge_progress(&self, world: &mut World, status: &mut DeploymentStatus) {
+    fn judge_progress(&self, control: &mut ControlLoop, status: &mut DeploymentStatus) {
         let Some(deadline) = self.deployment.spec.as_ref().and_then(|s| s.progress_deadline_seconds) else {
             return;
         };
@@ -522,10 +544,10 @@ impl Rollout {
             || number(status.available_replicas) > number(old.available_replicas);
         if self.is_complete() {
             let what = format!("{subject} has successfully progressed.");
-            set_condition(status, self.make(world, "Progressing", "True", "NewReplicaSetAvailable", what));
+            set_condition(status, self.make(control, "Progressing", "True", "NewReplicaSetAvailable", what));
         } else if moved {
             let what = format!("{subject} is progressing.");
-            let mut condition = self.make(world, "Progressing", "True", "ReplicaSetUpdated", what);
+            let mut condition = self.make(control, "Progressing", "True", "ReplicaSetUpdated", what);
             if let Some(current) = &current {
                 if current.status == "True" {
                     condition.last_transition_time.clone_from(&current.last_transition_time);
@@ -534,14 +556,14 @@ impl Rollout {
             }
             set_condition(status, condition);
         } else if let Some(current) = current {
-            self.judge_deadline(world, status, &current, deadline, &subject);
+            self.judge_deadline(control, status, &current, deadline, &subject);
         }
     }
 
     /// Says that a rollout that has not moved for too long is stuck, or looks again when it would be.
     fn judge_deadline(
         &self,
-        world: &mut World,
+        control: &mut ControlLoop,
         status: &mut DeploymentStatus,
         current: &DeploymentCondition,
         deadline: i32,
@@ -552,23 +574,30 @@ impl Rollout {
         }
         let Some(since) = &current.last_update_time else { return };
         let due = since.0.as_second().saturating_add(i64::from(deadline));
-        let left = due.saturating_sub(world.now().as_second());
+        let left = due.saturating_sub(control.now().as_second());
         if left <= 0 && current.status == "True" {
             let what = format!("{subject} has timed out progressing.");
-            set_condition(status, self.make(world, "Progressing", "False", "ProgressDeadlineExceeded", what));
+            set_condition(
+                status,
+                self.make(control, "Progressing", "False", "ProgressDeadlineExceeded", what),
+            );
             return;
         }
         let delay = Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1));
         let namespace = self.deployment.namespace().unwrap_or_default();
-        world.push_after(Duty::Deployment, &namespace, &self.deployment.name_any(), delay);
+        control.push_after(Controller::Deployment, &namespace, &self.deployment.name_any(), delay);
     }
 
-    async fn write_status(&mut self, world: &mut World, status: DeploymentStatus) -> kube::Result<()> {
+    async fn write_status(
+        &mut self,
+        control: &mut ControlLoop,
+        status: DeploymentStatus,
+    ) -> kube::Result<()> {
         if self.deployment.status.as_ref() == Some(&status) {
             return Ok(());
         }
         self.deployment.status = Some(status);
-        self.deployment = world.update_status(&self.deployment).await?;
+        self.deployment = control.update_status(&self.deployment).await?;
         Ok(())
     }
 }

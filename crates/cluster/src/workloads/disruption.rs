@@ -12,16 +12,16 @@ use k8s_openapi::{
 use kube::{ResourceExt as _, core::Selector, core::SelectorExt as _};
 
 use super::{pods, rollout::resolve};
-use crate::world::World;
+use crate::control_loop::ControlLoop;
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(budget) = world.caches.budgets.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(budget) = control.caches.budgets.get(namespace, name) else { return Ok(()) };
     let spec = budget.spec.clone().unwrap_or_default();
-    let selected: Vec<_> = world
+    let selected: Vec<_> = control
         .caches
         .pods
         .within(namespace)
-        .filter(|p| covers(spec.selector.as_ref(), p) && !pods::is_over(p))
+        .filter(|p| covers(spec.selector.as_ref(), p) && !pods::is_terminal(p))
         .cloned()
         .collect();
     let healthy =
@@ -33,7 +33,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
             &spec.min_available,
             Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::String(_))
         );
-    let expected = if by_share { scales(world, selected.iter().map(|p| &**p)) } else { count };
+    let expected = if by_share { scales(control, selected.iter().map(|p| &**p)) } else { count };
     let wanted = match (&spec.max_unavailable, &spec.min_available) {
         (Some(most), _) => expected.saturating_sub(resolve(Some(most), expected, true)).max(0),
         (None, Some(least)) => resolve(Some(least), expected, true),
@@ -48,7 +48,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     match conditions.iter_mut().find(|c| c.type_ == "DisruptionAllowed") {
         Some(c) => {
             if c.status != state {
-                c.last_transition_time = world.time();
+                c.last_transition_time = control.time();
             }
             (c.status, c.reason) = (state.to_owned(), reason.to_owned());
             c.observed_generation = generation;
@@ -59,7 +59,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
             reason: reason.to_owned(),
             message: String::new(),
             observed_generation: generation,
-            last_transition_time: world.time(),
+            last_transition_time: control.time(),
         }),
     }
     let status = PodDisruptionBudgetStatus {
@@ -86,7 +86,7 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     }
     let mut changed = PodDisruptionBudget::clone(&budget);
     changed.status = Some(status);
-    world.update_status(&changed).await.map(drop)
+    control.update_status(&changed).await.map(drop)
 }
 
 /// Whether a budget is about a pod. An empty selector is about every pod, none about no pod.
@@ -96,14 +96,14 @@ fn covers(selector: Option<&LabelSelector>, pod: &Pod) -> bool {
 }
 
 /// How many pods the controllers of these pods want together.
-fn scales<'a>(world: &World, pods: impl Iterator<Item = &'a Pod>) -> i32 {
+fn scales<'a>(control: &ControlLoop, pods: impl Iterator<Item = &'a Pod>) -> i32 {
     let mut wanted: BTreeMap<String, i32> = BTreeMap::new();
     for pod in pods {
         let Some(owner) = pod.owner_references().iter().find(|o| o.controller == Some(true)) else {
             continue;
         };
         let namespace = pod.namespace().unwrap_or_default();
-        let caches = &world.caches;
+        let caches = &control.caches;
         let (uid, replicas) = match owner.kind.as_str() {
             "ReplicaSet" => {
                 let Some(set) = caches.replica_sets.get(&namespace, &owner.name) else { continue };

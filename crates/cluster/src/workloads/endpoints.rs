@@ -15,7 +15,7 @@ use k8s_openapi::{
 use kube::{ResourceExt as _, api::ObjectMeta};
 
 use super::pods;
-use crate::world::World;
+use crate::control_loop::ControlLoop;
 
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpointslice-controller.k8s.io";
@@ -27,9 +27,9 @@ const PER_SLICE: usize = 100;
 /// Name, protocol and number of the ports that a pod answers on.
 type Ports = Vec<(Option<String>, String, i32, Option<String>)>;
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(service) = world.caches.services.get(namespace, name) else {
-        return forget(world, namespace, name).await;
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(service) = control.caches.services.get(namespace, name) else {
+        return delete_endpoints(control, namespace, name).await;
     };
     let spec = service.spec.clone().unwrap_or_default();
     let selector = spec.selector.clone().unwrap_or_default();
@@ -37,15 +37,15 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         return Ok(());
     }
     let mut groups: BTreeMap<Ports, Vec<Arc<Pod>>> = BTreeMap::new();
-    for pod in world.caches.pods.within(namespace) {
+    for pod in control.caches.pods.within(namespace) {
         let chosen = selector.iter().all(|(k, v)| pod.labels().get(k) == Some(v));
-        if chosen && !pods::is_over(pod) && address(pod).is_some() {
+        if chosen && !pods::is_terminal(pod) && address(pod).is_some() {
             groups.entry(ports(&spec.ports, pod)).or_default().push(Arc::clone(pod));
         }
     }
     let public = spec.publish_not_ready_addresses == Some(true);
-    write_slices(world, &service, &groups, public).await?;
-    write_endpoints(world, &service, &groups, public).await
+    write_slices(control, &service, &groups, public).await?;
+    write_endpoints(control, &service, &groups, public).await
 }
 
 fn address(pod: &Pod) -> Option<&str> {
@@ -134,7 +134,7 @@ fn slice(service: &Service, ports: &Ports, endpoints: Vec<Endpoint>) -> Endpoint
 }
 
 async fn write_slices(
-    world: &mut World,
+    control: &mut ControlLoop,
     service: &Service,
     groups: &BTreeMap<Ports, Vec<Arc<Pod>>>,
     public: bool,
@@ -150,7 +150,7 @@ async fn write_slices(
         wanted.push(slice(service, &Ports::new(), Vec::new()));
     }
     let uid = service.uid().unwrap_or_default();
-    let mut existing: Vec<Arc<EndpointSlice>> = world
+    let mut existing: Vec<Arc<EndpointSlice>> = control
         .caches
         .endpoint_slices
         .controlled_by(&uid)
@@ -160,7 +160,7 @@ async fn write_slices(
     for want in wanted {
         let same_ports = existing.iter().position(|s| s.ports == want.ports);
         let Some(found) = same_ports.or(if existing.is_empty() { None } else { Some(0) }) else {
-            world.create(&want).await?;
+            control.create(&want).await?;
             continue;
         };
         let found = existing.remove(found);
@@ -173,17 +173,17 @@ async fn write_slices(
             && changed.metadata.labels == found.metadata.labels
             && (changed.endpoints == found.endpoints || (empty(&changed) && empty(&found)));
         if !same {
-            world.update(&changed).await?;
+            control.update(&changed).await?;
         }
     }
     for surplus in existing {
-        world.delete(&*surplus, None).await?;
+        control.delete(&*surplus, None).await?;
     }
     Ok(())
 }
 
 async fn write_endpoints(
-    world: &mut World,
+    control: &mut ControlLoop,
     service: &Service,
     groups: &BTreeMap<Ports, Vec<Arc<Pod>>>,
     public: bool,
@@ -224,13 +224,13 @@ async fn write_endpoints(
     let mut labels = service.labels().clone();
     labels.insert("endpoints.kubernetes.io/managed-by".to_owned(), "endpoint-controller".to_owned());
     let subsets = (!subsets.is_empty()).then_some(subsets);
-    match world.caches.endpoints.get(&namespace, &name) {
+    match control.caches.endpoints.get(&namespace, &name) {
         Some(found) if found.subsets == subsets && *found.labels() == labels => Ok(()),
         Some(found) => {
             let mut changed = Endpoints::clone(&found);
             changed.subsets = subsets;
             changed.metadata.labels = Some(labels);
-            world.update(&changed).await.map(drop)
+            control.update(&changed).await.map(drop)
         }
         None => {
             let metadata = ObjectMeta {
@@ -239,15 +239,15 @@ async fn write_endpoints(
                 labels: Some(labels),
                 ..ObjectMeta::default()
             };
-            world.create(&Endpoints { metadata, subsets }).await.map(drop)
+            control.create(&Endpoints { metadata, subsets }).await.map(drop)
         }
     }
 }
 
 /// The endpoints of a service that is gone have no owner to go with.
-async fn forget(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    match world.caches.endpoints.get(namespace, name) {
-        Some(left) => world.delete(&*left, None).await,
+async fn delete_endpoints(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    match control.caches.endpoints.get(namespace, name) {
+        Some(left) => control.delete(&*left, None).await,
         None => Ok(()),
     }
 }

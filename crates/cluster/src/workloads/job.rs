@@ -18,7 +18,7 @@ use super::{
     indexes::{self, Indexes},
     pods,
 };
-use crate::world::{Duty, Notice, World};
+use crate::control_loop::{ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "job-controller";
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -77,8 +77,8 @@ const TOO_LONG: Verdict = Verdict {
     message: Cow::Borrowed("Job was active longer than specified deadline"),
 };
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(job) = world.caches.jobs.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(job) = control.caches.jobs.get(namespace, name) else { return Ok(()) };
     let spec = job.spec.clone().unwrap_or_default();
     if spec.managed_by.as_deref().is_some_and(|m| m != "kubernetes.io/job-controller") {
         return Ok(());
@@ -87,15 +87,15 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         return Ok(());
     }
     let own = match &spec.selector {
-        Some(selector) => pods::claim(world, &*job, selector).await?,
-        None => world.caches.pods.controlled_by(&job.uid().unwrap_or_default()).cloned().collect(),
+        Some(selector) => pods::claim(control, &*job, selector).await?,
+        None => control.caches.pods.controlled_by(&job.uid().unwrap_or_default()).cloned().collect(),
     };
     if let Some(ended) = ended_at(&job) {
-        let_go(world, &own).await?;
-        return expire(world, &job, ended).await;
+        remove_finalizers(control, &own).await?;
+        return expire(control, &job, ended).await;
     }
-    let mut work = Work { job: Job::clone(&job), own };
-    work.work(world).await
+    let mut sync = JobSync { job: Job::clone(&job), own };
+    sync.run(control).await
 }
 
 /// When the job was over.
@@ -108,28 +108,28 @@ fn ended_at(job: &Job) -> Option<Timestamp> {
 }
 
 /// Deletes a job that has been over for long enough.
-async fn expire(world: &mut World, job: &Job, ended: Timestamp) -> kube::Result<()> {
+async fn expire(control: &mut ControlLoop, job: &Job, ended: Timestamp) -> kube::Result<()> {
     let Some(ttl) = job.spec.as_ref().and_then(|s| s.ttl_seconds_after_finished) else { return Ok(()) };
     let due = ended.as_second().saturating_add(i64::from(ttl));
-    let left = u64::try_from(due.saturating_sub(world.now().as_second())).unwrap_or_default();
+    let left = u64::try_from(due.saturating_sub(control.now().as_second())).unwrap_or_default();
     if left == 0 {
-        return world.delete(job, None).await;
+        return control.delete(job, None).await;
     }
     let namespace = job.namespace().unwrap_or_default();
-    world.push_after(Duty::Job, &namespace, &job.name_any(), Duration::from_secs(left));
+    control.push_after(Controller::Job, &namespace, &job.name_any(), Duration::from_secs(left));
     Ok(())
 }
 
-/// Removes the finalizer of pods that nobody counts any more.
-async fn let_go(world: &mut World, own: &[Arc<Pod>]) -> kube::Result<()> {
+/// Removes the tracking finalizer of pods that are counted.
+async fn remove_finalizers(control: &mut ControlLoop, own: &[Arc<Pod>]) -> kube::Result<()> {
     for pod in own.iter().filter(|p| p.finalizers().iter().any(|f| f == TRACKING)) {
-        if world.is_spent() {
+        if control.is_spent() {
             break;
         }
         let mut free = Pod::clone(pod);
         free.finalizers_mut().retain(|f| f != TRACKING);
-        match world.update(&free).await {
-            Err(error) if crate::world::is_missing(&error) => {}
+        match control.update(&free).await {
+            Err(error) if crate::control_loop::is_not_found(&error) => {}
             other => drop(other?),
         }
     }
@@ -137,78 +137,78 @@ async fn let_go(world: &mut World, own: &[Arc<Pod>]) -> kube::Result<()> {
 }
 
 /// Removes the finalizer of a pod whose job is gone.
-pub(super) async fn release_orphan(world: &mut World, pod: &Arc<Pod>) -> kube::Result<()> {
+pub(super) async fn release_orphan(control: &mut ControlLoop, pod: &Arc<Pod>) -> kube::Result<()> {
     if !pod.finalizers().iter().any(|f| f == TRACKING) {
         return Ok(());
     }
     let owner = pod.owner_references().iter().find(|o| o.controller == Some(true) && o.kind == "Job");
     let namespace = pod.namespace().unwrap_or_default();
     let alive = owner.is_some_and(|o| {
-        let job = world.caches.jobs.get(&namespace, &o.name);
+        let job = control.caches.jobs.get(&namespace, &o.name);
         job.is_some_and(|j| j.uid().as_ref() == Some(&o.uid) && !pods::is_deleting(&*j))
     });
-    if alive { Ok(()) } else { let_go(world, std::slice::from_ref(pod)).await }
+    if alive { Ok(()) } else { remove_finalizers(control, std::slice::from_ref(pod)).await }
 }
 
-struct Work {
+struct JobSync {
     job: Job,
     own: Vec<Arc<Pod>>,
 }
 
-impl Work {
-    async fn work(&mut self, world: &mut World) -> kube::Result<()> {
+impl JobSync {
+    async fn run(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let spec = self.job.spec.clone().unwrap_or_default();
         let mut status = self.job.status.clone().unwrap_or_default();
         let suspended = spec.suspend == Some(true);
         if status.start_time.is_none() && !suspended {
-            status.start_time = Some(world.time());
+            status.start_time = Some(control.time());
         }
         status.uncounted_terminated_pods.get_or_insert_with(UncountedTerminatedPods::default);
         let counted = self.count(&mut status);
         let active: Vec<Arc<Pod>> = self.own.iter().filter(|p| pods::is_active(p)).cloned().collect();
-        let verdict = Verdict::before(&status).or_else(|| self.judge(world, &status));
+        let verdict = Verdict::before(&status).or_else(|| self.judge(control, &status));
         if verdict.is_some() || suspended {
             for pod in &active {
-                if world.is_spent() {
+                if control.is_spent() {
                     break;
                 }
-                world.delete(&**pod, None).await?;
+                control.delete(&**pod, None).await?;
             }
-            self.suspend(world, &mut status, suspended);
+            self.suspend(control, &mut status, suspended);
         } else {
-            self.suspend(world, &mut status, false);
-            self.fill(world, &status, &active).await?;
+            self.suspend(control, &mut status, false);
+            self.manage_pods(control, &status, &active).await?;
         }
         let uid = self.job.uid().unwrap_or_default();
         let now_active: Vec<Arc<Pod>> =
-            world.caches.pods.controlled_by(&uid).filter(|p| pods::is_active(p)).cloned().collect();
+            control.caches.pods.controlled_by(&uid).filter(|p| pods::is_active(p)).cloned().collect();
         status.active = i32::try_from(now_active.len()).ok().filter(|n| *n != 0);
         status.ready = i32::try_from(now_active.iter().filter(|p| pods::is_ready(p)).count()).ok();
         status.terminating = i32::try_from(
-            world
+            control
                 .caches
                 .pods
                 .controlled_by(&uid)
-                .filter(|p| pods::is_deleting(&***p) && !pods::is_over(p))
+                .filter(|p| pods::is_deleting(&***p) && !pods::is_terminal(p))
                 .count(),
         )
         .ok();
         let over = status.terminating.unwrap_or_default() == 0 && status.active.is_none();
         if let Some(verdict) = &verdict {
-            conclude(world, &mut status, verdict, over);
+            conclude(control, &mut status, verdict, over);
         }
         if self.job.status.as_ref() != Some(&status) {
             self.job.status = Some(status);
-            self.job = world.update_status(&self.job).await?;
+            self.job = control.update_status(&self.job).await?;
         }
-        let_go(world, &counted).await?;
+        remove_finalizers(control, &counted).await?;
         if let Some(verdict) = verdict.filter(|_| over) {
             let (reason, message, warning) = if verdict.succeeded {
                 ("Completed", "Job completed", false)
             } else {
                 (&*verdict.reason, &*verdict.message, true)
             };
-            world.tell(&self.job, Notice { from: NAME, warning, reason, message }).await;
+            control.record_event(&self.job, NewEvent { component: NAME, warning, reason, message }).await;
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Work {
         let ended: Vec<Arc<Pod>> = self
             .own
             .iter()
-            .filter(|p| pods::is_over(p) && p.finalizers().iter().any(|f| f == TRACKING))
+            .filter(|p| pods::is_terminal(p) && p.finalizers().iter().any(|f| f == TRACKING))
             .cloned()
             .collect();
         let (good, bad): (Vec<_>, Vec<_>) = ended.iter().partition(|p| pods::phase(p) == "Succeeded");
@@ -255,14 +255,14 @@ impl Work {
 
     /// What becomes of the job. It may have failed and succeeded at once: failures speak first, then its policy for
     /// success, which is what made it succeed even if all of its indexes did.
-    fn judge(&self, world: &mut World, status: &JobStatus) -> Option<Verdict> {
-        self.failure(world, status)
+    fn judge(&self, control: &mut ControlLoop, status: &JobStatus) -> Option<Verdict> {
+        self.failure(control, status)
             .or_else(|| self.failure_of_indexes(status))
             .or_else(|| self.success_by_policy(status))
             .or_else(|| self.success(status))
     }
 
-    fn failure(&self, world: &mut World, status: &JobStatus) -> Option<Verdict> {
+    fn failure(&self, control: &mut ControlLoop, status: &JobStatus) -> Option<Verdict> {
         let spec = self.job.spec.as_ref()?;
         let limit = spec.backoff_limit.unwrap_or(6);
         if status.failed.unwrap_or_default() > limit || self.restarts() >= limit.max(1) {
@@ -270,13 +270,13 @@ impl Work {
         }
         let deadline = spec.active_deadline_seconds.filter(|_| spec.suspend != Some(true))?;
         let since = status.start_time.as_ref()?.0.as_second();
-        let left = since.saturating_add(deadline).saturating_sub(world.now().as_second());
+        let left = since.saturating_add(deadline).saturating_sub(control.now().as_second());
         if left <= 0 {
             return Some(TOO_LONG);
         }
         let delay = Duration::from_secs(u64::try_from(left).unwrap_or_default());
         let namespace = self.job.namespace().unwrap_or_default();
-        world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
+        control.push_after(Controller::Job, &namespace, &self.job.name_any(), delay);
         None
     }
 
@@ -286,7 +286,7 @@ impl Work {
         if template.and_then(|t| t.restart_policy.as_deref()) != Some("OnFailure") {
             return 0;
         }
-        let under_way = self.own.iter().filter(|p| !pods::is_over(p)).filter_map(|p| p.status.as_ref());
+        let under_way = self.own.iter().filter(|p| !pods::is_terminal(p)).filter_map(|p| p.status.as_ref());
         let containers = under_way
             .flat_map(|s| s.init_container_statuses.iter().chain(&s.container_statuses))
             .flatten()
@@ -323,22 +323,27 @@ impl Work {
     }
 
     /// Says that the job is suspended, or no longer is.
-    fn suspend(&self, world: &World, status: &mut JobStatus, suspended: bool) {
+    fn suspend(&self, control: &ControlLoop, status: &mut JobStatus, suspended: bool) {
         let known = status.conditions.iter().flatten().find(|c| c.type_ == "Suspended");
         let (is, reason, message) = match (suspended, known.map(|c| c.status.as_str())) {
             (true, None | Some("False")) => ("True", "JobSuspended", "Job suspended"),
             (false, Some("True")) => ("False", "JobResumed", "Job resumed"),
             _ => return,
         };
-        status.start_time = (!suspended).then(|| world.time());
-        let condition = condition(world, "Suspended", is, reason, message);
+        status.start_time = (!suspended).then(|| control.time());
+        let condition = condition(control, "Suspended", is, reason, message);
         let conditions = status.conditions.get_or_insert_default();
         conditions.retain(|c| c.type_ != "Suspended");
         conditions.push(condition);
     }
 
     /// Makes the pods that are missing and takes those that are too many.
-    async fn fill(&self, world: &mut World, status: &JobStatus, active: &[Arc<Pod>]) -> kube::Result<()> {
+    async fn manage_pods(
+        &self,
+        control: &mut ControlLoop,
+        status: &JobStatus,
+        active: &[Arc<Pod>],
+    ) -> kube::Result<()> {
         let spec = self.job.spec.clone().unwrap_or_default();
         let parallelism = spec.parallelism.unwrap_or(1);
         let succeeded = status.succeeded.unwrap_or_default();
@@ -353,12 +358,12 @@ impl Work {
         let wanted = usize::try_from(wanted).unwrap_or_default();
         if active.len() > wanted {
             let mut surplus = active.to_vec();
-            pods::by_worth(&mut surplus);
+            pods::sort_for_deletion(&mut surplus);
             for pod in surplus.iter().take(active.len() - wanted) {
-                if world.is_spent() {
+                if control.is_spent() {
                     break;
                 }
-                world.delete(&**pod, None).await?;
+                control.delete(&**pod, None).await?;
             }
             return Ok(());
         }
@@ -368,22 +373,22 @@ impl Work {
         }
         let namespace = self.job.namespace().unwrap_or_default();
         let each = self.limit_per_index().is_some();
-        let delay = if each { Duration::ZERO } else { self.backoff(world, status) };
+        let delay = if each { Duration::ZERO } else { self.backoff(control, status) };
         if !delay.is_zero() {
-            world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
+            control.push_after(Controller::Job, &namespace, &self.job.name_any(), delay);
             return Ok(());
         }
         let failures = if each { self.failures_by_index() } else { BTreeMap::new() };
         // Indexes whose last pod failed a moment ago have to wait.
         let waits: BTreeMap<i32, Duration> = failures
             .iter()
-            .map(|(index, failures)| (*index, failures.wait(world)))
+            .map(|(index, failures)| (*index, failures.wait(control)))
             .filter(|(_, wait)| !wait.is_zero())
             .collect();
         let taken = self.taken_indexes(status, active);
         if let Some(delay) = waits.iter().filter(|(index, _)| !taken.contains(**index)).map(|(_, w)| *w).min()
         {
-            world.push_after(Duty::Job, &namespace, &self.job.name_any(), delay);
+            control.push_after(Controller::Job, &namespace, &self.job.name_any(), delay);
         }
         let total = spec.completions.unwrap_or_default();
         let mut free = taken.missing(total).filter(|index| !waits.contains_key(index));
@@ -392,23 +397,31 @@ impl Work {
             if self.is_indexed() && index.is_none() {
                 break;
             }
-            if world.holds_back_pods(&namespace) {
-                return pods::tell_held_back(world, &self.job, NAME).await;
+            if control.should_hold_back_pods(&namespace) {
+                return pods::record_held_back(control, &self.job, NAME).await;
             }
             let failed = index.and_then(|i| failures.get(&i)).map_or(0, |f| f.count);
             let pod = self.pod(index, failed);
-            match world.create(&pod).await {
+            match control.create(&pod).await {
                 Ok(made) => {
                     let message = format!("Created pod: {}", made.name_any());
-                    let notice =
-                        Notice { from: NAME, warning: false, reason: "SuccessfulCreate", message: &message };
-                    world.tell(&self.job, notice).await;
+                    let event = NewEvent {
+                        component: NAME,
+                        warning: false,
+                        reason: "SuccessfulCreate",
+                        message: &message,
+                    };
+                    control.record_event(&self.job, event).await;
                 }
                 Err(error) => {
                     let message = format!("Error creating: {}", super::replicaset::message(&error));
-                    let notice =
-                        Notice { from: NAME, warning: true, reason: "FailedCreate", message: &message };
-                    world.tell(&self.job, notice).await;
+                    let event = NewEvent {
+                        component: NAME,
+                        warning: true,
+                        reason: "FailedCreate",
+                        message: &message,
+                    };
+                    control.record_event(&self.job, event).await;
                     return Err(error);
                 }
             }
@@ -417,9 +430,9 @@ impl Work {
     }
 
     /// How long to wait after failures before the next pod.
-    fn backoff(&self, world: &World, status: &JobStatus) -> Duration {
+    fn backoff(&self, control: &ControlLoop, status: &JobStatus) -> Duration {
         let last = self.failed_pods().filter_map(|p| ended(p)).max();
-        Failures { count: status.failed.unwrap_or_default(), last }.wait(world)
+        Failures { count: status.failed.unwrap_or_default(), last }.wait(control)
     }
 
     fn failed_pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
@@ -478,28 +491,28 @@ impl Work {
 }
 
 /// Writes what became of the job; that it is over only when its last pod has ended.
-fn conclude(world: &World, status: &mut JobStatus, verdict: &Verdict, over: bool) {
+fn conclude(control: &ControlLoop, status: &mut JobStatus, verdict: &Verdict, over: bool) {
     status.active = None;
     status.ready = Some(0);
     if verdict.succeeded && over {
-        status.completion_time = Some(world.time());
+        status.completion_time = Some(control.time());
     }
     let conditions = status.conditions.get_or_insert_default();
     for type_ in verdict.conditions().into_iter().take(if over { 2 } else { 1 }) {
         if !conditions.iter().any(|c| c.type_ == type_) {
-            conditions.push(condition(world, type_, "True", &verdict.reason, &verdict.message));
+            conditions.push(condition(control, type_, "True", &verdict.reason, &verdict.message));
         }
     }
 }
 
-fn condition(world: &World, type_: &str, status: &str, reason: &str, message: &str) -> JobCondition {
+fn condition(control: &ControlLoop, type_: &str, status: &str, reason: &str, message: &str) -> JobCondition {
     JobCondition {
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
-        last_probe_time: Some(world.time()),
-        last_transition_time: Some(world.time()),
+        last_probe_time: Some(control.time()),
+        last_transition_time: Some(control.time()),
     }
 }
 
@@ -522,18 +535,18 @@ struct Failures {
 
 impl Failures {
     /// How much longer to wait before the next pod.
-    fn wait(&self, world: &World) -> Duration {
+    fn wait(&self, control: &ControlLoop) -> Duration {
         let count = u32::try_from(self.count).unwrap_or_default();
         let Some(last) = self.last.filter(|_| count > 0) else { return Duration::ZERO };
         let wait =
             FIRST_BACKOFF.saturating_mul(1_u64.checked_shl(count - 1).unwrap_or(u64::MAX)).min(LAST_BACKOFF);
-        let passed = world.now().as_second().saturating_sub(last.as_second());
+        let passed = control.now().as_second().saturating_sub(last.as_second());
         Duration::from_secs(wait.saturating_sub(u64::try_from(passed).unwrap_or_default()))
     }
 }
 
-/// When a pod ended: its last container did; it was no longer ready, as one that failed before they began; somebody
-/// deleted it; and of one that a node refused it is only known when it was made.
+/// When a pod ended: its last container did; it was no longer ready, as one that failed before they began; it
+/// was deleted; and for one that a node rejected, its creation time.
 fn ended(pod: &Pod) -> Option<Timestamp> {
     containers_ended(pod).or_else(|| unready_since(pod)).or_else(|| deleted(pod)).or_else(|| {
         let made = pod.metadata.creation_timestamp.as_ref()?;

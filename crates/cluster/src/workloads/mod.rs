@@ -1,22 +1,22 @@
-//! The controllers. Each is a function that looks at one object and does what is missing.
+//! The controllers. Each is a function that reconciles one object.
 #![expect(
     clippy::needless_pass_by_ref_mut,
-    reason = "the world's streams can't be shared between threads, so a shared reference must not live over an await"
+    reason = "the control loop's streams can't be shared between threads, so a shared reference must not live over an await"
 )]
 
-mod account;
 mod aggregation;
 mod autoscaler;
+mod capacity;
 mod collector;
 mod cronjob;
 mod daemonset;
 mod deployment;
 mod disruption;
+mod endpoint_slice_mirroring;
 mod endpoints;
 mod indexes;
 mod job;
 mod kubelet;
-mod mirror;
 mod namespace;
 mod node;
 mod pods;
@@ -25,8 +25,8 @@ mod quota;
 mod replicaset;
 mod revisions;
 mod rollout;
-mod room;
 mod scheduler;
+mod service_account;
 mod statefulset;
 mod taints;
 mod volumes;
@@ -38,33 +38,33 @@ use k8s_openapi::api::{
     core::v1::{Pod, ReplicationController},
 };
 
+pub(crate) use capacity::NodeCapacity;
 pub(crate) use kubelet::Kubelet;
-pub(crate) use room::Places;
 pub(crate) use taints::Evictions;
 
 use crate::{
+    control_loop::{ControlLoop, Controller, WorkItem},
     options::Part,
-    world::{Duty, Key, World},
 };
 
-/// What has to be done once, before anything is looked at.
-pub(crate) fn start(world: &mut World) {
-    if world.has(Part::Nodes) {
-        for index in 0..world.options.nodes {
-            world.push(Duty::Node, "", &node::name(index));
-            world.push(Duty::Lease, "", &node::name(index));
+/// Enqueues what has to exist before anything else is reconciled.
+pub(crate) fn start(control: &mut ControlLoop) {
+    if control.has(Part::Nodes) {
+        for index in 0..control.options.nodes {
+            control.push(Controller::Node, "", &node::name(index));
+            control.push(Controller::Lease, "", &node::name(index));
         }
     }
-    world.push(Duty::Class, "", "");
+    control.push(Controller::Class, "", "");
 }
 
-/// Keeps the books when a pod changed.
-pub(crate) fn settle(world: &mut World, old: Option<&Pod>, new: Option<&Pod>) {
-    room::settle(world, old, new);
+/// Updates derived state when a pod changed.
+pub(crate) fn pod_changed(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
+    capacity::pod_changed(control, old, new);
     let uid = |pod: Option<&Pod>| pod.and_then(kube::ResourceExt::uid);
     if let Some(gone) = uid(old).filter(|gone| Some(gone) != uid(new).as_ref()) {
-        world.evictions.forget(&gone);
-        world.kubelet.forget(&gone);
+        control.evictions.forget(&gone);
+        control.kubelet.forget(&gone);
     }
 }
 
@@ -74,52 +74,74 @@ fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from(parsed).ok()
 }
 
-/// Looks at one object.
-pub(crate) async fn look(world: &mut World, key: &Key) -> kube::Result<()> {
-    let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
-    match key.duty {
-        Duty::Discovery => world.discover().await,
-        Duty::Collect if world.has(Part::GarbageCollection) => collector::look(world, name).await,
-        Duty::Namespace if world.has(Part::Namespaces) => namespace::look(world, name).await,
-        Duty::Accounts if world.has(Part::ServiceAccounts) => account::look(world, name).await,
-        Duty::ClusterRoles if world.has(Part::ClusterRoles) => aggregation::look(world).await,
-        Duty::Node if world.has(Part::Nodes) => node::look(world, name).await,
-        Duty::Lease if world.has(Part::Nodes) => node::renew(world, name).await,
-        Duty::Pod => pod(world, namespace, name).await,
-        Duty::ReplicaSet if world.has(Part::ReplicaSets) => {
-            replicaset::look::<ReplicaSet>(world, namespace, name).await
+/// Reconciles one item.
+pub(crate) async fn reconcile(control: &mut ControlLoop, item: &WorkItem) -> kube::Result<()> {
+    let (namespace, name) = (item.namespace.as_str(), item.name.as_str());
+    match item.controller {
+        Controller::Discovery => control.discover().await,
+        Controller::Collect if control.has(Part::GarbageCollection) => {
+            collector::reconcile(control, name).await
         }
-        Duty::ReplicationController if world.has(Part::ReplicationControllers) => {
-            replicaset::look::<ReplicationController>(world, namespace, name).await
+        Controller::Namespace if control.has(Part::Namespaces) => namespace::reconcile(control, name).await,
+        Controller::Accounts if control.has(Part::ServiceAccounts) => {
+            service_account::reconcile(control, name).await
         }
-        Duty::Deployment if world.has(Part::Deployments) => deployment::look(world, namespace, name).await,
-        Duty::StatefulSet if world.has(Part::StatefulSets) => statefulset::look(world, namespace, name).await,
-        Duty::Service if world.has(Part::Endpoints) => endpoints::look(world, namespace, name).await,
-        Duty::Endpoints if world.has(Part::Endpoints) => mirror::look(world, namespace, name).await,
-        Duty::Job if world.has(Part::Jobs) => job::look(world, namespace, name).await,
-        Duty::CronJob if world.has(Part::CronJobs) => cronjob::look(world, namespace, name).await,
-        Duty::DaemonSet if world.has(Part::DaemonSets) => daemonset::look(world, namespace, name).await,
-        Duty::Class if world.has(Part::Volumes) => volumes::make_class(world).await,
-        Duty::Claim if world.has(Part::Volumes) => volumes::look_at_claim(world, namespace, name).await,
-        Duty::Volume if world.has(Part::Volumes) => volumes::look_at_volume(world, name).await,
-        Duty::Budget if world.has(Part::DisruptionBudgets) => disruption::look(world, namespace, name).await,
-        Duty::Autoscaler if world.has(Part::Autoscalers) => autoscaler::look(world, namespace, name).await,
-        Duty::Quota if world.has(Part::Quotas) => quota::look(world, namespace, name).await,
+        Controller::ClusterRoles if control.has(Part::ClusterRoles) => aggregation::reconcile(control).await,
+        Controller::Node if control.has(Part::Nodes) => node::reconcile(control, name).await,
+        Controller::Lease if control.has(Part::Nodes) => node::renew(control, name).await,
+        Controller::Pod => pod(control, namespace, name).await,
+        Controller::ReplicaSet if control.has(Part::ReplicaSets) => {
+            replicaset::reconcile::<ReplicaSet>(control, namespace, name).await
+        }
+        Controller::ReplicationController if control.has(Part::ReplicationControllers) => {
+            replicaset::reconcile::<ReplicationController>(control, namespace, name).await
+        }
+        Controller::Deployment if control.has(Part::Deployments) => {
+            deployment::reconcile(control, namespace, name).await
+        }
+        Controller::StatefulSet if control.has(Part::StatefulSets) => {
+            statefulset::reconcile(control, namespace, name).await
+        }
+        Controller::Service if control.has(Part::Endpoints) => {
+            endpoints::reconcile(control, namespace, name).await
+        }
+        Controller::Endpoints if control.has(Part::Endpoints) => {
+            endpoint_slice_mirroring::reconcile(control, namespace, name).await
+        }
+        Controller::Job if control.has(Part::Jobs) => job::reconcile(control, namespace, name).await,
+        Controller::CronJob if control.has(Part::CronJobs) => {
+            cronjob::reconcile(control, namespace, name).await
+        }
+        Controller::DaemonSet if control.has(Part::DaemonSets) => {
+            daemonset::reconcile(control, namespace, name).await
+        }
+        Controller::Class if control.has(Part::Volumes) => volumes::make_class(control).await,
+        Controller::Claim if control.has(Part::Volumes) => {
+            volumes::reconcile_claim(control, namespace, name).await
+        }
+        Controller::Volume if control.has(Part::Volumes) => volumes::reconcile_volume(control, name).await,
+        Controller::Budget if control.has(Part::DisruptionBudgets) => {
+            disruption::reconcile(control, namespace, name).await
+        }
+        Controller::Autoscaler if control.has(Part::Autoscalers) => {
+            autoscaler::reconcile(control, namespace, name).await
+        }
+        Controller::Quota if control.has(Part::Quotas) => quota::reconcile(control, namespace, name).await,
         _ => Ok(()),
     }
 }
 
-async fn pod(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    if world.has(Part::Jobs)
-        && let Some(pod) = world.caches.pods.get(namespace, name)
+async fn pod(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    if control.has(Part::Jobs)
+        && let Some(pod) = control.caches.pods.get(namespace, name)
     {
-        job::release_orphan(world, &pod).await?;
+        job::release_orphan(control, &pod).await?;
     }
-    if world.has(Part::Scheduler) {
-        scheduler::look(world, namespace, name).await?;
+    if control.has(Part::Scheduler) {
+        scheduler::reconcile(control, namespace, name).await?;
     }
-    if world.has(Part::Pods) {
-        kubelet::look(world, namespace, name).await?;
+    if control.has(Part::Pods) {
+        kubelet::reconcile(control, namespace, name).await?;
     }
     Ok(())
 }

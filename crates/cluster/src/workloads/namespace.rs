@@ -9,7 +9,7 @@ use kube::{
     core::DynamicObject,
 };
 
-use crate::world::{Duty, MANAGER, World, is_missing};
+use crate::control_loop::{ControlLoop, Controller, MANAGER, is_not_found};
 
 const FINALIZER: &str = "kubernetes";
 /// What has finalizers or a grace period is looked for again after this.
@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// What is left in a namespace.
 #[derive(Default)]
-struct Rest {
+struct Remaining {
     /// Resource and how many of its objects.
     content: Vec<(String, usize)>,
     /// Finalizer and on how many objects.
@@ -26,8 +26,8 @@ struct Rest {
     failures: Vec<String>,
 }
 
-pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
-    let Some(namespace) = world.caches.namespaces.get("", name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, name: &str) -> kube::Result<()> {
+    let Some(namespace) = control.caches.namespaces.get("", name) else { return Ok(()) };
     if namespace.metadata.deletion_timestamp.is_none() {
         return Ok(());
     }
@@ -35,27 +35,27 @@ pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
     if !waiting.into_iter().any(|f| f == FINALIZER) {
         return Ok(());
     }
-    let rest = empty(world, name).await?;
+    let remaining = delete_content(control, name).await?;
     let mut namespace = Namespace::clone(&namespace);
-    report(world, &mut namespace, &rest).await?;
-    if rest.content.is_empty() && rest.failures.is_empty() {
-        return finalize(world, namespace).await;
+    update_conditions(control, &mut namespace, &remaining).await?;
+    if remaining.content.is_empty() && remaining.failures.is_empty() {
+        return finalize(control, namespace).await;
     }
-    world.push_after(Duty::Namespace, "", name, AGAIN);
+    control.push_after(Controller::Namespace, "", name, AGAIN);
     Ok(())
 }
 
-async fn empty(world: &mut World, namespace: &str) -> kube::Result<Rest> {
-    world.discover().await?;
-    let mut rest = Rest::default();
-    let mut resources: Vec<_> = world.resources.values().filter(|r| r.namespaced).cloned().collect();
+async fn delete_content(control: &mut ControlLoop, namespace: &str) -> kube::Result<Remaining> {
+    control.discover().await?;
+    let mut remaining = Remaining::default();
+    let mut resources: Vec<_> = control.resources.values().filter(|r| r.namespaced).cloned().collect();
     // Pods go first: they may need what else is there until they have ended.
     resources.sort_by_key(|r| r.qualified() != "pods");
     for resource in resources {
-        if !rest.content.is_empty() && rest.content.iter().all(|(name, _)| name == "pods.") {
+        if !remaining.content.is_empty() && remaining.content.iter().all(|(name, _)| name == "pods.") {
             break;
         }
-        let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), namespace, &resource.api);
+        let api: Api<DynamicObject> = Api::namespaced_with(control.client.clone(), namespace, &resource.api);
         // Reviews and the like have no list.
         let Ok(list) = api.list_metadata(&ListParams::default()).await else { continue };
         if list.items.is_empty() {
@@ -69,12 +69,12 @@ async fn empty(world: &mut World, namespace: &str) -> kube::Result<Rest> {
             if item.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            if world.is_spent() {
+            if control.is_spent() {
                 break;
             }
-            world.spend();
+            control.spend();
             match api.delete(&item.name_any(), &options).await {
-                Err(error) if !is_missing(&error) => rest.failures.push(error.to_string()),
+                Err(error) if !is_not_found(&error) => remaining.failures.push(error.to_string()),
                 _ => {}
             }
         }
@@ -82,22 +82,26 @@ async fn empty(world: &mut World, namespace: &str) -> kube::Result<Rest> {
         if left.is_empty() {
             continue;
         }
-        rest.content.push((format!("{}.{}", resource.api.plural, resource.api.group), left.len()));
+        remaining.content.push((format!("{}.{}", resource.api.plural, resource.api.group), left.len()));
         for finalizer in left.iter().flat_map(|item| item.metadata.finalizers.iter().flatten()) {
-            *rest.finalizers.entry(finalizer.clone()).or_default() += 1;
+            *remaining.finalizers.entry(finalizer.clone()).or_default() += 1;
         }
     }
-    Ok(rest)
+    Ok(remaining)
 }
 
 /// Says in the conditions what holds the namespace up.
-async fn report(world: &mut World, namespace: &mut Namespace, rest: &Rest) -> kube::Result<()> {
+async fn update_conditions(
+    control: &mut ControlLoop,
+    namespace: &mut Namespace,
+    remaining: &Remaining,
+) -> kube::Result<()> {
     let counted = |items: Vec<(String, usize)>, unit: &str| {
         let parts: Vec<String> =
             items.iter().map(|(what, n)| format!("{what} {unit} {n} resource instances")).collect();
         parts.join(", ")
     };
-    let finalizers: Vec<(String, usize)> = rest.finalizers.clone().into_iter().collect();
+    let finalizers: Vec<(String, usize)> = remaining.finalizers.clone().into_iter().collect();
     let mut wanted = vec![
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -112,7 +116,7 @@ async fn report(world: &mut World, namespace: &mut Namespace, rest: &Rest) -> ku
             "All legacy kube types successfully parsed".to_owned(),
         ),
     ];
-    wanted.push(if rest.failures.is_empty() {
+    wanted.push(if remaining.failures.is_empty() {
         (
             "NamespaceDeletionContentFailure",
             false,
@@ -126,19 +130,19 @@ async fn report(world: &mut World, namespace: &mut Namespace, rest: &Rest) -> ku
             "ContentDeletionFailed",
             format!(
                 "Failed to delete all resource types, {} remaining: {}",
-                rest.failures.len(),
-                rest.failures.join(", ")
+                remaining.failures.len(),
+                remaining.failures.join(", ")
             ),
         )
     });
-    wanted.push(if rest.content.is_empty() {
+    wanted.push(if remaining.content.is_empty() {
         ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".to_owned())
     } else {
         (
             "NamespaceContentRemaining",
             true,
             "SomeResourcesRemain",
-            format!("Some resources are remaining: {}", counted(rest.content.clone(), "has")),
+            format!("Some resources are remaining: {}", counted(remaining.content.clone(), "has")),
         )
     });
     wanted.push(if finalizers.is_empty() {
@@ -156,7 +160,7 @@ async fn report(world: &mut World, namespace: &mut Namespace, rest: &Rest) -> ku
             format!("Some content in the namespace has finalizers remaining: {}", counted(finalizers, "in")),
         )
     });
-    let now = world.time();
+    let now = control.time();
     let status = namespace.status.get_or_insert_with(NamespaceStatus::default);
     let conditions = status.conditions.get_or_insert_default();
     let before = conditions.clone();
@@ -183,19 +187,19 @@ async fn report(world: &mut World, namespace: &mut Namespace, rest: &Rest) -> ku
         }
     }
     if *conditions != before {
-        *namespace = world.update_status(namespace).await?;
+        *namespace = control.update_status(namespace).await?;
     }
     Ok(())
 }
 
-async fn finalize(world: &mut World, mut namespace: Namespace) -> kube::Result<()> {
+async fn finalize(control: &mut ControlLoop, mut namespace: Namespace) -> kube::Result<()> {
     if let Some(finalizers) = namespace.spec.as_mut().and_then(|s| s.finalizers.as_mut()) {
         finalizers.retain(|f| f != FINALIZER);
     }
-    let api: Api<Namespace> = Api::all(world.client.clone());
+    let api: Api<Namespace> = Api::all(control.client.clone());
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
     match api.replace_subresource("finalize", &namespace.name_any(), &params, &namespace).await {
-        Err(error) if !is_missing(&error) => Err(error),
+        Err(error) if !is_not_found(&error) => Err(error),
         _ => Ok(()),
     }
 }

@@ -18,7 +18,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::world::{Duty, World, exists_already, is_missing};
+use crate::control_loop::{ControlLoop, Controller, is_already_exists, is_not_found};
 
 /// A node with this annotation set to `true` is lost: its lease is no longer renewed.
 const LOST: &str = "cluster.steersman.dev/lost";
@@ -32,36 +32,36 @@ pub(super) fn name(index: usize) -> String {
     format!("node-{index}")
 }
 
-fn index(world: &World, name: &str) -> Option<usize> {
+fn index(control: &ControlLoop, name: &str) -> Option<usize> {
     let index = name.strip_prefix("node-")?.parse().ok()?;
-    (index < world.options.nodes && self::name(index) == name).then_some(index)
+    (index < control.options.nodes && self::name(index) == name).then_some(index)
 }
 
 /// The address of a simulated node.
-pub(super) fn address(world: &World, name: &str) -> String {
-    match index(world, name).and_then(|i| u8::try_from(i + 2).ok()) {
+pub(super) fn address(control: &ControlLoop, name: &str) -> String {
+    match index(control, name).and_then(|i| u8::try_from(i + 2).ok()) {
         Some(last) => format!("172.18.0.{last}"),
         None => "172.18.255.254".to_owned(),
     }
 }
 
-/// Whether nobody hears of the node any more.
+/// Whether the node is marked as lost.
 pub(super) fn is_lost(node: &Node) -> bool {
     node.annotations().get(LOST).is_some_and(|v| v == "true")
 }
 
-pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
-    if index(world, name).is_none() {
+pub(super) async fn reconcile(control: &mut ControlLoop, name: &str) -> kube::Result<()> {
+    if index(control, name).is_none() {
         return Ok(());
     }
-    let Some(node) = world.caches.nodes.get("", name) else {
-        let made = match world.create(&fresh(world, name)).await {
-            Err(error) if exists_already(&error) => return Ok(()),
+    let Some(node) = control.caches.nodes.get("", name) else {
+        let made = match control.create(&new_node(control, name)).await {
+            Err(error) if is_already_exists(&error) => return Ok(()),
             other => other?,
         };
         let mut made = made;
-        made.status = Some(status(world, name));
-        world.update_status(&made).await?;
+        made.status = Some(status(control, name));
+        control.update_status(&made).await?;
         return Ok(());
     };
     let (wanted, reason, message) = if is_lost(&node) {
@@ -70,7 +70,7 @@ pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
         ("True", "KubeletReady", "kubelet is posting ready status")
     };
     let mut changed = Node::clone(&node);
-    let now = world.time();
+    let now = control.time();
     let conditions = changed.status.get_or_insert_default().conditions.get_or_insert_default();
     let ready = conditions.iter_mut().find(|c| c.type_ == "Ready");
     if let Some(ready) = ready.filter(|r| r.status != wanted) {
@@ -78,13 +78,13 @@ pub(super) async fn look(world: &mut World, name: &str) -> kube::Result<()> {
         ready.reason = Some(reason.into());
         ready.message = Some(message.into());
         ready.last_transition_time = Some(now.clone());
-        changed = world.update_status(&changed).await?;
+        changed = control.update_status(&changed).await?;
     }
-    taint(world, changed, is_lost(&node), &now).await
+    taint(control, changed, is_lost(&node), &now).await
 }
 
 /// Keeps pods away from a lost node, and lets them onto one that is ready: the API makes nodes that are not.
-async fn taint(world: &mut World, mut node: Node, lost: bool, now: &Time) -> kube::Result<()> {
+async fn taint(control: &mut ControlLoop, mut node: Node, lost: bool, now: &Time) -> kube::Result<()> {
     let taints = node.spec.get_or_insert_with(NodeSpec::default).taints.get_or_insert_default();
     let before = taints.len();
     taints.retain(|t| lost || (t.key != UNREACHABLE && t.key != NOT_READY));
@@ -107,20 +107,20 @@ async fn taint(world: &mut World, mut node: Node, lost: bool, now: &Time) -> kub
     if !changed {
         return Ok(());
     }
-    world.update(&node).await.map(drop)
+    control.update(&node).await.map(drop)
 }
 
 /// Says once more that the node lives.
-pub(super) async fn renew(world: &mut World, name: &str) -> kube::Result<()> {
-    world.push_after(Duty::Lease, "", name, RENEWAL);
-    let Some(node) = world.caches.nodes.get("", name) else { return Ok(()) };
+pub(super) async fn renew(control: &mut ControlLoop, name: &str) -> kube::Result<()> {
+    control.push_after(Controller::Lease, "", name, RENEWAL);
+    let Some(node) = control.caches.nodes.get("", name) else { return Ok(()) };
     if is_lost(&node) {
         return Ok(());
     }
-    let api: Api<Lease> = Api::namespaced(world.client.clone(), LEASES);
-    let patch = Patch::Merge(json!({"spec": {"renewTime": MicroTime(world.now())}}));
+    let api: Api<Lease> = Api::namespaced(control.client.clone(), LEASES);
+    let patch = Patch::Merge(json!({"spec": {"renewTime": MicroTime(control.now())}}));
     match api.patch(name, &kubelet_patch(), &patch).await {
-        Err(error) if is_missing(&error) => hold_lease(world, &node).await,
+        Err(error) if is_not_found(&error) => hold_lease(control, &node).await,
         other => other.map(drop),
     }
 }
@@ -129,7 +129,7 @@ fn kubelet_patch() -> PatchParams {
     PatchParams { field_manager: Some("kubelet".to_owned()), ..PatchParams::default() }
 }
 
-async fn hold_lease(world: &mut World, node: &Node) -> kube::Result<()> {
+async fn hold_lease(control: &mut ControlLoop, node: &Node) -> kube::Result<()> {
     let name = node.name_any();
     let lease = Lease {
         metadata: ObjectMeta {
@@ -148,19 +148,19 @@ async fn hold_lease(world: &mut World, node: &Node) -> kube::Result<()> {
         spec: Some(LeaseSpec {
             holder_identity: Some(name),
             lease_duration_seconds: Some(40),
-            renew_time: Some(MicroTime(world.now())),
+            renew_time: Some(MicroTime(control.now())),
             ..LeaseSpec::default()
         }),
     };
-    let api: Api<Lease> = Api::namespaced(world.client.clone(), LEASES);
+    let api: Api<Lease> = Api::namespaced(control.client.clone(), LEASES);
     let params = PostParams { field_manager: Some("kubelet".to_owned()), ..PostParams::default() };
     match api.create(&params, &lease).await {
-        Err(error) if exists_already(&error) => Ok(()),
+        Err(error) if is_already_exists(&error) => Ok(()),
         other => other.map(drop),
     }
 }
 
-fn fresh(world: &World, name: &str) -> Node {
+fn new_node(control: &ControlLoop, name: &str) -> Node {
     let labels = [
         ("beta.kubernetes.io/arch", "amd64"),
         ("beta.kubernetes.io/os", "linux"),
@@ -168,7 +168,7 @@ fn fresh(world: &World, name: &str) -> Node {
         ("kubernetes.io/hostname", name),
         ("kubernetes.io/os", "linux"),
     ];
-    let third = index(world, name).unwrap_or_default();
+    let third = index(control, name).unwrap_or_default();
     Node {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -185,8 +185,8 @@ fn fresh(world: &World, name: &str) -> Node {
     }
 }
 
-fn status(world: &World, name: &str) -> NodeStatus {
-    let now = world.time();
+fn status(control: &ControlLoop, name: &str) -> NodeStatus {
+    let now = control.time();
     let condition = |type_: &str, status: &str, reason: &str, message: &str| NodeCondition {
         type_: type_.into(),
         status: status.into(),
@@ -205,7 +205,7 @@ fn status(world: &World, name: &str) -> NodeStatus {
     let address = |type_: &str, address: String| NodeAddress { type_: type_.into(), address };
     NodeStatus {
         addresses: Some(vec![
-            address("InternalIP", self::address(world, name)),
+            address("InternalIP", self::address(control, name)),
             address("Hostname", name.to_owned()),
         ]),
         allocatable: Some(amounts.clone()),

@@ -14,13 +14,13 @@ use kube::{
 };
 use serde::Serialize;
 
-use crate::world::{Kind, Notice, World, controller_uid};
+use crate::control_loop::{ControlLoop, Kind, NewEvent, controller_uid};
 
 pub(super) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
 }
 
-pub(super) fn is_over(pod: &Pod) -> bool {
+pub(super) fn is_terminal(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
@@ -30,7 +30,7 @@ pub(super) fn is_deleting<K: Resource>(object: &K) -> bool {
 
 /// Neither over nor on its way out.
 pub(super) fn is_active(pod: &Pod) -> bool {
-    !is_over(pod) && !is_deleting(pod)
+    !is_terminal(pod) && !is_deleting(pod)
 }
 
 /// When the pod became ready, if it is.
@@ -79,41 +79,41 @@ pub(super) fn reference<K: Kind>(owner: &K) -> OwnerReference {
 }
 
 /// The objects that belong to `owner`: those it controls, after letting go of what its selector no longer matches and
-/// taking what it does and nobody controls.
+/// adopting matching objects without a controller.
 pub(super) async fn claim<O: Kind, K: Kind>(
-    world: &mut World,
+    control: &mut ControlLoop,
     owner: &O,
     selector: &LabelSelector,
 ) -> kube::Result<Vec<Arc<K>>> {
     let namespace = owner.namespace().unwrap_or_default();
     let uid = owner.uid().unwrap_or_default();
-    let controlled: Vec<Arc<K>> = K::cache(&world.caches).controlled_by(&uid).cloned().collect();
+    let controlled: Vec<Arc<K>> = K::cache(&control.caches).controlled_by(&uid).cloned().collect();
     let mut mine = Vec::with_capacity(controlled.len());
     for object in controlled {
         if selects(selector, object.labels()) {
             mine.push(object);
-        } else if !is_deleting(owner) && !world.is_spent() {
+        } else if !is_deleting(owner) && !control.is_spent() {
             let mut released = K::clone(&object);
             released.owner_references_mut().retain(|o| o.uid != uid);
-            world.update(&released).await?;
+            control.update(&released).await?;
         }
     }
     if is_deleting(owner) {
         return Ok(mine);
     }
-    let free: Vec<Arc<K>> = K::cache(&world.caches)
+    let free: Vec<Arc<K>> = K::cache(&control.caches)
         .controlled_by("")
         .filter(|o| o.namespace().as_deref() == Some(&namespace) && !is_deleting(&***o))
         .filter(|o| selects(selector, o.labels()))
         .cloned()
         .collect();
     for object in free {
-        if world.is_spent() {
+        if control.is_spent() {
             break;
         }
         let mut adopted = K::clone(&object);
         adopted.owner_references_mut().push(reference(owner));
-        mine.push(Arc::new(world.update(&adopted).await?));
+        mine.push(Arc::new(control.update(&adopted).await?));
     }
     mine.sort_by_key(|o| o.name_any());
     debug_assert!(mine.iter().all(|o| controller_uid(&**o) == uid));
@@ -121,24 +121,34 @@ pub(super) async fn claim<O: Kind, K: Kind>(
 }
 
 /// Says of an owner that it makes no more pods for now, unless others had to have their turn first.
-pub(super) async fn tell_held_back<K: Kind>(
-    world: &mut World,
+pub(super) async fn record_held_back<K: Kind>(
+    control: &mut ControlLoop,
     owner: &K,
-    from: &'static str,
+    component: &'static str,
 ) -> kube::Result<()> {
-    if let Some(waiting) = world.held_back() {
+    if let Some(waiting) = control.held_back() {
         let message = format!(
             "No more pods are created for now: {waiting} of the namespace wait for a node that has room for them"
         );
-        world.tell(owner, Notice { from, warning: true, reason: "FailedCreate", message: &message }).await;
+        control
+            .record_event(
+                owner,
+                NewEvent { component, warning: true, reason: "FailedCreate", message: &message },
+            )
+            .await;
     }
     Ok(())
 }
 
 /// Deletes a pod that is in the way, after marking it so that its owner knows why it ended.
-pub(super) async fn disrupt(world: &mut World, pod: &Pod, reason: &str, message: String) -> kube::Result<()> {
+pub(super) async fn disrupt(
+    control: &mut ControlLoop,
+    pod: &Pod,
+    reason: &str,
+    message: String,
+) -> kube::Result<()> {
     let mut marked = pod.clone();
-    let now = world.time();
+    let now = control.time();
     let conditions = marked.status.get_or_insert_default().conditions.get_or_insert_default();
     conditions.retain(|c| c.type_ != "DisruptionTarget");
     conditions.push(PodCondition {
@@ -150,8 +160,8 @@ pub(super) async fn disrupt(world: &mut World, pod: &Pod, reason: &str, message:
         observed_generation: pod.metadata.generation,
         ..PodCondition::default()
     });
-    let marked = world.update_status(&marked).await?;
-    world.delete(&marked, None).await
+    let marked = control.update_status(&marked).await?;
+    control.delete(&marked, None).await
 }
 
 /// A pod made from a template.
@@ -177,7 +187,7 @@ pub(super) fn generated(owner: &str) -> ObjectMeta {
 }
 
 /// Pods in the order in which they are given up: those that matter least first.
-pub(super) fn by_worth(pods: &mut [Arc<Pod>]) {
+pub(super) fn sort_for_deletion(pods: &mut [Arc<Pod>]) {
     pods.sort_by_key(|pod| {
         let assigned = pod.spec.as_ref().is_some_and(|s| s.node_name.is_some());
         let rank = match phase(pod) {

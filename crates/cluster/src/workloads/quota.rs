@@ -12,10 +12,10 @@ use steersman_api::quota::Quota;
 use steersman_formats::quantity::Quantity;
 
 use super::pods;
-use crate::world::World;
+use crate::control_loop::ControlLoop;
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(found) = world.caches.quotas.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(found) = control.caches.quotas.get(namespace, name) else { return Ok(()) };
     if pods::is_deleting(&*found) {
         return Ok(());
     }
@@ -24,11 +24,11 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
         quota.hard().keys().map(|name| (name.clone(), Quantity::ZERO)).collect();
     for (resource, number_alone) in quota.resources() {
         let amounts = if number_alone {
-            let count = count(world, namespace, &resource).await?;
+            let count = count(control, namespace, &resource).await?;
             let names = quota.usage(&resource, &Value::Null).into_keys();
             vec![names.map(|name| (name, Quantity::count(count))).collect()]
         } else {
-            measured(world, namespace, &resource, &quota)
+            measured(control, namespace, &resource, &quota)
         };
         for (name, amount) in amounts.into_iter().flatten() {
             let sum = used.entry(name).or_insert(Quantity::ZERO);
@@ -44,31 +44,31 @@ pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube
     }
     let mut changed = ResourceQuota::clone(&found);
     changed.status = Some(status);
-    world.update_status(&changed).await.map(drop)
+    control.update_status(&changed).await.map(drop)
 }
 
 /// The usage of each object of a kind whose content matters.
 fn measured(
-    world: &World,
+    control: &ControlLoop,
     namespace: &str,
     resource: &str,
     quota: &Quota,
 ) -> Vec<BTreeMap<String, Quantity>> {
     let usage = |object: Value| quota.usage(resource, &object);
     match resource {
-        "pods" => world.caches.pods.within(namespace).map(|o| usage(json!(**o))).collect(),
-        "services" => world.caches.services.within(namespace).map(|o| usage(json!(**o))).collect(),
+        "pods" => control.caches.pods.within(namespace).map(|o| usage(json!(**o))).collect(),
+        "services" => control.caches.services.within(namespace).map(|o| usage(json!(**o))).collect(),
         "persistentvolumeclaims" => {
-            world.caches.claims.within(namespace).map(|o| usage(json!(**o))).collect()
+            control.caches.claims.within(namespace).map(|o| usage(json!(**o))).collect()
         }
         _ => Vec::new(),
     }
 }
 
 /// How many objects of a resource a namespace has.
-async fn count(world: &mut World, namespace: &str, resource: &str) -> kube::Result<usize> {
-    let Some(info) = world.resources.get(resource).cloned() else { return Ok(0) };
-    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), namespace, &info.api);
+async fn count(control: &mut ControlLoop, namespace: &str, resource: &str) -> kube::Result<usize> {
+    let Some(info) = control.resources.get(resource).cloned() else { return Ok(0) };
+    let api: Api<DynamicObject> = Api::namespaced_with(control.client.clone(), namespace, &info.api);
     // One page and what the server says is left of it.
     let page = api.list_metadata(&ListParams::default().limit(1)).await?;
     let left = page.metadata.remaining_item_count.and_then(|n| usize::try_from(n).ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Replica sets and their elders, replication controllers: as many pods as wanted.
+//! Replica sets and replication controllers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,35 +15,35 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 
 use super::pods;
-use crate::world::{Duty, Kind, Notice, World};
+use crate::control_loop::{ControlLoop, Controller, Kind, NewEvent};
 
-/// A kind that keeps a number of equal pods.
-pub(super) trait Keeper: Kind {
-    /// Who tells its events.
+/// A kind that keeps a number of identical pods.
+pub(super) trait Replicated: Kind {
+    /// Component that reports its events.
     const NAME: &'static str;
-    /// Who looks at it.
-    const DUTY: Duty;
+    /// Its controller.
+    const CONTROLLER: Controller;
 
-    /// What it wants.
-    fn wish(&self) -> Option<Wish>;
+    /// Its desired pods.
+    fn desired(&self) -> Option<DesiredReplicas>;
 
-    /// The same with a status that tells `tally`.
-    fn telling(&self, tally: Tally) -> Self;
+    /// Copy with a status of `counts`.
+    fn with_status(&self, counts: ReplicaCounts) -> Self;
 
-    /// Whether both tell the same.
-    fn tells_like(&self, other: &Self) -> bool;
+    /// Whether both have the same status.
+    fn has_same_status(&self, other: &Self) -> bool;
 }
 
-/// What a keeper wants.
-pub(super) struct Wish {
+/// Desired pods of a set.
+pub(super) struct DesiredReplicas {
     replicas: i32,
     selector: LabelSelector,
     template: PodTemplateSpec,
     min_ready_seconds: i32,
 }
 
-/// What a keeper has.
-pub(super) struct Tally {
+/// Actual pods of a set.
+pub(super) struct ReplicaCounts {
     replicas: i32,
     labeled: Option<i32>,
     ready: Option<i32>,
@@ -54,18 +54,18 @@ pub(super) struct Tally {
     now: Time,
 }
 
-/// The conditions after a tally, whichever of the two equal types they have.
+/// The conditions for these counts, whichever of the two equal types they have.
 macro_rules! conditions {
-    ($kind:ident, $old:expr, $tally:expr) => {{
+    ($kind:ident, $old:expr, $counts:expr) => {{
         let mut conditions: Vec<$kind> = $old.unwrap_or_default();
         let known = conditions.iter().any(|c| c.type_ == "ReplicaFailure");
-        match $tally.failure {
+        match $counts.failure {
             Some(message) if !known => conditions.push($kind {
                 type_: "ReplicaFailure".into(),
                 status: "True".into(),
                 reason: Some("FailedCreate".into()),
                 message: Some(message),
-                last_transition_time: Some($tally.now),
+                last_transition_time: Some($counts.now),
             }),
             None => conditions.retain(|c| c.type_ != "ReplicaFailure"),
             Some(_) => {}
@@ -74,13 +74,13 @@ macro_rules! conditions {
     }};
 }
 
-impl Keeper for ReplicaSet {
+impl Replicated for ReplicaSet {
     const NAME: &'static str = "replicaset-controller";
-    const DUTY: Duty = Duty::ReplicaSet;
+    const CONTROLLER: Controller = Controller::ReplicaSet;
 
-    fn wish(&self) -> Option<Wish> {
+    fn desired(&self) -> Option<DesiredReplicas> {
         let spec = self.spec.clone()?;
-        Some(Wish {
+        Some(DesiredReplicas {
             replicas: spec.replicas.unwrap_or(1),
             selector: spec.selector,
             template: spec.template.unwrap_or_default(),
@@ -88,32 +88,32 @@ impl Keeper for ReplicaSet {
         })
     }
 
-    fn telling(&self, tally: Tally) -> Self {
+    fn with_status(&self, counts: ReplicaCounts) -> Self {
         let old = self.status.clone().and_then(|s| s.conditions);
         let status = ReplicaSetStatus {
-            replicas: tally.replicas,
-            fully_labeled_replicas: tally.labeled,
-            ready_replicas: tally.ready,
-            available_replicas: tally.available,
-            terminating_replicas: tally.terminating,
+            replicas: counts.replicas,
+            fully_labeled_replicas: counts.labeled,
+            ready_replicas: counts.ready,
+            available_replicas: counts.available,
+            terminating_replicas: counts.terminating,
             observed_generation: self.metadata.generation,
-            conditions: conditions!(ReplicaSetCondition, old, tally),
+            conditions: conditions!(ReplicaSetCondition, old, counts),
         };
         Self { status: Some(status), ..self.clone() }
     }
 
-    fn tells_like(&self, other: &Self) -> bool {
+    fn has_same_status(&self, other: &Self) -> bool {
         self.status == other.status
     }
 }
 
-impl Keeper for ReplicationController {
+impl Replicated for ReplicationController {
     const NAME: &'static str = "replication-controller";
-    const DUTY: Duty = Duty::ReplicationController;
+    const CONTROLLER: Controller = Controller::ReplicationController;
 
-    fn wish(&self) -> Option<Wish> {
+    fn desired(&self) -> Option<DesiredReplicas> {
         let spec = self.spec.clone()?;
-        Some(Wish {
+        Some(DesiredReplicas {
             replicas: spec.replicas.unwrap_or(1),
             selector: LabelSelector { match_labels: spec.selector, ..LabelSelector::default() },
             template: spec.template.unwrap_or_default(),
@@ -121,33 +121,37 @@ impl Keeper for ReplicationController {
         })
     }
 
-    fn telling(&self, tally: Tally) -> Self {
+    fn with_status(&self, counts: ReplicaCounts) -> Self {
         let old = self.status.clone().and_then(|s| s.conditions);
         let status = ReplicationControllerStatus {
-            replicas: tally.replicas,
-            fully_labeled_replicas: tally.labeled,
-            ready_replicas: tally.ready,
-            available_replicas: tally.available,
+            replicas: counts.replicas,
+            fully_labeled_replicas: counts.labeled,
+            ready_replicas: counts.ready,
+            available_replicas: counts.available,
             observed_generation: self.metadata.generation,
-            conditions: conditions!(ReplicationControllerCondition, old, tally),
+            conditions: conditions!(ReplicationControllerCondition, old, counts),
         };
         Self { status: Some(status), ..self.clone() }
     }
 
-    fn tells_like(&self, other: &Self) -> bool {
+    fn has_same_status(&self, other: &Self) -> bool {
         self.status == other.status
     }
 }
 
-pub(super) async fn look<K: Keeper>(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(set) = K::cache(&world.caches).get(namespace, name) else { return Ok(()) };
-    let Some(wish) = set.wish() else { return Ok(()) };
-    let pods: Vec<Arc<Pod>> = pods::claim(world, &*set, &wish.selector).await?;
-    let failure = if pods::is_deleting(&*set) { None } else { manage(world, &*set, &wish, &pods).await };
+pub(super) async fn reconcile<K: Replicated>(
+    control: &mut ControlLoop,
+    namespace: &str,
+    name: &str,
+) -> kube::Result<()> {
+    let Some(set) = K::cache(&control.caches).get(namespace, name) else { return Ok(()) };
+    let Some(desired) = set.desired() else { return Ok(()) };
+    let pods: Vec<Arc<Pod>> = pods::claim(control, &*set, &desired.selector).await?;
+    let failure = if pods::is_deleting(&*set) { None } else { manage(control, &*set, &desired, &pods).await };
     // What was made and deleted is in the cache by now.
     let uid = set.uid().unwrap_or_default();
-    let pods: Vec<Arc<Pod>> = world.caches.pods.controlled_by(&uid).cloned().collect();
-    report(world, &*set, &wish, &pods, failure.as_ref()).await?;
+    let pods: Vec<Arc<Pod>> = control.caches.pods.controlled_by(&uid).cloned().collect();
+    update_status(control, &*set, &desired, &pods, failure.as_ref()).await?;
     match failure {
         Some(error) => Err(error),
         None => Ok(()),
@@ -155,82 +159,102 @@ pub(super) async fn look<K: Keeper>(world: &mut World, namespace: &str, name: &s
 }
 
 /// Makes or deletes pods; gives the first failure.
-async fn manage<K: Keeper>(
-    world: &mut World,
+async fn manage<K: Replicated>(
+    control: &mut ControlLoop,
     set: &K,
-    wish: &Wish,
+    desired: &DesiredReplicas,
     pods: &[Arc<Pod>],
 ) -> Option<kube::Error> {
-    let wanted = usize::try_from(wish.replicas).unwrap_or_default();
+    let wanted = usize::try_from(desired.replicas).unwrap_or_default();
     let mut active: Vec<Arc<Pod>> = pods.iter().filter(|p| pods::is_active(p)).cloned().collect();
     for _ in active.len()..wanted {
-        if world.holds_back_pods(&set.namespace().unwrap_or_default()) {
-            return pods::tell_held_back(world, set, K::NAME).await.err();
+        if control.should_hold_back_pods(&set.namespace().unwrap_or_default()) {
+            return pods::record_held_back(control, set, K::NAME).await.err();
         }
-        let pod = pods::from_template(set, &wish.template, pods::generated(&set.name_any()));
-        match world.create(&pod).await {
+        let pod = pods::from_template(set, &desired.template, pods::generated(&set.name_any()));
+        match control.create(&pod).await {
             Ok(made) => {
                 let message = format!("Created pod: {}", made.name_any());
-                tell(world, set, false, "SuccessfulCreate", &message).await;
+                record_event(control, set, false, "SuccessfulCreate", &message).await;
             }
             Err(error) => {
-                tell(world, set, true, "FailedCreate", &format!("Error creating: {}", message(&error))).await;
+                record_event(
+                    control,
+                    set,
+                    true,
+                    "FailedCreate",
+                    &format!("Error creating: {}", message(&error)),
+                )
+                .await;
                 return Some(error);
             }
         }
     }
     if active.len() > wanted {
-        pods::by_worth(&mut active);
+        pods::sort_for_deletion(&mut active);
         for pod in &active[..active.len() - wanted] {
-            if world.is_spent() {
+            if control.is_spent() {
                 break;
             }
-            if let Err(error) = world.delete(&**pod, None).await {
+            if let Err(error) = control.delete(&**pod, None).await {
                 return Some(error);
             }
-            tell(world, set, false, "SuccessfulDelete", &format!("Deleted pod: {}", pod.name_any())).await;
+            record_event(
+                control,
+                set,
+                false,
+                "SuccessfulDelete",
+                &format!("Deleted pod: {}", pod.name_any()),
+            )
+            .await;
         }
     }
     None
 }
 
-async fn tell<K: Keeper>(world: &mut World, set: &K, warning: bool, reason: &'static str, message: &str) {
-    world.tell(set, Notice { from: K::NAME, warning, reason, message }).await;
+async fn record_event<K: Replicated>(
+    control: &mut ControlLoop,
+    set: &K,
+    warning: bool,
+    reason: &'static str,
+    message: &str,
+) {
+    control.record_event(set, NewEvent { component: K::NAME, warning, reason, message }).await;
 }
 
-async fn report<K: Keeper>(
-    world: &mut World,
+async fn update_status<K: Replicated>(
+    control: &mut ControlLoop,
     set: &K,
-    wish: &Wish,
+    desired: &DesiredReplicas,
     pods: &[Arc<Pod>],
     failure: Option<&kube::Error>,
 ) -> kube::Result<()> {
-    let now = world.now();
-    let wait = wish.min_ready_seconds;
-    let labels = wish.template.metadata.as_ref().and_then(|m| m.labels.clone()).unwrap_or_default();
+    let now = control.now();
+    let wait = desired.min_ready_seconds;
+    let labels = desired.template.metadata.as_ref().and_then(|m| m.labels.clone()).unwrap_or_default();
     let active: Vec<&Arc<Pod>> = pods.iter().filter(|p| pods::is_active(p)).collect();
     let count = |test: &dyn Fn(&Pod) -> bool| {
         i32::try_from(active.iter().filter(|p| test(p)).count()).unwrap_or(i32::MAX)
     };
-    let terminating = pods.iter().filter(|p| pods::is_deleting(&***p) && !pods::is_over(p)).count();
+    let terminating = pods.iter().filter(|p| pods::is_deleting(&***p) && !pods::is_terminal(p)).count();
     let nonzero = |n: i32| (n != 0).then_some(n);
-    let told = set.telling(Tally {
+    let updated = set.with_status(ReplicaCounts {
         replicas: count(&|_| true),
         labeled: nonzero(count(&|p| labels.iter().all(|(k, v)| p.labels().get(k) == Some(v)))),
         ready: nonzero(count(&pods::is_ready)),
         available: nonzero(count(&|p| pods::is_available(p, wait, now))),
         terminating: i32::try_from(terminating).ok(),
         failure: failure.map(message),
-        now: world.time(),
+        now: control.time(),
     });
     // Pods that are ready but not for long enough are looked at again when they are.
     let due =
         active.iter().filter_map(|p| pods::until_available(p, wait, now)).filter(|d| !d.is_zero()).min();
     if let Some(due) = due {
         let name = (set.namespace().unwrap_or_default(), set.name_any());
-        world.push_after(K::DUTY, &name.0, &name.1, due + Duration::from_millis(1));
+        control.push_after(K::CONTROLLER, &name.0, &name.1, due + Duration::from_millis(1));
     }
-    if told.tells_like(set) { Ok(()) } else { world.update_status(&told).await.map(drop) }
+    if updated.has_same_status(set) { Ok(()) } else { control.update_status(&updated).await.map(drop) }
 }
 
 /// What the API said.

@@ -10,34 +10,34 @@ use kube::{ResourceExt as _, api::ObjectMeta};
 use serde_json::json;
 
 use super::pods;
-use crate::world::{Kind, World, exists_already};
+use crate::control_loop::{ControlLoop, Kind, is_already_exists};
 
 /// The label by which pods tell their revision.
 pub(super) const LABEL: &str = "controller-revision-hash";
 
 /// A revision that is kept.
-pub(super) struct Kept {
+pub(super) struct Revision {
     pub(super) name: String,
-    /// What it tells of itself under the label it was asked for.
+    /// Its hash, from the label.
     pub(super) hash: String,
 }
 
-/// Keeps a template as the newest revision of `owner`. `label` is where the revision itself tells its hash. A revision of
-/// another name with the same template will do: somebody else wrote it.
-pub(super) async fn keep<K: Kind>(
-    world: &mut World,
+/// Keeps a template as the newest revision of `owner`. `label` holds the hash of the revision. A revision of
+/// another name with the same template is reused: another controller manager wrote it.
+pub(super) async fn sync_revision<K: Kind>(
+    control: &mut ControlLoop,
     owner: &K,
     template: &PodTemplateSpec,
     label: &str,
-) -> kube::Result<Kept> {
+) -> kube::Result<Revision> {
     let uid = owner.uid().unwrap_or_default();
     let hash = pods::hash(template, 0);
     let name = format!("{}-{hash}", owner.name_any());
-    let own = world.caches.controller_revisions.controlled_by(&uid);
+    let own = control.caches.controller_revisions.controlled_by(&uid);
     let own: Vec<Arc<ControllerRevision>> = own.filter(|r| !pods::is_deleting(&***r)).cloned().collect();
     let newest = own.iter().max_by_key(|r| (r.revision, r.name_any() == name));
     if newest.is_some_and(|newest| newest.name_any() == name) {
-        return Ok(Kept { name, hash });
+        return Ok(Revision { name, hash });
     }
     let mut patch = json!(template);
     patch["$patch"] = "replace".into();
@@ -49,10 +49,10 @@ pub(super) async fn keep<K: Kind>(
             // An old template is back: it is the newest again.
             let mut again = ControllerRevision::clone(found);
             again.revision = next;
-            world.update(&again).await?;
+            control.update(&again).await?;
         }
         let hash = found.labels().get(label).cloned().unwrap_or_else(|| found.name_any());
-        return Ok(Kept { name: found.name_any(), hash });
+        return Ok(Revision { name: found.name_any(), hash });
     }
     let mut labels = template.metadata.clone().and_then(|m| m.labels).unwrap_or_default();
     labels.insert(label.to_owned(), hash.clone());
@@ -67,21 +67,21 @@ pub(super) async fn keep<K: Kind>(
         data,
         revision: next,
     };
-    match world.create(&made).await {
-        Err(error) if !exists_already(&error) => Err(error),
-        _ => Ok(Kept { name, hash }),
+    match control.create(&made).await {
+        Err(error) if !is_already_exists(&error) => Err(error),
+        _ => Ok(Revision { name, hash }),
     }
 }
 
-/// Deletes the oldest revisions that nobody uses, down to `limit`.
-pub(super) async fn trim<K: Kind>(
-    world: &mut World,
+/// Deletes the oldest revisions that are not in use, down to `limit`.
+pub(super) async fn truncate_history<K: Kind>(
+    control: &mut ControlLoop,
     owner: &K,
     used: &BTreeSet<String>,
     limit: i32,
 ) -> kube::Result<()> {
     let uid = owner.uid().unwrap_or_default();
-    let mut idle: Vec<Arc<ControllerRevision>> = world
+    let mut idle: Vec<Arc<ControllerRevision>> = control
         .caches
         .controller_revisions
         .controlled_by(&uid)
@@ -91,7 +91,7 @@ pub(super) async fn trim<K: Kind>(
     idle.sort_by_key(|r| r.revision);
     let surplus = idle.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
     for revision in idle.iter().take(surplus) {
-        world.delete(&**revision, None).await?;
+        control.delete(&**revision, None).await?;
     }
     Ok(())
 }

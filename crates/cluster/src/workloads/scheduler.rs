@@ -10,47 +10,47 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 
-use super::{node, preemption, room::Load, volumes};
+use super::{capacity::Requested, node, preemption, volumes};
 use crate::{
+    control_loop::{ControlLoop, NewEvent, is_not_found},
     options::Part,
-    world::{Notice, World, is_missing},
 };
 
 pub(super) const NAME: &str = "default-scheduler";
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(pod) = world.caches.pods.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(pod) = control.caches.pods.get(namespace, name) else { return Ok(()) };
     let Some(spec) = &pod.spec else { return Ok(()) };
     let mine = spec.scheduler_name.as_deref().is_none_or(|s| s == NAME);
     let gated = spec.scheduling_gates.as_ref().is_some_and(|g| !g.is_empty());
     if !mine || gated || spec.node_name.is_some() || pod.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
-    match choose(world, &pod) {
-        Ok(node) => bind(world, &pod, &node).await,
+    match choose(control, &pod) {
+        Ok(node) => bind(control, &pod, &node).await,
         Err(why) => {
-            let nominated = preemption::preempt(world, &pod).await?;
-            world.places.wait(namespace, name);
-            refuse(world, &pod, &why, nominated).await
+            let nominated = preemption::preempt(control, &pod).await?;
+            control.capacity.add_unschedulable(namespace, name);
+            refuse(control, &pod, &why, nominated).await
         }
     }
 }
 
 /// The node for a pod, or why there is none.
-fn choose(world: &World, pod: &Pod) -> Result<String, String> {
-    let total = world.caches.nodes.all().count();
-    if world.has(Part::Volumes)
-        && let Some(why) = claims_missing(world, pod)
+fn choose(control: &ControlLoop, pod: &Pod) -> Result<String, String> {
+    let total = control.caches.nodes.all().count();
+    if control.has(Part::Volumes)
+        && let Some(why) = claims_missing(control, pod)
     {
         return Err(format!("0/{total} nodes are available: {why}."));
     }
-    let wanted = Load::of(pod);
+    let wanted = Requested::of(pod);
     let (mut reasons, mut fitting) = (BTreeMap::<String, usize>::new(), Vec::new());
-    for node in world.caches.nodes.all() {
+    for node in control.caches.nodes.all() {
         let name = node.name_any();
         let why = match refusal(node, pod) {
             Some(why) => vec![why.to_owned()],
-            None => world.places.load(world, &name, pod).lacks(node, &wanted),
+            None => control.capacity.requested_before(control, &name, pod).insufficient(node, &wanted),
         };
         if why.is_empty() {
             fitting.push(name);
@@ -60,7 +60,7 @@ fn choose(world: &World, pod: &Pod) -> Result<String, String> {
         }
     }
     let nominated = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_ref());
-    let best = fitting.iter().min_by_key(|name| (Some(*name) != nominated, world.places.count(name)));
+    let best = fitting.iter().min_by_key(|name| (Some(*name) != nominated, control.capacity.count(name)));
     if let Some(best) = best {
         return Ok(best.clone());
     }
@@ -100,12 +100,12 @@ pub(super) fn matches_selector(node: &Node, pod: &Pod) -> bool {
         let mut fields = term.match_fields.iter().flatten();
         // A term that asks for nothing chooses nothing.
         (term.match_expressions.is_some() || term.match_fields.is_some())
-            && labels.all(|r| meets(r, node.labels().get(&r.key).map(String::as_str)))
-            && fields.all(|r| r.key == "metadata.name" && meets(r, Some(&name)))
+            && labels.all(|r| matches_requirement(r, node.labels().get(&r.key).map(String::as_str)))
+            && fields.all(|r| r.key == "metadata.name" && matches_requirement(r, Some(&name)))
     })
 }
 
-fn meets(requirement: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
+fn matches_requirement(requirement: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let is_listed = actual.is_some_and(|actual| values.iter().any(|v| v == actual));
     let number = |text: Option<&str>| text.and_then(|t| t.parse::<i64>().ok());
@@ -122,10 +122,10 @@ fn meets(requirement: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
 }
 
 /// Why the claims of a pod keep it from being placed.
-fn claims_missing(world: &World, pod: &Pod) -> Option<String> {
+fn claims_missing(control: &ControlLoop, pod: &Pod) -> Option<String> {
     let namespace = pod.namespace().unwrap_or_default();
     for name in volumes::claims_of(pod) {
-        let Some(claim) = world.caches.claims.get(&namespace, name) else {
+        let Some(claim) = control.caches.claims.get(&namespace, name) else {
             return Some(format!("persistentvolumeclaim \"{name}\" not found"));
         };
         if claim.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
@@ -165,7 +165,7 @@ pub(super) fn covers(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-async fn bind(world: &mut World, pod: &Pod, node: &str) -> kube::Result<()> {
+async fn bind(control: &mut ControlLoop, pod: &Pod, node: &str) -> kube::Result<()> {
     let namespace = pod.namespace().unwrap_or_default();
     let name = pod.name_any();
     let binding = Binding {
@@ -181,29 +181,39 @@ async fn bind(world: &mut World, pod: &Pod, node: &str) -> kube::Result<()> {
             ..ObjectReference::default()
         },
     };
-    let api: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    let api: Api<Pod> = Api::namespaced(control.client.clone(), &namespace);
     let params = PostParams { field_manager: Some("kube-scheduler".to_owned()), ..PostParams::default() };
     let answer = api.create_subresource::<_, serde_json::Value>("binding", &name, &params, &binding).await;
     match answer {
-        Err(error) if is_missing(&error) => return Ok(()),
+        Err(error) if is_not_found(&error) => return Ok(()),
         other => other?,
     };
     if let Some(bound) = api.get_opt(&name).await? {
-        world.know(bound);
+        control.put_object(bound);
     }
     let message = format!("Successfully assigned {namespace}/{name} to {node}");
-    world.tell(pod, Notice { from: NAME, warning: false, reason: "Scheduled", message: &message }).await;
+    control
+        .record_event(
+            pod,
+            NewEvent { component: NAME, warning: false, reason: "Scheduled", message: &message },
+        )
+        .await;
     Ok(())
 }
 
-async fn refuse(world: &mut World, pod: &Pod, why: &str, nominated: Option<String>) -> kube::Result<()> {
+async fn refuse(
+    control: &mut ControlLoop,
+    pod: &Pod,
+    why: &str,
+    nominated: Option<String>,
+) -> kube::Result<()> {
     let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
     let told = conditions.into_iter().any(|c| c.type_ == "PodScheduled" && c.message.as_deref() == Some(why));
     if told && pod.status.as_ref().is_some_and(|s| s.nominated_node_name == nominated) {
         return Ok(());
     }
     let mut changed = pod.clone();
-    let now = world.time();
+    let now = control.time();
     let status = changed.status.get_or_insert_default();
     status.nominated_node_name = nominated;
     let conditions = status.conditions.get_or_insert_default();
@@ -216,7 +226,12 @@ async fn refuse(world: &mut World, pod: &Pod, why: &str, nominated: Option<Strin
         last_transition_time: Some(now),
         ..PodCondition::default()
     });
-    world.update_status(&changed).await?;
-    world.tell(pod, Notice { from: NAME, warning: true, reason: "FailedScheduling", message: why }).await;
+    control.update_status(&changed).await?;
+    control
+        .record_event(
+            pod,
+            NewEvent { component: NAME, warning: true, reason: "FailedScheduling", message: why },
+        )
+        .await;
     Ok(())
 }

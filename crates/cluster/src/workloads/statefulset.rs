@@ -12,42 +12,44 @@ use kube::{
 };
 
 use super::{pods, replicaset::message, revisions};
-use crate::world::{Duty, MANAGER, Notice, World, exists_already};
+use crate::control_loop::{ControlLoop, Controller, MANAGER, NewEvent, is_already_exists};
 
 const NAME: &str = "statefulset-controller";
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(set) = world.caches.stateful_sets.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(set) = control.caches.stateful_sets.get(namespace, name) else { return Ok(()) };
     let spec = set.spec.clone().unwrap_or_default();
-    let own: Vec<Arc<Pod>> = pods::claim(world, &*set, &spec.selector).await?;
+    let own: Vec<Arc<Pod>> = pods::claim(control, &*set, &spec.selector).await?;
     if pods::is_deleting(&*set) {
         return Ok(());
     }
-    let update = revisions::keep(world, &*set, &spec.template, "controller.kubernetes.io/hash").await?.name;
+    let update =
+        revisions::sync_revision(control, &*set, &spec.template, "controller.kubernetes.io/hash").await?.name;
     let status = set.status.clone().unwrap_or_default();
-    let is_kept = |name: &String| world.caches.controller_revisions.get(namespace, name).is_some();
+    let is_kept = |name: &String| control.caches.controller_revisions.get(namespace, name).is_some();
     let current = status.current_revision.clone().filter(is_kept).unwrap_or_else(|| update.clone());
-    let turn = Turn { set, update, current };
-    let failure = turn.act(world, &own).await.err();
-    turn.report(world, status).await?;
+    let sync = StatefulSetSync { set, update, current };
+    let failure = sync.update_pods(control, &own).await.err();
+    sync.update_status(control, status).await?;
     let pods = own.iter().filter_map(|p| p.labels().get(revisions::LABEL).cloned());
-    let used = pods.chain([turn.update.clone(), turn.current.clone()]).collect();
-    revisions::trim(world, &*turn.set, &used, spec.revision_history_limit.unwrap_or(10)).await?;
+    let used = pods.chain([sync.update.clone(), sync.current.clone()]).collect();
+    revisions::truncate_history(control, &*sync.set, &used, spec.revision_history_limit.unwrap_or(10))
+        .await?;
     failure.map_or(Ok(()), Err)
 }
 
-struct Turn {
+struct StatefulSetSync {
     set: Arc<StatefulSet>,
     update: String,
     current: String,
 }
 
-impl Turn {
+impl StatefulSetSync {
     fn ordinal(&self, pod: &Pod) -> Option<i32> {
         pod.name_any().strip_prefix(&format!("{}-", self.set.name_any()))?.parse().ok()
     }
 
-    async fn act(&self, world: &mut World, own: &[Arc<Pod>]) -> kube::Result<()> {
+    async fn update_pods(&self, control: &mut ControlLoop, own: &[Arc<Pod>]) -> kube::Result<()> {
         let spec = self.set.spec.clone().unwrap_or_default();
         let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or_default();
         let end = first.saturating_add(spec.replicas.unwrap_or(1));
@@ -55,11 +57,11 @@ impl Turn {
         let wait = spec.min_ready_seconds.unwrap_or_default();
         let numbered: BTreeMap<i32, Arc<Pod>> =
             own.iter().filter_map(|p| Some((self.ordinal(p)?, Arc::clone(p)))).collect();
-        let now = world.now();
+        let now = control.now();
         for number in first..end {
             match numbered.get(&number) {
-                Some(pod) if pods::is_over(pod) && !pods::is_deleting(&**pod) => {
-                    world.delete(&**pod, None).await?;
+                Some(pod) if pods::is_terminal(pod) && !pods::is_deleting(&**pod) => {
+                    control.delete(&**pod, None).await?;
                     return Ok(());
                 }
                 Some(pod) => {
@@ -68,10 +70,10 @@ impl Turn {
                     }
                 }
                 None => {
-                    if world.holds_back_pods(&self.set.namespace().unwrap_or_default()) {
-                        return pods::tell_held_back(world, &*self.set, NAME).await;
+                    if control.should_hold_back_pods(&self.set.namespace().unwrap_or_default()) {
+                        return pods::record_held_back(control, &*self.set, NAME).await;
                     }
-                    self.make(world, number).await?;
+                    self.create_pod(control, number).await?;
                     if !parallel {
                         return Ok(());
                     }
@@ -80,11 +82,11 @@ impl Turn {
         }
         let surplus = numbered.iter().rev().filter(|(n, _)| !(first..end).contains(*n));
         for (_, pod) in surplus {
-            if world.is_spent() {
+            if control.is_spent() {
                 return Ok(());
             }
             if !pods::is_deleting(&**pod) {
-                self.take(world, pod).await?;
+                self.delete_pod(control, pod).await?;
             }
             if !parallel {
                 return Ok(());
@@ -101,7 +103,7 @@ impl Turn {
                 return Ok(());
             }
             if pod.labels().get(revisions::LABEL) != Some(&self.update) {
-                return self.take(world, pod).await;
+                return self.delete_pod(control, pod).await;
             }
             if !pods::is_available(pod, wait, now) {
                 return Ok(());
@@ -110,26 +112,26 @@ impl Turn {
         Ok(())
     }
 
-    async fn take(&self, world: &mut World, pod: &Pod) -> kube::Result<()> {
-        world.delete(pod, None).await?;
+    async fn delete_pod(&self, control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
+        control.delete(pod, None).await?;
         let what = format!("delete Pod {} in StatefulSet {} successful", pod.name_any(), self.set.name_any());
-        world
-            .tell(
+        control
+            .record_event(
                 &*self.set,
-                Notice { from: NAME, warning: false, reason: "SuccessfulDelete", message: &what },
+                NewEvent { component: NAME, warning: false, reason: "SuccessfulDelete", message: &what },
             )
             .await;
         Ok(())
     }
 
     /// The template that a pod is made from: below the partition the one before the present.
-    fn template(&self, world: &World, number: i32) -> (PodTemplateSpec, String) {
+    fn template(&self, control: &ControlLoop, number: i32) -> (PodTemplateSpec, String) {
         let spec = self.set.spec.clone().unwrap_or_default();
         let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or_default();
         let partition = spec.update_strategy.and_then(|s| s.rolling_update).and_then(|r| r.partition);
         if number < first.saturating_add(partition.unwrap_or_default()) && self.current != self.update {
             let namespace = self.set.namespace().unwrap_or_default();
-            let kept = world.caches.controller_revisions.get(&namespace, &self.current);
+            let kept = control.caches.controller_revisions.get(&namespace, &self.current);
             let old = kept.and_then(|r| Some(r.data.as_ref()?.0["spec"]["template"].clone()));
             if let Some(old) = old.and_then(|value| serde_json::from_value(value).ok()) {
                 return (old, self.current.clone());
@@ -138,10 +140,10 @@ impl Turn {
         (spec.template, self.update.clone())
     }
 
-    async fn make(&self, world: &mut World, number: i32) -> kube::Result<()> {
+    async fn create_pod(&self, control: &mut ControlLoop, number: i32) -> kube::Result<()> {
         let spec = self.set.spec.clone().unwrap_or_default();
         let name = format!("{}-{number}", self.set.name_any());
-        let (template, revision) = self.template(world, number);
+        let (template, revision) = self.template(control, number);
         let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
         let mut pod = pods::from_template(&*self.set, &template, metadata);
         for (key, value) in [
@@ -153,7 +155,7 @@ impl Turn {
         }
         for claim in spec.volume_claim_templates.iter().flatten() {
             let claim_name = format!("{}-{name}", claim.name_any());
-            self.claim(world, claim, &claim_name).await?;
+            self.create_claim(control, claim, &claim_name).await?;
             if let Some(spec) = &mut pod.spec {
                 let volumes = spec.volumes.get_or_insert_default();
                 volumes.retain(|v| v.name != claim.name_any());
@@ -171,28 +173,29 @@ impl Turn {
             inner.hostname = Some(name.clone());
             inner.subdomain = spec.service_name.clone().filter(|s| !s.is_empty());
         }
-        match world.create(&pod).await {
+        match control.create(&pod).await {
             Ok(_) => {
                 let what = format!("create Pod {name} in StatefulSet {} successful", self.set.name_any());
-                let notice =
-                    Notice { from: NAME, warning: false, reason: "SuccessfulCreate", message: &what };
-                world.tell(&*self.set, notice).await;
+                let event =
+                    NewEvent { component: NAME, warning: false, reason: "SuccessfulCreate", message: &what };
+                control.record_event(&*self.set, event).await;
                 Ok(())
             }
             Err(error) => {
                 let why = message(&error);
                 let what =
                     format!("create Pod {name} in StatefulSet {} failed error: {why}", self.set.name_any());
-                let notice = Notice { from: NAME, warning: true, reason: "FailedCreate", message: &what };
-                world.tell(&*self.set, notice).await;
+                let event =
+                    NewEvent { component: NAME, warning: true, reason: "FailedCreate", message: &what };
+                control.record_event(&*self.set, event).await;
                 Err(error)
             }
         }
     }
 
-    async fn claim(
+    async fn create_claim(
         &self,
-        world: &mut World,
+        control: &mut ControlLoop,
         template: &PersistentVolumeClaim,
         name: &str,
     ) -> kube::Result<()> {
@@ -211,20 +214,20 @@ impl Turn {
             spec: template.spec.clone(),
             status: None,
         };
-        let api: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), &namespace);
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(control.client.clone(), &namespace);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         match api.create(&params, &claim).await {
-            Err(error) if exists_already(&error) => Ok(()),
+            Err(error) if is_already_exists(&error) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    async fn report(&self, world: &mut World, old: StatefulSetStatus) -> kube::Result<()> {
+    async fn update_status(&self, control: &mut ControlLoop, old: StatefulSetStatus) -> kube::Result<()> {
         let spec = self.set.spec.clone().unwrap_or_default();
         let uid = self.set.uid().unwrap_or_default();
-        let now = world.now();
+        let now = control.now();
         let wait = spec.min_ready_seconds.unwrap_or_default();
-        let own: Vec<Arc<Pod>> = world.caches.pods.controlled_by(&uid).cloned().collect();
+        let own: Vec<Arc<Pod>> = control.caches.pods.controlled_by(&uid).cloned().collect();
         let count = |test: &dyn Fn(&Pod) -> bool| {
             i32::try_from(own.iter().filter(|p| test(p)).count()).unwrap_or(i32::MAX)
         };
@@ -258,13 +261,13 @@ impl Turn {
             own.iter().filter_map(|p| pods::until_available(p, wait, now)).filter(|d| !d.is_zero()).min();
         if let Some(due) = due {
             let namespace = self.set.namespace().unwrap_or_default();
-            world.push_after(Duty::StatefulSet, &namespace, &self.set.name_any(), due);
+            control.push_after(Controller::StatefulSet, &namespace, &self.set.name_any(), due);
         }
         if status == old {
             return Ok(());
         }
         let mut changed = StatefulSet::clone(&self.set);
         changed.status = Some(status);
-        world.update_status(&changed).await.map(drop)
+        control.update_status(&changed).await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Takes pods off nodes whose taints they bear for a while or not at all.
+//! Taint eviction: deletes pods from nodes whose NoExecute taints they do not tolerate, or only for a while.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -7,11 +7,11 @@ use kube::ResourceExt as _;
 use tokio::time::Instant;
 
 use super::{pods, scheduler};
-use crate::world::{Duty, Notice, World};
+use crate::control_loop::{ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "taint-eviction-controller";
 
-/// When pods were first seen beside a taint that they bear for a while, by uid.
+/// When pods were first seen with a taint that they tolerate for a while, by uid.
 #[derive(Debug, Default)]
 pub(crate) struct Evictions(HashMap<String, Instant>);
 
@@ -23,37 +23,37 @@ impl Evictions {
 }
 
 /// Evicts a pod when it is time. Says whether it is on its way out.
-pub(super) async fn look(world: &mut World, pod: &Pod, node: &Node) -> kube::Result<bool> {
+pub(super) async fn reconcile(control: &mut ControlLoop, pod: &Pod, node: &Node) -> kube::Result<bool> {
     let uid = pod.uid().unwrap_or_default();
-    if pods::is_deleting(pod) || pods::is_over(pod) {
-        world.evictions.0.remove(&uid);
+    if pods::is_deleting(pod) || pods::is_terminal(pod) {
+        control.evictions.0.remove(&uid);
         return Ok(false);
     }
     let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
     let taints: Vec<&Taint> = taints.filter(|t| t.effect == "NoExecute").collect();
-    let patience = patience(pod, &taints);
-    let Some(patience) = patience else {
-        if world.evictions.0.remove(&uid).is_some() {
+    let min_toleration_time = min_toleration_time(pod, &taints);
+    let Some(min_toleration_time) = min_toleration_time else {
+        if control.evictions.0.remove(&uid).is_some() {
             let message = format!("Cancelling deletion of Pod {}", full_name(pod));
-            tell(world, pod, &message).await;
+            record_event(control, pod, &message).await;
         }
         return Ok(false);
     };
     let now = Instant::now();
-    let since = *world.evictions.0.entry(uid.clone()).or_insert(now);
-    let left = patience.saturating_sub(now.duration_since(since));
+    let since = *control.evictions.0.entry(uid.clone()).or_insert(now);
+    let left = min_toleration_time.saturating_sub(now.duration_since(since));
     if !left.is_zero() {
-        world.push_after(Duty::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any(), left);
+        control.push_after(Controller::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any(), left);
         return Ok(false);
     }
     // It is remembered until it is on its way out: one that could not be evicted has waited for long enough.
-    evict(world, pod).await?;
-    world.evictions.0.remove(&uid);
+    evict(control, pod).await?;
+    control.evictions.0.remove(&uid);
     Ok(true)
 }
 
-/// How long a pod bears the taints; nothing if it does for ever.
-fn patience(pod: &Pod, taints: &[&Taint]) -> Option<Duration> {
+/// Minimum toleration time of the taints; nothing if they are tolerated for ever.
+fn min_toleration_time(pod: &Pod, taints: &[&Taint]) -> Option<Duration> {
     let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
     let mut least: Option<Duration> = None;
     for taint in taints {
@@ -68,11 +68,11 @@ fn patience(pod: &Pod, taints: &[&Taint]) -> Option<Duration> {
     least
 }
 
-async fn evict(world: &mut World, pod: &Pod) -> kube::Result<()> {
+async fn evict(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     let why = "Taint manager: deleting due to NoExecute taint".to_owned();
-    pods::disrupt(world, pod, "DeletionByTaintManager", why).await?;
+    pods::disrupt(control, pod, "DeletionByTaintManager", why).await?;
     let message = format!("Marking for deletion Pod {}", full_name(pod));
-    tell(world, pod, &message).await;
+    record_event(control, pod, &message).await;
     Ok(())
 }
 
@@ -80,9 +80,9 @@ fn full_name(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-async fn tell(world: &mut World, pod: &Pod, message: &str) {
-    let notice = Notice { from: NAME, warning: false, reason: "TaintManagerEviction", message };
-    world.tell(pod, notice).await;
+async fn record_event(control: &mut ControlLoop, pod: &Pod, message: &str) {
+    let event = NewEvent { component: NAME, warning: false, reason: "TaintManagerEviction", message };
+    control.record_event(pod, event).await;
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
         let pod = serde_json::json!({"spec": {"containers": [], "tolerations": tolerations}});
         let taint =
             Taint { key: "k".into(), value: Some("v".into()), effect: "NoExecute".into(), time_added: None };
-        patience(&serde_json::from_value(pod).unwrap(), &[&taint])
+        min_toleration_time(&serde_json::from_value(pod).unwrap(), &[&taint])
     }
 
     #[test]

@@ -17,7 +17,7 @@ use kube::{ResourceExt as _, api::ObjectMeta};
 use steersman_formats::quantity::Quantity;
 
 use super::pods;
-use crate::world::{Duty, Notice, World, exists_already};
+use crate::control_loop::{ControlLoop, Controller, NewEvent, is_already_exists};
 
 const NAME: &str = "persistentvolume-controller";
 const PROVISIONER: &str = "cluster.steersman.dev/simulated";
@@ -31,8 +31,8 @@ const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// Makes the class that claims get by default, unless there is one.
-pub(super) async fn make_class(world: &mut World) -> kube::Result<()> {
-    if world.caches.storage_classes.all().next().is_some() {
+pub(super) async fn make_class(control: &mut ControlLoop) -> kube::Result<()> {
+    if control.caches.storage_classes.all().next().is_some() {
         return Ok(());
     }
     let class = StorageClass {
@@ -47,17 +47,17 @@ pub(super) async fn make_class(world: &mut World) -> kube::Result<()> {
         allow_volume_expansion: Some(true),
         ..StorageClass::default()
     };
-    match world.create(&class).await {
-        Err(error) if !exists_already(&error) => Err(error),
+    match control.create(&class).await {
+        Err(error) if !is_already_exists(&error) => Err(error),
         _ => Ok(()),
     }
 }
 
 /// The class of claims that name none: the newest of those that are marked.
-fn default_class(world: &World) -> Option<String> {
+fn default_class(control: &ControlLoop) -> Option<String> {
     let marked = |c: &&Arc<StorageClass>| c.annotations().get(DEFAULT_CLASS).is_some_and(|v| v == "true");
     let age = |c: &&Arc<StorageClass>| c.metadata.creation_timestamp.as_ref().map(|t| t.0);
-    world.caches.storage_classes.all().filter(marked).max_by_key(age).map(|c| c.name_any())
+    control.caches.storage_classes.all().filter(marked).max_by_key(age).map(|c| c.name_any())
 }
 
 fn storage(amounts: Option<&BTreeMap<String, resource::Quantity>>) -> Option<Quantity> {
@@ -83,38 +83,42 @@ fn claimed_by<'a>(
     same.then_some(reference)
 }
 
-pub(super) async fn look_at_claim(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(claim) = world.caches.claims.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile_claim(
+    control: &mut ControlLoop,
+    namespace: &str,
+    name: &str,
+) -> kube::Result<()> {
+    let Some(claim) = control.caches.claims.get(namespace, name) else { return Ok(()) };
     if pods::is_deleting(&*claim) {
-        return release_claim(world, &claim).await;
+        return release_claim(control, &claim).await;
     }
     let mut claim = PersistentVolumeClaim::clone(&claim);
     let spec = claim.spec.clone().unwrap_or_default();
     if spec.storage_class_name.is_none()
         && spec.volume_name.is_none()
-        && let Some(class) = default_class(world)
+        && let Some(class) = default_class(control)
     {
         claim.spec.get_or_insert_default().storage_class_name = Some(class);
-        claim = world.update(&claim).await?;
+        claim = control.update(&claim).await?;
     }
     if claim.annotations().contains_key(BIND_COMPLETED) {
-        return check_bound(world, claim).await;
+        return check_bound(control, claim).await;
     }
-    if let Some(volume) = choose(world, &claim) {
-        return bind(world, claim, &volume).await;
+    if let Some(volume) = choose(control, &claim) {
+        return bind(control, claim, &volume).await;
     }
     if claim.spec.as_ref().is_some_and(|s| s.volume_name.as_ref().is_some_and(|n| !n.is_empty())) {
-        return tell_phase(world, claim, "Pending").await;
+        return set_claim_phase(control, claim, "Pending").await;
     }
-    provision(world, claim).await
+    provision(control, claim).await
 }
 
 /// A volume that fits: one that names the claim or is named by it, or the smallest free one.
-fn choose(world: &World, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
+fn choose(control: &ControlLoop, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
     let spec = claim.spec.clone().unwrap_or_default();
-    let volumes = || world.caches.volumes.all().filter(|v| !pods::is_deleting(&***v));
+    let volumes = || control.caches.volumes.all().filter(|v| !pods::is_deleting(&***v));
     if let Some(name) = spec.volume_name.as_deref().filter(|n| !n.is_empty()) {
-        let named = world.caches.volumes.get("", name)?;
+        let named = control.caches.volumes.get("", name)?;
         let taken = named.spec.as_ref().is_some_and(|s| s.claim_ref.is_some());
         return (!taken || claimed_by(&named, claim).is_some()).then_some(named);
     }
@@ -139,7 +143,7 @@ fn choose(world: &World, claim: &PersistentVolumeClaim) -> Option<Arc<Persistent
 }
 
 async fn bind(
-    world: &mut World,
+    control: &mut ControlLoop,
     mut claim: PersistentVolumeClaim,
     volume: &PersistentVolume,
 ) -> kube::Result<()> {
@@ -150,24 +154,24 @@ async fn bind(
             volume.annotations_mut().insert(BOUND_BY_CONTROLLER.to_owned(), "yes".to_owned());
         }
         volume.spec.get_or_insert_default().claim_ref = Some(reference(&claim));
-        volume = world.update(&volume).await?;
+        volume = control.update(&volume).await?;
     }
-    set_volume_phase(world, &mut volume, "Bound").await?;
+    set_volume_phase(control, &mut volume, "Bound").await?;
     let spec = claim.spec.get_or_insert_default();
     if spec.volume_name.as_deref() != Some(&volume.name_any()) {
         spec.volume_name = Some(volume.name_any());
         claim.annotations_mut().insert(BOUND_BY_CONTROLLER.to_owned(), "yes".to_owned());
     }
     claim.annotations_mut().insert(BIND_COMPLETED.to_owned(), "yes".to_owned());
-    let claim = world.update(&claim).await?;
-    check_bound(world, claim).await
+    let claim = control.update(&claim).await?;
+    check_bound(control, claim).await
 }
 
 /// A bound claim says so, and how large it is; it is lost without its volume.
-async fn check_bound(world: &mut World, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
+async fn check_bound(control: &mut ControlLoop, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
     let name = claim.spec.as_ref().and_then(|s| s.volume_name.clone()).unwrap_or_default();
-    let Some(volume) = world.caches.volumes.get("", &name) else {
-        return tell_phase(world, claim, "Lost").await;
+    let Some(volume) = control.caches.volumes.get("", &name) else {
+        return set_claim_phase(control, claim, "Lost").await;
     };
     let own = volume.spec.clone().unwrap_or_default();
     let mut volume = PersistentVolume::clone(&volume);
@@ -175,7 +179,7 @@ async fn check_bound(world: &mut World, mut claim: PersistentVolumeClaim) -> kub
     if storage(own.capacity.as_ref()).is_some_and(|size| size < asked(&claim)) {
         let capacity = volume.spec.get_or_insert_default().capacity.get_or_insert_default();
         capacity.insert("storage".to_owned(), resource::Quantity(asked(&claim).to_string()));
-        volume = world.update(&volume).await?;
+        volume = control.update(&volume).await?;
     }
     let status = PersistentVolumeClaimStatus {
         phase: Some("Bound".to_owned()),
@@ -187,18 +191,22 @@ async fn check_bound(world: &mut World, mut claim: PersistentVolumeClaim) -> kub
         return Ok(());
     }
     claim.status = Some(status);
-    let claim = world.update_status(&claim).await?;
-    wake_pods(world, &claim);
+    let claim = control.update_status(&claim).await?;
+    wake_pods(control, &claim);
     Ok(())
 }
 
-async fn tell_phase(world: &mut World, mut claim: PersistentVolumeClaim, phase: &str) -> kube::Result<()> {
+async fn set_claim_phase(
+    control: &mut ControlLoop,
+    mut claim: PersistentVolumeClaim,
+    phase: &str,
+) -> kube::Result<()> {
     let status = claim.status.get_or_insert_default();
     if status.phase.as_deref() == Some(phase) {
         return Ok(());
     }
     status.phase = Some(phase.to_owned());
-    world.update_status(&claim).await.map(drop)
+    control.update_status(&claim).await.map(drop)
 }
 
 fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
@@ -214,12 +222,12 @@ fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
 }
 
 /// Makes a volume for a claim, if its class says how.
-async fn provision(world: &mut World, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
+async fn provision(control: &mut ControlLoop, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
     let spec = claim.spec.clone().unwrap_or_default();
     let name = spec.storage_class_name.clone().unwrap_or_default();
-    let class = world.caches.storage_classes.get("", &name);
+    let class = control.caches.storage_classes.get("", &name);
     let Some(class) = class.filter(|c| c.provisioner != "kubernetes.io/no-provisioner") else {
-        let message = if name.is_empty() || world.caches.storage_classes.get("", &name).is_some() {
+        let message = if name.is_empty() || control.caches.storage_classes.get("", &name).is_some() {
             "no persistent volumes available for this claim and no storage class is set".to_owned()
         } else {
             format!("storageclass.storage.k8s.io \"{name}\" not found")
@@ -227,21 +235,23 @@ async fn provision(world: &mut World, mut claim: PersistentVolumeClaim) -> kube:
         let (warning, reason) =
             if name.is_empty() { (false, "FailedBinding") } else { (true, "ProvisioningFailed") };
         if claim.status.as_ref().is_none_or(|s| s.phase.as_deref() != Some("Pending")) || !name.is_empty() {
-            world.tell(&claim, Notice { from: NAME, warning, reason, message: &message }).await;
+            control
+                .record_event(&claim, NewEvent { component: NAME, warning, reason, message: &message })
+                .await;
         }
-        return tell_phase(world, claim, "Pending").await;
+        return set_claim_phase(control, claim, "Pending").await;
     };
     let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-    if waits && users(world, &claim).is_empty() {
+    if waits && users(control, &claim).is_empty() {
         let message = "waiting for first consumer to be created before binding";
-        let notice = Notice { from: NAME, warning: false, reason: "WaitForFirstConsumer", message };
-        world.tell(&claim, notice).await;
-        return tell_phase(world, claim, "Pending").await;
+        let event = NewEvent { component: NAME, warning: false, reason: "WaitForFirstConsumer", message };
+        control.record_event(&claim, event).await;
+        return set_claim_phase(control, claim, "Pending").await;
     }
     for key in [STORAGE_PROVISIONER, OLD_STORAGE_PROVISIONER] {
         claim.annotations_mut().insert(key.to_owned(), class.provisioner.clone());
     }
-    let claim = world.update(&claim).await?;
+    let claim = control.update(&claim).await?;
     let simulated = class.provisioner == PROVISIONER;
     let name = format!("pvc-{}", claim.uid().unwrap_or_default());
     let volume = PersistentVolume {
@@ -269,26 +279,26 @@ async fn provision(world: &mut World, mut claim: PersistentVolumeClaim) -> kube:
         }),
         status: None,
     };
-    let volume = match world.create(&volume).await {
+    let volume = match control.create(&volume).await {
         Ok(made) => made,
-        Err(error) if exists_already(&error) => return Ok(()),
+        Err(error) if is_already_exists(&error) => return Ok(()),
         Err(error) => return Err(error),
     };
     let message = format!("Successfully provisioned volume {name}");
-    world
-        .tell(
+    control
+        .record_event(
             &claim,
-            Notice { from: NAME, warning: false, reason: "ProvisioningSucceeded", message: &message },
+            NewEvent { component: NAME, warning: false, reason: "ProvisioningSucceeded", message: &message },
         )
         .await;
-    bind(world, claim, &volume).await
+    bind(control, claim, &volume).await
 }
 
 /// The pods that use a claim.
-fn users(world: &World, claim: &PersistentVolumeClaim) -> Vec<Arc<Pod>> {
+fn users(control: &ControlLoop, claim: &PersistentVolumeClaim) -> Vec<Arc<Pod>> {
     let namespace = claim.namespace().unwrap_or_default();
     let name = claim.name_any();
-    world.caches.pods.within(&namespace).filter(|pod| claims_of(pod).any(|c| c == name)).cloned().collect()
+    control.caches.pods.within(&namespace).filter(|pod| claims_of(pod).any(|c| c == name)).cloned().collect()
 }
 
 /// The names of the claims that a pod uses.
@@ -297,29 +307,29 @@ pub(super) fn claims_of(pod: &Pod) -> impl Iterator<Item = &str> {
     volumes.filter_map(|v| Some(v.persistent_volume_claim.as_ref()?.claim_name.as_str()))
 }
 
-fn wake_pods(world: &mut World, claim: &PersistentVolumeClaim) {
-    for pod in users(world, claim) {
-        world.push(Duty::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any());
+fn wake_pods(control: &mut ControlLoop, claim: &PersistentVolumeClaim) {
+    for pod in users(control, claim) {
+        control.push(Controller::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any());
     }
 }
 
 /// A deleted claim goes when no pod uses it any more.
-async fn release_claim(world: &mut World, claim: &PersistentVolumeClaim) -> kube::Result<()> {
-    let used = users(world, claim).iter().any(|pod| !pods::is_over(pod));
+async fn release_claim(control: &mut ControlLoop, claim: &PersistentVolumeClaim) -> kube::Result<()> {
+    let used = users(control, claim).iter().any(|pod| !pods::is_terminal(pod));
     if used || !claim.finalizers().iter().any(|f| f == CLAIM_PROTECTION) {
         return Ok(());
     }
     let mut free = claim.clone();
     free.finalizers_mut().retain(|f| f != CLAIM_PROTECTION);
-    world.update(&free).await.map(drop)
+    control.update(&free).await.map(drop)
 }
 
-pub(super) async fn look_at_volume(world: &mut World, name: &str) -> kube::Result<()> {
-    let Some(found) = world.caches.volumes.get("", name) else { return Ok(()) };
+pub(super) async fn reconcile_volume(control: &mut ControlLoop, name: &str) -> kube::Result<()> {
+    let Some(found) = control.caches.volumes.get("", name) else { return Ok(()) };
     let mut volume = PersistentVolume::clone(&found);
     let spec = volume.spec.clone().unwrap_or_default();
     let claim = spec.claim_ref.as_ref().and_then(|r| {
-        let claim = world.caches.claims.get(r.namespace.as_deref()?, r.name.as_deref()?)?;
+        let claim = control.caches.claims.get(r.namespace.as_deref()?, r.name.as_deref()?)?;
         (r.uid.is_none() || r.uid == claim.uid()).then_some(claim)
     });
     let reserved_only = spec.claim_ref.as_ref().is_some_and(|r| r.uid.is_none());
@@ -333,24 +343,24 @@ pub(super) async fn look_at_volume(world: &mut World, name: &str) -> kube::Resul
     if pods::is_deleting(&volume) {
         if phase != "Bound" && volume.finalizers().iter().any(|f| f == VOLUME_PROTECTION) {
             volume.finalizers_mut().retain(|f| f != VOLUME_PROTECTION);
-            world.update(&volume).await?;
+            control.update(&volume).await?;
         }
         return Ok(());
     }
-    set_volume_phase(world, &mut volume, phase).await?;
+    set_volume_phase(control, &mut volume, phase).await?;
     if phase == "Released" && spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete") {
-        return world.delete(&volume, None).await;
+        return control.delete(&volume, None).await;
     }
     if phase == "Available" {
-        wake_claims(world, &spec);
+        wake_claims(control, &spec);
     }
     Ok(())
 }
 
-/// A volume that is free may be what somebody waits for.
-fn wake_claims(world: &mut World, spec: &PersistentVolumeSpec) {
+/// Enqueues unbound claims of the class of a volume that became available.
+fn wake_claims(control: &mut ControlLoop, spec: &PersistentVolumeSpec) {
     let class = spec.storage_class_name.as_deref().unwrap_or_default();
-    let waiting: Vec<(String, String)> = world
+    let waiting: Vec<(String, String)> = control
         .caches
         .claims
         .all()
@@ -361,19 +371,23 @@ fn wake_claims(world: &mut World, spec: &PersistentVolumeSpec) {
         .map(|c| (c.namespace().unwrap_or_default(), c.name_any()))
         .collect();
     for (namespace, name) in waiting {
-        world.push(Duty::Claim, &namespace, &name);
+        control.push(Controller::Claim, &namespace, &name);
     }
 }
 
-async fn set_volume_phase(world: &mut World, volume: &mut PersistentVolume, phase: &str) -> kube::Result<()> {
+async fn set_volume_phase(
+    control: &mut ControlLoop,
+    volume: &mut PersistentVolume,
+    phase: &str,
+) -> kube::Result<()> {
     if volume.status.as_ref().and_then(|s| s.phase.as_deref()) == Some(phase) {
         return Ok(());
     }
     volume.status = Some(PersistentVolumeStatus {
         phase: Some(phase.to_owned()),
-        last_phase_transition_time: Some(world.time()),
+        last_phase_transition_time: Some(control.time()),
         ..volume.status.clone().unwrap_or_default()
     });
-    *volume = world.update_status(&*volume).await?;
+    *volume = control.update_status(&*volume).await?;
     Ok(())
 }

@@ -138,7 +138,7 @@ impl<'a> Managed<'a> {
         Ok(Self(managed))
     }
 
-    /// Writes `metadata.managedFields`; nothing if nobody manages anything.
+    /// Writes `metadata.managedFields`; nothing if no field is managed.
     pub(crate) fn encode(&self) -> Option<Value> {
         let mut managers: Vec<_> = self.0.iter().collect();
         managers.sort_by(|(p, po), (q, qo)| {

@@ -1,6 +1,6 @@
 //! Server-side apply: configurations merged into objects, and the record of who manages which field.
 //!
-//! A record is up to half of an object, and hardly anybody looks into it. So `fieldsV1` is written as a text here, and read as
+//! A record is up to half of an object, and is rarely read. So `fieldsV1` is written as a text here, and read as
 //! either a text or the tree that the API shows; [`pack`] and [`unpack`] lead from one to the other.
 
 mod managed;
@@ -129,6 +129,43 @@ pub fn update(resource: &dyn Resource, live: &Value, new: &mut Value, request: R
 /// `live` with `config` applied to it, and the record of managers brought up to date.
 ///
 /// `live` is the object without content if there is none yet.
+///
+/// ```
+/// use std::borrow::Cow;
+/// use serde_json::{Value, json};
+/// use steersman_patch::apply::{FieldSet, Request, Resource, TypeId, Types, apply};
+///
+/// // A kind with one version and no schema.
+/// struct Widgets(Types, TypeId);
+///
+/// impl Resource for Widgets {
+///     fn api_version(&self) -> &str {
+///         "example.com/v1"
+///     }
+///     fn typed(&self, _: &str) -> Option<(&Types, TypeId)> {
+///         Some((&self.0, self.1))
+///     }
+///     fn convert<'a>(&self, object: &'a Value, _: &str) -> Option<Cow<'a, Value>> {
+///         Some(Cow::Borrowed(object))
+///     }
+///     fn finish(&self, _: &mut Value) -> Result<(), String> {
+///         Ok(())
+///     }
+///     fn reset_fields(&self, _: &str) -> Option<&FieldSet<'static>> {
+///         None
+///     }
+/// }
+///
+/// let (types, id) = Types::deduced();
+/// let widgets = Widgets(types, id);
+/// let empty = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
+/// let config = json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": 3}});
+/// let request = Request { manager: "operator", now: "2026-01-01T00:00:00Z" };
+/// let applied = apply(&widgets, &empty, &config, request, false)?;
+/// assert_eq!(applied["spec"]["size"], 3);
+/// assert_eq!(applied["metadata"]["managedFields"][0]["manager"], "operator");
+/// # Ok::<(), steersman_patch::apply::ApplyError>(())
+/// ```
 pub fn apply(
     resource: &dyn Resource,
     live: &Value,
@@ -164,7 +201,7 @@ pub fn apply(
     let again = (request.manager == "kubectl" && !force).then(|| managed.clone());
     let (mut object, managed) = match (writer.apply(&live, config, managed, force), again) {
         (Err(ApplyError::Conflict(conflicts)), Some(managed)) => {
-            // Fields that client-side apply set and nobody changed since are the same person's.
+            // Fields that client-side apply set, unchanged since, belong to the same user.
             match writer.last_applied_fields(&live) {
                 None => return Err(ApplyError::Conflict(conflicts)),
                 Some(allowed) => {
@@ -483,7 +520,7 @@ impl<'a> Writer<'a> {
         Ok(Some(comparison.excluding(self.resource.reset_fields(api_version))))
     }
 
-    /// The merged object without what the applier applied last time, does not apply now, and nobody else owns.
+    /// The merged object without what the applier applied last time, does not apply now, and no other manager owns.
     fn prune(&self, merged: Value, managed: &Managed<'_>, last: Option<&Owned<'_>>) -> Value {
         let Some(last) = last.filter(|owned| !owned.fields.is_empty()) else { return merged };
         let Some((types, ty)) = self.resource.typed(&last.api_version) else { return merged };
@@ -556,7 +593,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Fields that nobody manages: the object's identity, and what the server sets.
+/// Fields without a manager: the object's identity, and what the server sets.
 static NEVER_MANAGED: LazyLock<FieldSet<'static>> = LazyLock::new(|| {
     FieldSet::of_fields([
         &["apiVersion"][..],

@@ -183,6 +183,15 @@ impl fmt::Display for Path {
 /// A set of paths. A path's parents are not in the set unless they were added themselves.
 ///
 /// **Invariant:** the nodes are sorted by their element, no two have the same, and none is empty.
+///
+/// ```
+/// use serde_json::json;
+/// use steersman_patch::apply::FieldSet;
+///
+/// let fields = json!({"f:spec": {"f:replicas": {}}});
+/// let owned = FieldSet::from_fields_v1(&fields).unwrap();
+/// assert_eq!(owned.paths().iter().map(ToString::to_string).collect::<Vec<_>>(), [".spec.replicas"]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet<'a> {
     nodes: Vec<(PathElement<'a>, Node<'a>)>,
@@ -251,7 +260,7 @@ impl<'a> FieldSet<'a> {
         Self { nodes }
     }
 
-    /// Adds a path. The empty one, the whole object, is nobody's.
+    /// Adds a path. The empty one, the whole object, has no owner.
     pub fn insert(&mut self, path: &[PathElement<'a>]) {
         self.insert_by_ref(&path.iter().collect::<Vec<_>>());
     }

@@ -1,10 +1,10 @@
 //! The caches of an operator: one per kind and selection, shared by its controllers.
 
-mod pace;
 mod selector;
 mod snapshot;
 pub(crate) mod store;
 pub(crate) mod watch;
+mod watch_backoff;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 pub use self::snapshot::{Meta, Owner, Snapshot, Text};
 pub(crate) use self::{
     snapshot::Incoming,
-    store::{Author, Change, IndexFn, Notice, Store},
+    store::{Author, CacheEvent, Change, IndexFn, Store},
     watch::Selection,
 };
 use crate::{

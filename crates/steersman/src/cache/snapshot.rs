@@ -216,7 +216,7 @@ pub(crate) struct Incoming {
     managed: Vec<Managed>,
 }
 
-/// The fields that somebody manages.
+/// One entry of `managedFields`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managed {
     manager: String,

@@ -1,7 +1,7 @@
 //! The objects of one kind, kept up to date by watches and by the operator's own writes.
 //!
 //! A write's answer goes into the store at once, so the operator always reads its own writes. The watch brings the
-//! same state again later; whoever wrote it is not called for it, everybody else is. A state of somebody else that
+//! same state again later; its author is not called for it, all others are. A state of another writer that
 //! lies between is never skipped, even though it is older than what the store already holds.
 
 use std::{
@@ -48,13 +48,13 @@ pub(crate) struct Change<'a> {
 
 /// What subscribers hear of.
 #[derive(Debug)]
-pub(crate) enum Notice<'a> {
+pub(crate) enum CacheEvent<'a> {
     Changed(Change<'a>),
     /// The first list is complete.
     Synced,
 }
 
-type Subscriber = Arc<dyn Fn(&Notice<'_>) + Send + Sync>;
+type Subscriber = Arc<dyn Fn(&CacheEvent<'_>) + Send + Sync>;
 /// The values under which an index finds an object.
 pub(crate) type IndexFn = Arc<dyn Fn(&Snapshot) -> Vec<String> + Send + Sync>;
 
@@ -85,7 +85,7 @@ pub(crate) struct Store {
     /// Counts lists.
     epoch: AtomicU32,
     heard: Mutex<Instant>,
-    /// Objects that may be there though the cache does not know it: somebody wrote them, and got no answer.
+    /// Objects that may be there though the cache does not know it: a write of them got no answer.
     doubtful: Mutex<HashSet<Key>>,
 }
 
@@ -99,7 +99,7 @@ struct State {
     applied: HashMap<Key, (u64, u64)>,
     /// Field sets, which thousands of objects share.
     sets: HashSet<Arc<[u8]>>,
-    /// At this number of sets, those that nobody uses any more are looked for.
+    /// At this number of sets, unused ones are collected.
     most_sets: usize,
     bytes: usize,
 }
@@ -294,17 +294,17 @@ impl Store {
         self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&subscriber));
         for (key, snapshot) in self.list(|_| true) {
             let change = Change { key: &key, old: None, new: Some(&snapshot), listed: true, author: None };
-            subscriber(&Notice::Changed(change));
+            subscriber(&CacheEvent::Changed(change));
         }
         if self.progress.borrow().synced {
-            subscriber(&Notice::Synced);
+            subscriber(&CacheEvent::Synced);
         }
     }
 
-    fn notify(&self, notice: &Notice<'_>) {
+    fn notify(&self, event: &CacheEvent<'_>) {
         let subscribers = self.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
         for subscriber in subscribers {
-            subscriber(notice);
+            subscriber(event);
         }
     }
 
@@ -371,7 +371,7 @@ impl Store {
         }
         let change =
             Change { key: &key, old: old.as_ref(), new: Some(&new), listed, author: author.as_ref() };
-        self.notify(&Notice::Changed(change));
+        self.notify(&CacheEvent::Changed(change));
     }
 
     /// Takes a deletion that a watch delivered.
@@ -390,7 +390,7 @@ impl Store {
             }
         };
         let change = Change { key, old: old.as_ref(), new: None, listed: false, author: author.as_ref() };
-        self.notify(&Notice::Changed(change));
+        self.notify(&CacheEvent::Changed(change));
     }
 
     /// Ends a list: what it did not contain is gone.
@@ -423,7 +423,7 @@ impl Store {
             progress.synced |= complete;
         });
         if complete {
-            self.notify(&Notice::Synced);
+            self.notify(&CacheEvent::Synced);
         }
     }
 
@@ -437,7 +437,7 @@ impl Store {
             && self.labels.as_ref().is_some_and(|labels| labels.matches(&incoming.labels()))
     }
 
-    /// Takes the answer to an own write. Everybody but the author hears of it when the watch delivers it.
+    /// Takes the answer to an own write. Subscribers other than the author are notified when the watch delivers it.
     pub(crate) fn written(&self, incoming: Incoming, author: Option<Author>) -> Snapshot {
         let key = incoming.key();
         let version = incoming.version();

@@ -9,11 +9,11 @@ use kube::{
 };
 
 use super::{
-    pace::{DELAY, paced},
     snapshot::Incoming,
     store::Store,
+    watch_backoff::{DELAY, with_watch_backoff},
 };
-use crate::{door, error::describe};
+use crate::{error::describe, write_guard};
 
 /// How often a kind that the API server does not know is asked for at most.
 const ABSENT: Duration = Duration::from_secs(2);
@@ -45,7 +45,8 @@ pub(crate) async fn run(
     selection: Selection,
     streaming: bool,
 ) {
-    let client = paced(if selection.metadata { door::metadata_only(client) } else { client });
+    let client =
+        with_watch_backoff(if selection.metadata { write_guard::metadata_only(client) } else { client });
     let api: Api<Incoming> = match &namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, store.kind.resource()),
         None => Api::all_with(client, store.kind.resource()),

@@ -1,4 +1,4 @@
-//! Whether an apply would change anything, told without asking the server.
+//! Whether an apply would change anything, decided from the cache.
 //!
 //! An apply sets what it mentions, and removes what the same manager mentioned earlier and does not mention any more. So
 //! nothing changes if the live object has every desired value, and every field that this manager owns is still
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_applied_yet_is_a_difference() {
+    fn unapplied_fields_are_a_difference() {
         assert!(would_change(&desired(), &json!({}), &json!({})));
         // All values are there by others' hands, though not owned: harmless, as an outside edit is undone when it comes.
         assert!(!would_change(&json!({"spec": {"replicas": 1}}), &live(), &json!({})));

@@ -1,6 +1,6 @@
-//! Events: what happened to an object, told to people.
+//! Events about objects.
 //!
-//! Repetitions are counted in one event rather than written anew, and an object that has much to say is cut short, with
+//! Repetitions are counted in one event rather than written anew, and events of one object are rate limited, with
 //! the same limits as client-go's: a failing object must not flood the cluster.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};

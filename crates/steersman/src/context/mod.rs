@@ -1,4 +1,4 @@
-//! What a reconciler has at hand.
+//! The context of a reconcile: reads, writes, events and the clock.
 
 mod difference;
 pub(crate) mod events;
@@ -52,11 +52,10 @@ pub(crate) struct Primary {
     pub(crate) client: Client,
 }
 
-/// What a reconciler has at hand: reads from the caches, writes, events and the clock, all on behalf of one object. Cheap
-/// to clone.
+/// Context of a reconcile: cached reads, writes, events and the clock, on behalf of one object. Cheap to clone.
 ///
 /// Reads see the reconciler's own writes. A reconciler is not called for what it wrote itself, since it has seen the
-/// answer; it is called for what anybody else changed.
+/// answer; it is called for changes of all others.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -108,12 +107,20 @@ impl Context {
         self.engine.queue.failures(&self.primary.key)
     }
 
-    /// Tells people that something happened to the object. Repetitions are counted in one event.
+    /// Records a `Normal` event about the object. Repetitions are counted in one event.
+    ///
+    /// ```
+    /// use steersman::Context;
+    ///
+    /// fn scaled(ctx: &Context, replicas: i32) {
+    ///     ctx.event("Scaled", format!("scaled to {replicas} replicas"));
+    /// }
+    /// ```
     pub fn event(&self, reason: &str, note: impl Into<String>) {
         self.record(false, reason, note.into());
     }
 
-    /// Tells people that something went wrong with the object. Repetitions are counted in one event.
+    /// Records a `Warning` event about the object. Repetitions are counted in one event.
     pub fn warn(&self, reason: &str, note: impl Into<String>) {
         self.record(true, reason, note.into());
     }
@@ -175,6 +182,16 @@ impl Context {
 
     /// An object in the object's namespace (or the cluster, if its kind has none), from the cache.
     ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use steersman::Context;
+    ///
+    /// async fn password(ctx: &Context) -> steersman::Result<Option<Vec<u8>>> {
+    ///     let secret = ctx.get::<Secret>("credentials").await?;
+    ///     Ok(secret.and_then(|secret| secret.data?.remove("password")).map(|bytes| bytes.0))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the object does not fit the type, or if the cache of an undeclared kind can't be filled.
     pub async fn get<K: Object>(&self, name: &str) -> Result<Option<K>> {
@@ -182,6 +199,15 @@ impl Context {
     }
 
     /// The objects of a kind whose controller is this object, from the cache.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use steersman::Context;
+    ///
+    /// async fn running(ctx: &Context) -> steersman::Result<usize> {
+    ///     Ok(ctx.owned::<Pod>().await?.len())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// As [`Context::get`].
@@ -191,13 +217,22 @@ impl Context {
 
     /// Watches something more, from now on. Calling it again with an equal watch does nothing.
     ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use steersman::{Context, Watch};
+    ///
+    /// async fn watch_secrets(ctx: &Context) -> steersman::Result<()> {
+    ///     ctx.watch(Watch::read::<Secret>().labels("for=operators")).await
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the first list does not arrive in time, unless the watch is [optional](Watch::optional).
     pub async fn watch(&self, watch: Watch) -> Result<()> {
         self.engine.watch(watch, &self.shared).await
     }
 
-    /// Has the object looked at again at once.
+    /// Enqueues the object again at once.
     pub fn requeue(&self) {
         self.engine.queue.add(&self.primary.key, crate::queue::NORMAL);
     }

@@ -2,7 +2,7 @@
 //! for each other.
 //!
 //! What belongs to a set is noted down twice: in an annotation of the object that owns it, and by a label on each member. The
-//! annotation finds members of kinds that are not watched any more, but anybody who may edit the object can write it. So
+//! annotation finds members of kinds that are not watched any more, but every user who may edit the object can write it. So
 //! it only names candidates: what is pruned is decided by the member itself, which must have the object as its owner, by uid.
 //! The label finds members that were struck off the annotation.
 
@@ -20,11 +20,12 @@ use serde_json::{Value, json};
 
 use super::{Context, write::to_value};
 use crate::{
+    Readiness,
     cache::Incoming,
     controller::IndexQuery,
     error::{Error, Result},
     kind::{Key, Kind, Object},
-    readiness::{Readiness, readiness},
+    readiness,
 };
 
 /// Where the inventory is: an annotation of the object that owns the set.
@@ -339,7 +340,7 @@ impl Context {
         members
     }
 
-    /// What the annotation lists. Anybody who may edit the object can write it.
+    /// What the annotation lists. Every user who may edit the object can write it.
     fn inventory(&self) -> BTreeSet<Member> {
         let Some(snapshot) = self.cached(&self.primary.kind, &self.primary.key) else {
             return BTreeSet::new();

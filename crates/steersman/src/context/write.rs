@@ -66,6 +66,18 @@ impl Context {
 
     /// As [`Context::apply`], for an object that is to outlive this one, or that Kubernetes does not let it own.
     ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::core::ObjectMeta;
+    /// use steersman::Context;
+    ///
+    /// async fn make_namespace(ctx: &Context, name: &str) -> steersman::Result<()> {
+    ///     let metadata = ObjectMeta { name: Some(name.to_owned()), ..Default::default() };
+    ///     ctx.apply_unowned(Namespace { metadata, ..Default::default() }).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the API server refuses, or if the object is being deleted.
     pub async fn apply_unowned<K: Object>(&self, desired: K) -> Result<K> {
@@ -258,6 +270,20 @@ impl Context {
     /// Writes the status of the object that is reconciled, by the status subresource. Nothing is sent if nothing would
     /// change. What an earlier status of this operator had and this one leaves out is removed.
     ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use serde_json::json;
+    /// use steersman::{Action, Conditions as _, Context};
+    ///
+    /// async fn reconcile(app: Arc<Deployment>, ctx: Context) -> steersman::Result<Action> {
+    ///     let mut conditions = Vec::new();
+    ///     conditions.set(ctx.condition("Checked", true, "Reconciled", "all is well"));
+    ///     ctx.update_status(&json!({"conditions": conditions})).await?;
+    ///     Ok(Action::await_change())
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// Fails if the API server refuses. An object that is gone is no failure.
     pub async fn update_status(&self, status: &impl Serialize) -> Result<()> {
@@ -299,6 +325,15 @@ impl Context {
 
     /// Deletes an object in the object's namespace, with everything that belongs to it. Nothing is sent if the cache
     /// knows that it is gone: it does not if a write of it was left without an answer.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use steersman::Context;
+    ///
+    /// async fn clean_up(ctx: &Context) -> steersman::Result<()> {
+    ///     ctx.delete::<ConfigMap>(&format!("{}-cache", ctx.name())).await
+    /// }
+    /// ```
     ///
     /// # Errors
     /// Fails if the API server refuses.

@@ -9,12 +9,12 @@ use futures::{FutureExt as _, StreamExt as _};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    Blueprint, Finalizer, Options, PanicGuard, Step, Watch,
+    ControllerSpec, Finalizer, Options, PanicGuard, ReconcileFn, Watch,
     reads::{self, Query, Reads},
     watch::{Relation, controller_key},
 };
 use crate::{
-    cache::{self, Change, Notice, Selection, Store},
+    cache::{self, CacheEvent, Change, Selection, Store},
     context::Shared,
     error::{Error, Result},
     kind::{Key, Kind},
@@ -29,23 +29,23 @@ pub(crate) struct Engine {
     pub(crate) queue: Queue,
     pub(crate) options: Options,
     pub(crate) guard: PanicGuard,
-    pub(super) reconcile: Step,
+    pub(super) reconcile: ReconcileFn,
     pub(super) finalizers: Vec<Finalizer>,
     pub(super) secondary: Vec<(Kind, Finalizer)>,
     /// What is watched, its own kind first.
     watches: RwLock<Vec<Watch>>,
     store: RwLock<Option<Arc<Store>>>,
     reads: Mutex<Reads>,
-    dying: Mutex<Dying>,
+    pending: Mutex<PendingCleanup>,
     /// Slow reconciles whose workers have substitutes.
     pub(super) slow: AtomicUsize,
 }
 
 /// Controlled objects that wait for a cleanup, and for which of them, by their owners.
 #[derive(Debug, Default)]
-struct Dying(HashMap<Key, BTreeSet<(usize, Key)>>);
+struct PendingCleanup(HashMap<Key, BTreeSet<(usize, Key)>>);
 
-impl Dying {
+impl PendingCleanup {
     fn remove(&mut self, owner: &Key, which: &(usize, Key)) {
         if let Some(all) = self.0.get_mut(owner) {
             all.remove(which);
@@ -58,16 +58,16 @@ impl Dying {
 
 impl Engine {
     pub(crate) fn new(
-        blueprint: Blueprint,
+        spec: ControllerSpec,
         metrics: &Metrics,
     ) -> (Arc<Self>, Vec<futures::stream::BoxStream<'static, Key>>) {
-        let kind = blueprint.primary.kind.clone();
-        let name: Arc<str> = blueprint.name.unwrap_or_else(|| kind.name().to_lowercase()).into();
-        let mut watches = vec![blueprint.primary];
-        watches.extend(blueprint.watches);
+        let kind = spec.primary.kind.clone();
+        let name: Arc<str> = spec.name.unwrap_or_else(|| kind.name().to_lowercase()).into();
+        let mut watches = vec![spec.primary];
+        watches.extend(spec.watches);
         // A finalizer is of no use without a watch, and its cleanup gets whole objects.
-        for (kind, _) in &blueprint.secondary {
-            if !watches.iter().any(|other| other.kind == *kind && other.is_of_owned_wholes()) {
+        for (kind, _) in &spec.secondary {
+            if !watches.iter().any(|other| other.kind == *kind && other.is_owned_full()) {
                 watches.push(Watch::owned_kind(kind.clone()));
             }
         }
@@ -75,18 +75,18 @@ impl Engine {
             guard: PanicGuard::new(Arc::clone(&name), metrics),
             name,
             kind,
-            queue: Queue::new(blueprint.options.backoff, blueprint.options.rate_limit),
-            options: blueprint.options,
-            reconcile: blueprint.reconcile,
-            finalizers: blueprint.finalizers,
-            secondary: blueprint.secondary,
+            queue: Queue::new(spec.options.backoff, spec.options.rate_limit),
+            options: spec.options,
+            reconcile: spec.reconcile,
+            finalizers: spec.finalizers,
+            secondary: spec.secondary,
             watches: RwLock::new(watches),
             store: RwLock::default(),
             reads: Mutex::default(),
-            dying: Mutex::default(),
+            pending: Mutex::default(),
             slow: AtomicUsize::default(),
         };
-        (Arc::new(engine), blueprint.streams.into_inner().unwrap_or_else(PoisonError::into_inner))
+        (Arc::new(engine), spec.streams.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Starts the watches and waits for their first lists.
@@ -146,11 +146,11 @@ impl Engine {
         }
     }
 
-    /// Has objects looked at, and those that are gone but have something left to clean up.
-    pub(crate) fn look_at(&self, which: impl Fn(&Key) -> bool) {
-        let dying: Vec<Key> = self.dying().0.keys().cloned().collect();
+    /// Enqueues matching objects, and deleted ones with a pending cleanup.
+    pub(crate) fn enqueue_matching(&self, which: impl Fn(&Key) -> bool) {
+        let pending: Vec<Key> = self.pending().0.keys().cloned().collect();
         let keys = self.store().map(|store| store.keys()).unwrap_or_default();
-        for key in keys.iter().chain(&dying).filter(|key| which(key)) {
+        for key in keys.iter().chain(&pending).filter(|key| which(key)) {
             self.queue.add(key, queue::LISTED);
         }
     }
@@ -177,10 +177,10 @@ impl Engine {
         let store = shared.caches.start(&watch.kind, &watch.selection);
         // The caches outlive no controller, and hold none.
         let engine = Arc::downgrade(self);
-        let heard = watch.clone();
-        store.subscribe(Arc::new(move |notice| {
+        let watched = watch.clone();
+        store.subscribe(Arc::new(move |event| {
             if let Some(engine) = engine.upgrade() {
-                engine.hear(&heard, notice);
+                engine.handle_event(&watched, event);
             }
         }));
         store
@@ -217,7 +217,7 @@ impl Engine {
     pub(crate) fn owned_kinds(&self) -> Vec<Kind> {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
         let mut kinds: Vec<Kind> = Vec::new();
-        for watch in watches.iter().filter(|watch| watch.is_of_owned_wholes()) {
+        for watch in watches.iter().filter(|watch| watch.is_owned_full()) {
             if !kinds.contains(&watch.kind) {
                 kinds.push(watch.kind.clone());
             }
@@ -247,49 +247,49 @@ impl Engine {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn dying(&self) -> MutexGuard<'_, Dying> {
-        self.dying.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingCleanup> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The controlled objects of an owner that wait for a cleanup. They are kept: the cleanup may be broken off.
-    pub(super) fn dying_of(&self, owner: &Key) -> BTreeSet<(usize, Key)> {
-        self.dying().0.get(owner).cloned().unwrap_or_default()
+    pub(super) fn pending_cleanups(&self, owner: &Key) -> BTreeSet<(usize, Key)> {
+        self.pending().0.get(owner).cloned().unwrap_or_default()
     }
 
     /// Forgets a controlled object unless it still waits.
-    pub(super) fn buried(&self, owner: &Key, which: &(usize, Key), waits: impl FnOnce() -> bool) {
-        let mut dying = self.dying();
+    pub(super) fn cleanup_done(&self, owner: &Key, which: &(usize, Key), waits: impl FnOnce() -> bool) {
+        let mut pending = self.pending();
         // Asked under the lock: an object of the same name that comes to wait now is noted afterwards.
         if !waits() {
-            dying.remove(owner, which);
+            pending.remove(owner, which);
         }
     }
 
-    fn hear(&self, watch: &Watch, notice: &Notice<'_>) {
-        match notice {
-            Notice::Changed(change) => self.changed(watch, change),
-            Notice::Synced if watch.optional => {
+    fn handle_event(&self, watch: &Watch, event: &CacheEvent<'_>) {
+        match event {
+            CacheEvent::Changed(change) => self.changed(watch, change),
+            CacheEvent::Synced if watch.optional => {
                 // The kind has appeared: those who waited for it go on.
-                self.look_at(|_| true);
+                self.enqueue_matching(|_| true);
             }
-            Notice::Synced => {}
+            CacheEvent::Synced => {}
         }
     }
 
     fn changed(&self, watch: &Watch, change: &Change<'_>) {
-        self.note_dying(watch, change);
+        self.track_pending_cleanup(watch, change);
         if !watch.passes(change, &self.guard) {
             return;
         }
         let priority = if change.listed { queue::LISTED } else { queue::NORMAL };
         let mut keys = match watch.relation {
             Relation::Primary => vec![change.key.clone()],
-            Relation::Read => reads::concerned(&self.reads, &watch.kind, change),
+            Relation::Read => reads::affected(&self.reads, &watch.kind, change),
             Relation::Owned | Relation::Mapped(..) => {
                 let mut keys: Vec<Key> = [change.old, change.new]
                     .into_iter()
                     .flatten()
-                    .flat_map(|state| watch.concerned(&self.kind, state, &self.guard))
+                    .flat_map(|state| watch.affected(&self.kind, state, &self.guard))
                     .collect();
                 keys.sort_unstable();
                 keys.dedup();
@@ -306,8 +306,8 @@ impl Engine {
     }
 
     /// Notes that a controlled object waits for a cleanup, or that it does not any more: another replica may have cleaned up.
-    fn note_dying(&self, watch: &Watch, change: &Change<'_>) {
-        if !watch.is_of_owned_wholes() {
+    fn track_pending_cleanup(&self, watch: &Watch, change: &Change<'_>) {
+        if !watch.is_owned_full() {
             return;
         }
         for (index, (_, finalizer)) in
@@ -316,12 +316,12 @@ impl Engine {
             let which = (index, change.key.clone());
             let owner = |state| controller_key(&self.kind, state);
             let (before, now) = (change.old.and_then(owner), change.new.and_then(owner));
-            let mut dying = self.dying();
+            let mut pending = self.pending();
             for owner in [&before, &now].into_iter().flatten() {
-                dying.remove(owner, &which);
+                pending.remove(owner, &which);
             }
             if let Some(owner) = now.filter(|_| change.new.is_some_and(|state| finalizer.is_due(state))) {
-                dying.0.entry(owner).or_default().insert(which);
+                pending.0.entry(owner).or_default().insert(which);
             }
         }
     }
@@ -360,20 +360,20 @@ mod tests {
             |_: Arc<ConfigMap>, _: Context| std::future::ready(Ok::<_, Error>(Action::await_change()));
         let controller = Controller::of_existing::<Secret>(reconcile)
             .finalizer_on::<ConfigMap>("steersman.dev/x", cleanup);
-        let (engine, _) = Engine::new(controller.blueprint, &Metrics::new());
+        let (engine, _) = Engine::new(controller.spec, &Metrics::new());
         // A predicate is not asked about this.
         let watch = Watch::owned::<ConfigMap>().when(|_, _| false);
         let (key, owner) = (Key::namespaced("lab", "map"), Key::namespaced("lab", "owner"));
         let hear = |old: Option<&Snapshot>, new: Option<&Snapshot>| {
             let change = Change { key: &key, old, new, listed: false, author: None };
-            engine.hear(&watch, &Notice::Changed(change));
-            engine.dying_of(&owner).len()
+            engine.handle_event(&watch, &CacheEvent::Changed(change));
+            engine.pending_cleanups(&owner).len()
         };
         let (waits, cleaned) = (deleted(&["steersman.dev/x", "others/y"]), deleted(&["others/y"]));
         assert_eq!(hear(None, Some(&waits)), 1);
         assert_eq!(hear(Some(&waits), Some(&cleaned)), 0);
         assert_eq!(hear(None, Some(&waits)), 1);
         assert_eq!(hear(Some(&waits), None), 0);
-        assert!(engine.dying().0.is_empty());
+        assert!(engine.pending().0.is_empty());
     }
 }

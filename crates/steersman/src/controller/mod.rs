@@ -31,7 +31,8 @@ use crate::{
 };
 
 /// A function of the author, on an object of any type.
-pub(crate) type Step = Arc<dyn Fn(Snapshot, Context) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
+pub(crate) type ReconcileFn =
+    Arc<dyn Fn(Snapshot, Context) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
 
 /// A function that brings an object to its desired state: any `async fn(Arc<K>, Context) -> Result<Action, E>`.
 pub trait Reconcile<K>: Send + Sync + 'static {
@@ -81,7 +82,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub(crate) struct Finalizer {
     pub(crate) name: &'static str,
-    pub(crate) cleanup: Step,
+    pub(crate) cleanup: ReconcileFn,
 }
 
 impl Finalizer {
@@ -105,17 +106,17 @@ impl Finalizer {
 /// ```
 #[must_use]
 pub struct Controller<K> {
-    pub(crate) blueprint: Blueprint,
+    pub(crate) spec: ControllerSpec,
     read: fn(&Snapshot, &Kind) -> Result<K>,
     marker: PhantomData<fn() -> K>,
 }
 
 /// A controller without its type.
-pub(crate) struct Blueprint {
+pub(crate) struct ControllerSpec {
     pub(crate) name: Option<String>,
     pub(crate) primary: Watch,
     pub(crate) crd: Option<fn() -> CustomResourceDefinition>,
-    pub(crate) reconcile: Step,
+    pub(crate) reconcile: ReconcileFn,
     pub(crate) watches: Vec<Watch>,
     pub(crate) finalizers: Vec<Finalizer>,
     /// Finalizers on objects that the controller's own objects control.
@@ -129,7 +130,7 @@ impl Controller<()> {
     /// A controller for the operator's own type of objects, whose definition comes with it.
     pub fn of<K: Object + CustomResourceExt>(reconcile: impl Reconcile<K>) -> Controller<K> {
         let mut controller = Self::of_existing(reconcile);
-        controller.blueprint.crd = Some(K::crd);
+        controller.spec.crd = Some(K::crd);
         controller
     }
 
@@ -147,7 +148,7 @@ impl Controller<()> {
 impl<K: Send + Sync + 'static> Controller<K> {
     fn new(kind: Kind, read: fn(&Snapshot, &Kind) -> Result<K>, reconcile: impl Reconcile<K>) -> Self {
         let step = step(kind.clone(), read, reconcile);
-        let blueprint = Blueprint {
+        let spec = ControllerSpec {
             name: None,
             primary: Watch::primary(kind),
             crd: None,
@@ -158,12 +159,12 @@ impl<K: Send + Sync + 'static> Controller<K> {
             streams: Mutex::default(),
             options: Options::default(),
         };
-        Self { blueprint, read, marker: PhantomData }
+        Self { spec, read, marker: PhantomData }
     }
 
     /// Names the controller in logs and metrics. Default: its kind in lower case.
     pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.blueprint.name = Some(name.into());
+        self.spec.name = Some(name.into());
         self
     }
 
@@ -179,41 +180,84 @@ impl<K: Send + Sync + 'static> Controller<K> {
     }
 
     /// Watches objects for which a function names the objects that a change concerns.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kube::ResourceExt as _;
+    /// use steersman::{Action, Context, Controller, Key};
+    ///
+    /// async fn reconcile(_: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     Ok(Action::await_change())
+    /// }
+    /// let controller = Controller::of_existing::<ConfigMap>(reconcile).watches_mapped(|secret: &Secret| {
+    ///     let target = secret.annotations().get("example.com/target");
+    ///     target.map(|name| Key::new(secret.namespace().as_deref(), name)).into_iter().collect()
+    /// });
+    /// ```
     pub fn watches_mapped<O: Object>(self, map: impl Fn(&O) -> Vec<Key> + Send + Sync + 'static) -> Self {
         self.watch(Watch::mapped("mapped", map))
     }
 
     /// Watches something, with all the options that [`Watch`] has.
     pub fn watch(mut self, watch: Watch) -> Self {
-        self.blueprint.watches.push(watch);
+        self.spec.watches.push(watch);
         self
     }
 
-    /// Looks at the objects that a stream names, from a source outside the cluster for instance.
+    /// Reconciles the objects that a stream names, from a source outside the cluster for instance.
+    ///
+    /// ```
+    /// use std::{sync::Arc, time::Duration};
+    /// use futures::StreamExt as _;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use steersman::{Action, Context, Controller, Key};
+    ///
+    /// async fn reconcile(_: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     Ok(Action::await_change())
+    /// }
+    /// let names = futures::stream::iter(["one", "two"]).map(|name| Key::namespaced("default", name));
+    /// let controller = Controller::of_existing::<ConfigMap>(reconcile).on(names);
+    /// ```
     pub fn on(mut self, stream: impl Stream<Item = Key> + Send + 'static) -> Self {
-        self.blueprint.streams.get_mut().unwrap_or_else(PoisonError::into_inner).push(stream.boxed());
+        self.spec.streams.get_mut().unwrap_or_else(PoisonError::into_inner).push(stream.boxed());
         self
     }
 
     /// Only objects with these labels, in the form that `kubectl --selector` takes. Default: all.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.blueprint.primary = self.blueprint.primary.labels(selector);
+        self.spec.primary = self.spec.primary.labels(selector);
         self
     }
 
     /// Only changes of its own objects that a predicate lets through; see [`Watch::when`]. Default: all changes that the
     /// reconciler did not make itself.
     pub fn when(mut self, predicate: impl Fn(&Snapshot, &Snapshot) -> bool + Send + Sync + 'static) -> Self {
-        self.blueprint.primary = self.blueprint.primary.when(predicate);
+        self.spec.primary = self.spec.primary.when(predicate);
         self
     }
 
     /// Promises a cleanup. The finalizer is on the object before the reconciler sees it, and the object goes after the
     /// cleanup has succeeded. A cleanup that returns [`Action::requeue`] is not finished yet. Several finalizers are
     /// cleaned up one after the other, in the order in which they were given.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use steersman::{Action, Context, Controller};
+    ///
+    /// async fn reconcile(_: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     Ok(Action::await_change())
+    /// }
+    /// async fn clean_up(map: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     // Delete what the cluster does not know of. `Action::requeue` is "not finished yet".
+    ///     Ok(Action::await_change())
+    /// }
+    /// let controller = Controller::of_existing::<ConfigMap>(reconcile).finalizer("example.com/cleanup", clean_up);
+    /// ```
     pub fn finalizer(mut self, name: &'static str, cleanup: impl Reconcile<K>) -> Self {
-        let cleanup = step(self.blueprint.primary.kind.clone(), self.read, cleanup);
-        self.blueprint.finalizers.push(Finalizer { name, cleanup });
+        let cleanup = step(self.spec.primary.kind.clone(), self.read, cleanup);
+        self.spec.finalizers.push(Finalizer { name, cleanup });
         self
     }
 
@@ -222,50 +266,50 @@ impl<K: Send + Sync + 'static> Controller<K> {
     pub fn finalizer_on<O: Object>(mut self, name: &'static str, cleanup: impl Reconcile<O>) -> Self {
         let kind = Kind::of::<O>();
         let cleanup = step(kind.clone(), |snapshot, _| snapshot.parse(), cleanup);
-        self.blueprint.secondary.push((kind, Finalizer { name, cleanup }));
+        self.spec.secondary.push((kind, Finalizer { name, cleanup }));
         self
     }
 
-    /// How many objects are worked on at a time. Default: 16. One object is never worked on twice at a time.
+    /// Concurrent reconciles. Default: 16. One object is never reconciled twice at a time.
     pub fn concurrency(mut self, workers: usize) -> Self {
-        self.blueprint.options.concurrency = workers.max(1);
+        self.spec.options.concurrency = workers.max(1);
         self
     }
 
     /// How long a reconcile counts towards [`Controller::concurrency`]: one that takes longer, since it waits for
     /// something outside, holds up no other object. At most 100 reconciles are left out of account. Default: all count.
     pub fn slow_after(mut self, limit: Duration) -> Self {
-        self.blueprint.options.slow_after = Some(limit);
+        self.spec.options.slow_after = Some(limit);
         self
     }
 
-    /// How long a reconcile may take. Default: any time.
+    /// Timeout of a reconcile. Default: none.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.blueprint.options.timeout = Some(limit);
+        self.spec.options.timeout = Some(limit);
         self
     }
 
     /// The delay after the first failure, which doubles with each further one, and its limit. Default: 5 ms and 1000 s.
     pub fn backoff(mut self, first: Duration, limit: Duration) -> Self {
-        self.blueprint.options.backoff = Backoff { base: first, limit };
+        self.spec.options.backoff = Backoff { base: first, limit };
         self
     }
 
-    /// At most so many reconciles a second, with a reserve for bursts. Default: no limit.
+    /// Token-bucket rate limit, in reconciles per second. Default: none.
     pub fn rate_limit(mut self, per_second: f64, burst: f64) -> Self {
-        self.blueprint.options.rate_limit = Some(RateLimit { per_second, burst });
+        self.spec.options.rate_limit = Some(RateLimit { per_second, burst });
         self
     }
 
-    /// Looks at each object this often, whatever happens. Default: only when something happens.
+    /// Resync period of each object. Default: none; only changes trigger reconciles.
     pub fn period(mut self, period: Duration) -> Self {
-        self.blueprint.options.period = Some(period);
+        self.spec.options.period = Some(period);
         self
     }
 
-    /// How long the first list of each watch may take. Default: 2 minutes.
+    /// Timeout of the initial list of each watch. Default: 2 minutes.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
-        self.blueprint.options.sync_timeout = limit;
+        self.spec.options.sync_timeout = limit;
         self
     }
 }
@@ -274,7 +318,7 @@ fn step<K: Send + Sync + 'static>(
     kind: Kind,
     read: fn(&Snapshot, &Kind) -> Result<K>,
     reconcile: impl Reconcile<K>,
-) -> Step {
+) -> ReconcileFn {
     let reconcile = Arc::new(reconcile);
     Arc::new(move |snapshot, context| {
         let (reconcile, kind) = (Arc::clone(&reconcile), kind.clone());

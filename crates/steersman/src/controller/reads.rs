@@ -75,19 +75,19 @@ impl State {
 #[derive(Default)]
 pub(crate) struct Reads {
     objects: HashMap<(Kind, Key), HashSet<Key>>,
-    queries: HashMap<(Kind, Option<String>), HashMap<String, Asked>>,
+    queries: HashMap<(Kind, Option<String>), HashMap<String, TrackedQuery>>,
     /// What each reader read, and whether it did so in the current reconcile.
-    read: HashMap<Key, HashMap<Seen, bool>>,
+    read: HashMap<Key, HashMap<ReadTarget, bool>>,
 }
 
 /// A query and its readers.
-struct Asked {
+struct TrackedQuery {
     query: Query,
     readers: HashSet<Key>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Seen {
+enum ReadTarget {
     Object(Kind, Key),
     Query(Kind, Option<String>, String),
 }
@@ -102,8 +102,8 @@ impl Reads {
 
     /// Notes that one object was read, whether it was there or not.
     pub(crate) fn note(&mut self, kind: &Kind, key: &Key, reader: &Key) {
-        let seen = Seen::Object(kind.clone(), key.clone());
-        if self.read.entry(reader.clone()).or_default().insert(seen, true).is_none() {
+        let target = ReadTarget::Object(kind.clone(), key.clone());
+        if self.read.entry(reader.clone()).or_default().insert(target, true).is_none() {
             self.objects.entry((kind.clone(), key.clone())).or_default().insert(reader.clone());
         }
     }
@@ -111,19 +111,22 @@ impl Reads {
     /// Notes that all objects that match were read.
     pub(crate) fn note_query(&mut self, kind: &Kind, query: Query, reader: &Key) {
         let identity = query.identity();
-        let seen = Seen::Query(kind.clone(), query.namespace.clone(), identity.clone());
-        if self.read.entry(reader.clone()).or_default().insert(seen, true).is_none() {
+        let target = ReadTarget::Query(kind.clone(), query.namespace.clone(), identity.clone());
+        if self.read.entry(reader.clone()).or_default().insert(target, true).is_none() {
             let place = (kind.clone(), query.namespace.clone());
-            let asked = self.queries.entry(place).or_default().entry(identity);
-            asked.or_insert_with(|| Asked { query, readers: HashSet::new() }).readers.insert(reader.clone());
+            let tracked = self.queries.entry(place).or_default().entry(identity);
+            tracked
+                .or_insert_with(|| TrackedQuery { query, readers: HashSet::new() })
+                .readers
+                .insert(reader.clone());
         }
     }
 
     pub(crate) fn end(&mut self, reader: &Key) {
         let Some(mut notes) = self.read.remove(reader) else { return };
-        notes.retain(|seen, current| {
+        notes.retain(|target, current| {
             if !*current {
-                self.forget(seen, reader);
+                self.forget(target, reader);
             }
             *current
         });
@@ -132,9 +135,9 @@ impl Reads {
         }
     }
 
-    fn forget(&mut self, seen: &Seen, reader: &Key) {
-        match seen {
-            Seen::Object(kind, key) => {
+    fn forget(&mut self, target: &ReadTarget, reader: &Key) {
+        match target {
+            ReadTarget::Object(kind, key) => {
                 let what = (kind.clone(), key.clone());
                 if let Some(readers) = self.objects.get_mut(&what) {
                     readers.remove(reader);
@@ -143,12 +146,12 @@ impl Reads {
                     }
                 }
             }
-            Seen::Query(kind, namespace, identity) => {
+            ReadTarget::Query(kind, namespace, identity) => {
                 let place = (kind.clone(), namespace.clone());
                 let Some(queries) = self.queries.get_mut(&place) else { return };
-                if let Some(asked) = queries.get_mut(identity) {
-                    asked.readers.remove(reader);
-                    if asked.readers.is_empty() {
+                if let Some(tracked) = queries.get_mut(identity) {
+                    tracked.readers.remove(reader);
+                    if tracked.readers.is_empty() {
                         queries.remove(identity);
                     }
                 }
@@ -160,7 +163,7 @@ impl Reads {
     }
 
     /// The queries that an object in a namespace can match.
-    fn asked(&self, kind: &Kind, key: &Key) -> impl Iterator<Item = &Asked> {
+    fn tracked(&self, kind: &Kind, key: &Key) -> impl Iterator<Item = &TrackedQuery> {
         let own = key.namespace().map(|namespace| Some(namespace.to_owned()));
         let places = own.into_iter().chain([None]);
         places.filter_map(|namespace| self.queries.get(&(kind.clone(), namespace))).flat_map(HashMap::values)
@@ -169,7 +172,7 @@ impl Reads {
     /// The indexes that are asked for, to be evaluated without the lock on this: their functions are the author's.
     pub(crate) fn indexes(&self, kind: &Kind, key: &Key) -> Vec<(&'static str, IndexFn)> {
         let mut indexes: Vec<(&'static str, IndexFn)> = Vec::new();
-        for index in self.asked(kind, key).filter_map(|asked| asked.query.index.as_ref()) {
+        for index in self.tracked(kind, key).filter_map(|tracked| tracked.query.index.as_ref()) {
             if !indexes.iter().any(|(name, _)| *name == index.name) {
                 indexes.push((index.name, IndexFn::clone(&index.values)));
             }
@@ -180,9 +183,9 @@ impl Reads {
     fn readers(&self, kind: &Kind, key: &Key, states: &[State]) -> Vec<Key> {
         let direct = self.objects.get(&(kind.clone(), key.clone())).into_iter().flatten();
         let matching =
-            self.asked(kind, key).filter(|asked| states.iter().any(|state| asked.query.matches(state)));
+            self.tracked(kind, key).filter(|tracked| states.iter().any(|state| tracked.query.matches(state)));
         let mut readers: Vec<Key> =
-            direct.chain(matching.flat_map(|asked| &asked.readers)).cloned().collect();
+            direct.chain(matching.flat_map(|tracked| &tracked.readers)).cloned().collect();
         readers.sort_unstable();
         readers.dedup();
         readers
@@ -190,7 +193,7 @@ impl Reads {
 }
 
 /// The readers that a change concerns.
-pub(super) fn concerned(reads: &Mutex<Reads>, kind: &Kind, change: &Change<'_>) -> Vec<Key> {
+pub(super) fn affected(reads: &Mutex<Reads>, kind: &Kind, change: &Change<'_>) -> Vec<Key> {
     let lock = || reads.lock().unwrap_or_else(PoisonError::into_inner);
     let indexes = lock().indexes(kind, change.key);
     let states: Vec<State> =
@@ -264,7 +267,7 @@ mod tests {
         let (key, red, blue) = (Key::namespaced("lab", "one"), secret("red"), secret("blue"));
         let heard = |old: Option<&Snapshot>, new: Option<&Snapshot>| -> Vec<String> {
             let change = Change { key: &key, old, new, listed: false, author: None };
-            concerned(&reads, &kind, &change).iter().map(ToString::to_string).collect()
+            affected(&reads, &kind, &change).iter().map(ToString::to_string).collect()
         };
         assert_eq!(heard(None, Some(&red)), ["all", "here", "indexed-red", "labelled-red"]);
         let both = ["all", "here", "indexed-blue", "indexed-red", "labelled-red"];

@@ -49,7 +49,7 @@ pub(crate) enum Relation {
     Primary,
     /// Its objects are controlled by the controller's.
     Owned,
-    /// A function names the objects that a change concerns. The name tells one function from another.
+    /// A function names the objects that a change concerns. The name distinguishes functions.
     Mapped(&'static str, Mapper),
     /// A change concerns the objects whose reconcilers read it.
     Read,
@@ -76,6 +76,13 @@ impl Watch {
     }
 
     /// Objects that the controller's own objects control: a change concerns the owner.
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use steersman::{Watch, predicate};
+    ///
+    /// let watch = Watch::owned::<Deployment>().when(predicate::generation_changed);
+    /// ```
     pub fn owned<K: Object>() -> Self {
         Self::owned_kind(Kind::of::<K>())
     }
@@ -99,7 +106,7 @@ impl Watch {
     }
 
     /// Objects for which a function names the objects that a change concerns. It is asked for the state before a change
-    /// and for the state after it. Its name tells it from other functions on the same kind.
+    /// and for the state after it. Its name distinguishes it from other functions on the same kind.
     pub fn mapped<K: Object>(
         name: &'static str,
         map: impl Fn(&K) -> Vec<Key> + Send + Sync + 'static,
@@ -138,6 +145,13 @@ impl Watch {
 
     /// Only their metadata: the cache takes a fraction of the memory, and [`crate::Context::metadata`] reads it. For kinds that
     /// are many or large, and of which labels, owners or mere existence count. The controller is called for its own writes, too.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use steersman::Watch;
+    ///
+    /// let watch = Watch::owned::<Pod>().metadata_only();
+    /// ```
     pub fn metadata_only(mut self) -> Self {
         self.selection.metadata = true;
         self
@@ -150,7 +164,7 @@ impl Watch {
         self
     }
 
-    /// Does not wait for this watch, for kinds that the cluster may not know yet. Every object is looked at again when
+    /// Does not wait for this watch, for kinds that the cluster may not know yet. Every object is reconciled when
     /// the kind appears.
     pub fn optional(mut self) -> Self {
         self.optional = true;
@@ -158,7 +172,7 @@ impl Watch {
     }
 
     /// Whether it brings whole objects that the controller's objects control.
-    pub(crate) fn is_of_owned_wholes(&self) -> bool {
+    pub(crate) fn is_owned_full(&self) -> bool {
         matches!(self.relation, Relation::Owned) && !self.selection.metadata
     }
 
@@ -182,7 +196,7 @@ impl Watch {
     }
 
     /// The objects of `owner` that a state names.
-    pub(crate) fn concerned(&self, owner: &Kind, state: &Snapshot, guard: &PanicGuard) -> Vec<Key> {
+    pub(crate) fn affected(&self, owner: &Kind, state: &Snapshot, guard: &PanicGuard) -> Vec<Key> {
         match &self.relation {
             Relation::Primary => state.meta().map(|meta| vec![meta.key()]).unwrap_or_default(),
             Relation::Owned => controller_key(owner, state).into_iter().collect(),

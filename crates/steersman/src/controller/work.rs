@@ -35,13 +35,13 @@ impl Engine {
             let attempt = async {
                 match &shared.shards {
                     None => self.guarded_attempt(&job, &shared).instrument(span).await,
-                    Some(shards) => match shards.enter(&job.key) {
-                        // Whoever gets the object next looks at it anyway.
+                    Some(shards) => match shards.acquire(&job.key) {
+                        // The next holder of the slot reconciles the object anyway.
                         None => Done::Rest,
-                        Some(seat) => tokio::select! {
+                        Some(slot) => tokio::select! {
                             // A write that was refused since the object has passed on is no failure of the reconcile.
                             biased;
-                            () = seat.lost() => Done::Rest,
+                            () = slot.lost() => Done::Rest,
                             done = self.guarded_attempt(&job, &shared).instrument(span) => done,
                         },
                     },
@@ -83,7 +83,7 @@ impl Engine {
         match AssertUnwindSafe(self.attempt(job, shared)).catch_unwind().await {
             Ok(done) => done,
             Err(panic) => {
-                tracing::error!(error = words(&*panic), "panicked around the reconcile");
+                tracing::error!(error = panic_message(&*panic), "panicked around the reconcile");
                 shared.metrics.reconciled(self, Ended::Panic, job.waited, start.elapsed());
                 Done::Failed
             }
@@ -160,7 +160,7 @@ impl Engine {
     async fn process(self: &Arc<Self>, key: &Key, shared: &Arc<Shared>) -> Result<Action> {
         let uid = self.store()?.get(key).and_then(|found| Some(found.meta().ok()?.uid.to_string()));
         self.queue.identify(key, &uid.unwrap_or_default());
-        let rest = self.bury(key, shared).await?;
+        let rest = self.finalize_owned(key, shared).await?;
         let Some(mut snapshot) = self.store()?.get(key) else { return Ok(rest) };
         let deleting = {
             let meta = snapshot.meta()?;
@@ -225,10 +225,10 @@ impl Engine {
     }
 
     /// Cleans up controlled objects that are being deleted. Their owner may be gone.
-    async fn bury(self: &Arc<Self>, owner: &Key, shared: &Arc<Shared>) -> Result<Action> {
+    async fn finalize_owned(self: &Arc<Self>, owner: &Key, shared: &Arc<Shared>) -> Result<Action> {
         let mut rest = Action::await_change();
         let mut failure = None;
-        for which in self.dying_of(owner) {
+        for which in self.pending_cleanups(owner) {
             let (index, key) = &which;
             let Some((kind, finalizer)) = self.secondary.get(*index) else { continue };
             let context = self
@@ -241,7 +241,7 @@ impl Engine {
                     Err(error) => failure = Some(error),
                 }
             }
-            self.buried(owner, &which, || due().is_some());
+            self.cleanup_done(owner, &which, || due().is_some());
         }
         failure.map_or(Ok(rest), Err)
     }
@@ -256,11 +256,11 @@ impl Engine {
             },
             None => guarded.await,
         };
-        caught.unwrap_or_else(|panic| Err(Error::Panic(words(&*panic))))
+        caught.unwrap_or_else(|panic| Err(Error::Panic(panic_message(&*panic))))
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".into())
 }

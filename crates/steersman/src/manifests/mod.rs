@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    controller::{Blueprint, Relation},
+    controller::{ControllerSpec, Relation},
     error::{Error, Result},
     kind::Kind,
     webhook::{Webhook, Webhooks},
@@ -26,7 +26,7 @@ use crate::{
 /// What an operator declares.
 pub(crate) struct Declarations<'a> {
     pub(crate) name: &'a str,
-    pub(crate) controllers: &'a [Blueprint],
+    pub(crate) controllers: &'a [ControllerSpec],
     pub(crate) crds: &'a [CustomResourceDefinition],
     pub(crate) rules: &'a [PolicyRule],
     pub(crate) namespaces: &'a [String],

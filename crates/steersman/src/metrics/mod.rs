@@ -121,7 +121,7 @@ pub(crate) struct Metrics {
     sources: Arc<Mutex<Sources>>,
 }
 
-/// What is looked at when somebody asks for the metrics.
+/// What is collected on a scrape.
 #[derive(Default)]
 struct Sources {
     engines: Vec<Weak<Engine>>,
@@ -279,7 +279,7 @@ impl Metrics {
         self.panics.get_or_create(&Of { controller: controller.to_owned() }).clone()
     }
 
-    pub(crate) fn asked(&self, method: &http::Method, code: Option<u16>) {
+    pub(crate) fn record_request(&self, method: &http::Method, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         let asked = Asked { code, method: method.to_string(), host: self.host.to_string() };
         self.requests.get_or_create(&asked).inc();

@@ -284,8 +284,8 @@ impl Operator {
         let text = std::fs::read_to_string(recording)
             .map_err(|error| Error::Config(format!("{}: {error}", recording.display())))?;
         let requests = Requests::from_lines(&text)
-            .map_err(|error| Error::Config(format!("{} is no recording: {error}", recording.display())))?;
-        let Comparison { missing, idle } = self.held_against(&requests);
+            .map_err(|error| Error::Config(format!("{} is not a recording: {error}", recording.display())))?;
+        let Comparison { missing, idle } = self.compare_permissions(&requests);
         for finding in missing.iter().chain(&idle) {
             print(&format!("{}\n", finding.problem))?;
         }

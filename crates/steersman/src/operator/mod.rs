@@ -2,11 +2,11 @@
 
 mod command;
 mod doctor;
+mod leadership;
 mod logs;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod probes;
-mod right;
 mod run;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -19,7 +19,7 @@ use kube::Client;
 
 pub use self::doctor::Finding;
 use crate::{
-    controller::{Blueprint, Controller},
+    controller::{Controller, ControllerSpec},
     environment::{Environment, SystemEnvironment},
     error::Result,
     leader::LeaderElection,
@@ -35,7 +35,7 @@ use crate::{
 pub struct Operator {
     name: String,
     version: String,
-    controllers: Vec<Blueprint>,
+    controllers: Vec<ControllerSpec>,
     crds: Vec<CustomResourceDefinition>,
     rules: Vec<PolicyRule>,
     namespaces: Vec<String>,
@@ -95,7 +95,7 @@ impl Operator {
 
     /// Adds a controller.
     pub fn controller<K>(mut self, controller: Controller<K>) -> Self {
-        self.controllers.push(controller.blueprint);
+        self.controllers.push(controller.spec);
         self
     }
 
@@ -286,11 +286,11 @@ impl Operator {
     /// and what it declared and did not use.
     #[must_use]
     pub fn least_privilege(&self, requests: &Requests) -> Vec<Finding> {
-        let Comparison { missing, idle } = self.held_against(requests);
+        let Comparison { missing, idle } = self.compare_permissions(requests);
         missing.into_iter().chain(idle).collect()
     }
 
-    fn held_against(&self, requests: &Requests) -> Comparison {
+    fn compare_permissions(&self, requests: &Requests) -> Comparison {
         requests.compare(&self.declarations().all_rules())
     }
 

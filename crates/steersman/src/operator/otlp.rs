@@ -124,7 +124,7 @@ pub(super) struct Spans {
 
 impl Spans {
     /// Ends the work that sends, which runs in this task, when all that waits is sent. A collector that is slow or away
-    /// holds nobody up for long.
+    /// does not block for long.
     pub(super) fn flush(&self, work: JoinHandle<()>) -> impl Future<Output = ()> + Send + use<> {
         let sender = self.sender.clone();
         async move {

@@ -9,20 +9,20 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{
     Operator,
     doctor::Announcement,
+    leadership::Leadership,
     probes::{Probes, metrics_answer},
-    right::Right,
 };
 use crate::{
     cache::Caches,
     context::{Shared, events::Recorder},
     controller::Engine,
-    door::{self, Fence, Permit},
     environment::SystemEnvironment,
     error::{Error, Result},
     http as server,
     metrics::Metrics,
     shard::Shards,
     webhook::{self, Certificates, Source},
+    write_guard::{self, Fence, Permit},
 };
 
 /// The first minor version of Kubernetes whose API servers stream lists without being told to.
@@ -43,20 +43,20 @@ impl Operator {
         }
         let name: Arc<str> = self.name.into();
         let fence = Fence::new(Permit::Always);
-        let counted = door::guarded(client.clone(), None, metrics.clone());
-        let fenced = door::guarded(client.clone(), Some(fence.clone()), metrics.clone());
+        let counted = write_guard::guarded(client.clone(), None, metrics.clone());
+        let fenced = write_guard::guarded(client.clone(), Some(fence.clone()), metrics.clone());
         let (events, writer) = Recorder::new(fenced.clone(), Arc::clone(&name), Arc::clone(&environment));
         let streaming = streams_lists(&client).await;
         let mut shards = None;
-        let mut right = Right::Always;
+        let mut leadership = Leadership::Always;
         if let Some(sharding) = self.sharding {
-            let (share, keeper) = Shards::new(sharding, &name, &counted, &environment, &metrics);
+            let (share, manager) = Shards::new(sharding, &name, &counted, &environment, &metrics);
             tracing::info!(identity = share.identity, "sharing the objects with other replicas");
             shards = Some(share);
-            right = Right::Share(Box::new(keeper));
+            leadership = Leadership::Share(Box::new(manager));
         } else if let Some(election) = self.election {
             let candidate = election.candidate(counted.clone(), fence, Arc::clone(&environment));
-            right = Right::Leader(Box::new(candidate));
+            leadership = Leadership::Leader(Box::new(candidate));
         }
         let shared = Arc::new(Shared {
             name: Arc::clone(&name),
@@ -70,8 +70,8 @@ impl Operator {
         let mut names = BTreeSet::new();
         let mut engines = Vec::new();
         let mut streams = Vec::new();
-        for blueprint in self.controllers {
-            let (engine, more) = Engine::new(blueprint, &metrics);
+        for spec in self.controllers {
+            let (engine, more) = Engine::new(spec, &metrics);
             if !names.insert(engine.name.to_string()) {
                 return Err(Error::DuplicateName(engine.name.to_string()));
             }
@@ -103,7 +103,7 @@ impl Operator {
                 engine.sync(&shared).await?;
             }
             ready.send_replace(true);
-            right.acquire(&metrics).await;
+            leadership.acquire(&metrics).await;
             Ok::<_, Error>(())
         };
         tokio::select! {
@@ -116,7 +116,7 @@ impl Operator {
             workers.spawn(Arc::clone(engine).run(Arc::clone(&shared), streams));
         }
         let lost = tokio::select! {
-            error = right.keep(&engines) => Some(error),
+            error = leadership.renew(&engines) => Some(error),
             () = stop => None,
         };
         for engine in &engines {
@@ -128,17 +128,17 @@ impl Operator {
             return Err(error);
         }
         tracing::info!("stopping");
-        right.begin_to_leave();
+        leadership.begin_shutdown();
         let finish = async { while workers.join_next().await.is_some() {} };
         // The right is kept until the last write is done.
         tokio::select! {
             ended = tokio::time::timeout(self.grace, finish) => if ended.is_err() {
                 tracing::warn!(grace = ?self.grace, "reconciles under way were cut off");
             },
-            error = right.keep(&engines) => tracing::warn!(%error, "while stopping"),
+            error = leadership.renew(&engines) => tracing::warn!(%error, "while stopping"),
         }
         workers.shutdown().await;
-        right.give_back(&metrics).await;
+        leadership.release(&metrics).await;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Sharding: the replicas of an operator share its objects.
 //!
-//! Objects fall into slots by their names. Each slot is a Lease, and whoever holds it works on its objects, by the rules of
+//! Objects fall into slots by their names. Each slot is a Lease, whose holder works on its objects, by the rules of
 //! [`crate::leader`]: its writes stop before the lease can pass to another. Which replica should hold which slot
 //! follows from the replicas that are alive, each with a Lease of its own. Replicas may see each other's coming and
 //! going at different moments, and then want the same slot: the slot's lease decides, so no object is ever with two.
@@ -28,12 +28,12 @@ use tokio::time::Instant;
 
 use crate::{
     controller::Engine,
-    door::{self, Fence, Permit},
     environment::Environment,
     error::{Error, Result},
     kind::Key,
     leader::{Candidate, Times, identity},
     metrics::Metrics,
+    write_guard::{self, Fence, Permit},
 };
 
 /// Marks the leases of a sharded operator, with its name as the value.
@@ -118,7 +118,7 @@ struct State {
     /// Whether work may begin while it is held: it is not about to be given away.
     open: bool,
     running: usize,
-    /// Whether an object was turned away: all are looked at once the slot is held.
+    /// Whether an object was skipped: all are enqueued once the slot is held.
     missed: bool,
 }
 
@@ -127,7 +127,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to its objects from now on may concern another replica: all are looked at should it come back.
+    /// Closes the slot. Changes of its objects are missed from now on: all are enqueued should it come back.
     fn close(&self) {
         let mut state = self.state();
         state.open = false;
@@ -139,17 +139,18 @@ impl Slot {
         state.open && self.fence.permit().is_good()
     }
 
-    /// Whether objects were turned away before work could begin. They are owed a look, once.
-    fn owes(&self) -> bool {
+    /// Whether objects were turned away before work could begin. They are enqueued once.
+    fn take_missed(&self) -> bool {
         let mut state = self.state();
         self.is_open(&state) && std::mem::take(&mut state.missed)
     }
 }
 
-/// The right to work on one object, until it is dropped.
-pub(crate) struct Seat(Arc<Slot>);
+/// Guard of a worker on one object: its slot is not released before it is dropped.
+#[must_use]
+pub(crate) struct SlotGuard(Arc<Slot>);
 
-impl Seat {
+impl SlotGuard {
     /// Waits until another replica may take the object.
     pub(crate) async fn lost(&self) {
         self.0.fence.closed().await;
@@ -157,7 +158,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.0.state().running -= 1;
     }
@@ -171,7 +172,7 @@ impl Shards {
         client: &Client,
         environment: &Arc<dyn Environment>,
         metrics: &Metrics,
-    ) -> (Arc<Self>, Keeper) {
+    ) -> (Arc<Self>, SlotManager) {
         let namespace = sharding.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let identity = sharding.identity.unwrap_or_else(|| identity(&**environment));
         let api: Api<Lease> = Api::namespaced(client.clone(), &namespace);
@@ -187,7 +188,7 @@ impl Shards {
         for number in 0..sharding.slots {
             let fence = Fence::new(Permit::Never);
             slots.push(Arc::new(Slot {
-                client: door::guarded(client.clone(), Some(fence.clone()), metrics.clone()),
+                client: write_guard::guarded(client.clone(), Some(fence.clone()), metrics.clone()),
                 fence: fence.clone(),
                 state: Mutex::new(State { open: false, running: 0, missed: true }),
             }));
@@ -203,7 +204,7 @@ impl Shards {
         let shards = Arc::new(Self { identity: identity.clone(), slots });
         let mut member = metadata(member_name(operator, &identity), "member");
         member.labels.get_or_insert_default().insert(SLOTS.to_owned(), sharding.slots.to_string());
-        let keeper = Keeper {
+        let manager = SlotManager {
             member,
             selector: ListParams::default().labels(&format!("{LABEL}={operator}")),
             api,
@@ -213,9 +214,9 @@ impl Shards {
             candidates,
             seen: BTreeMap::new(),
             waiting: false,
-            leaving: false,
+            stopping: false,
         };
-        (shards, keeper)
+        (shards, manager)
     }
 
     fn number(&self, key: &Key) -> usize {
@@ -226,9 +227,9 @@ impl Shards {
         self.slots.get(self.number(key))
     }
 
-    /// The right to work on an object. `None`: it is with another replica, or with nobody; it is looked at when this one gets
+    /// The right to work on an object. `None`: another replica holds it, or none; it is enqueued when this one acquires
     /// it.
-    pub(crate) fn enter(&self, key: &Key) -> Option<Seat> {
+    pub(crate) fn acquire(&self, key: &Key) -> Option<SlotGuard> {
         let slot = self.slot(key)?;
         let mut state = slot.state();
         if !slot.is_open(&state) {
@@ -236,7 +237,7 @@ impl Shards {
             return None;
         }
         state.running += 1;
-        Some(Seat(Arc::clone(slot)))
+        Some(SlotGuard(Arc::clone(slot)))
     }
 
     /// The client for writes on behalf of an object.
@@ -257,8 +258,8 @@ fn member_name(operator: &str, identity: &str) -> String {
     format!("{operator}-member-{}", identity.trim_matches(['-', '.']))
 }
 
-/// Keeps the share of a replica: renews, takes and gives.
-pub(crate) struct Keeper {
+/// Renews, acquires and releases the slots of a replica.
+pub(crate) struct SlotManager {
     api: Api<Lease>,
     member: ObjectMeta,
     selector: ListParams,
@@ -270,8 +271,8 @@ pub(crate) struct Keeper {
     seen: BTreeMap<String, Member>,
     /// Whether it takes nothing, since another replica has another number of slots.
     waiting: bool,
-    /// Whether it takes nothing more, and gives away what nobody works on.
-    leaving: bool,
+    /// Whether it acquires no more slots and releases idle ones.
+    stopping: bool,
 }
 
 /// A replica as another one sees it.
@@ -283,13 +284,13 @@ struct Member {
     slots: Option<usize>,
 }
 
-impl Keeper {
+impl SlotManager {
     /// Runs until it is dropped. What this replica holds when that happens, it holds until its leases expire.
-    pub(crate) async fn keep(&mut self, engines: &[Arc<Engine>]) -> Error {
+    pub(crate) async fn run(&mut self, engines: &[Arc<Engine>]) -> Error {
         loop {
             let start = Instant::now();
             // A request without an answer must not hold up the renewals until it is too late for them.
-            match tokio::time::timeout(self.times.patience(), self.round(engines)).await {
+            match tokio::time::timeout(self.times.attempt_timeout(), self.sync(engines)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the share could not be renewed"),
                 Err(_) => tracing::warn!("the share could not be renewed in time"),
@@ -298,34 +299,34 @@ impl Keeper {
         }
     }
 
-    async fn round(&mut self, engines: &[Arc<Engine>]) -> Result<()> {
-        // What is held comes first, whoever else is there.
-        let known: Vec<String> = self.alive();
-        let renewed = self.turn(&known, true, engines).await;
+    async fn sync(&mut self, engines: &[Arc<Engine>]) -> Result<()> {
+        // Held slots are renewed first.
+        let known: Vec<String> = self.live_members();
+        let renewed = self.sync_slots(&known, true, engines).await;
         self.announce().await?;
-        if self.leaving {
+        if self.stopping {
             return renewed;
         }
-        self.look().await?;
+        self.refresh_members().await?;
         self.waiting = self.must_wait();
         if self.waiting {
             return renewed;
         }
-        let members = self.alive();
-        let taken = self.turn(&members, false, engines).await;
+        let members = self.live_members();
+        let taken = self.sync_slots(&members, false, engines).await;
         renewed.and(taken)
     }
 
-    /// Gives the slots away as soon as nobody works on their objects, from now on.
-    pub(crate) fn begin_to_leave(&mut self) {
-        self.leaving = true;
+    /// Releases each slot as soon as no worker is on its objects, from now on.
+    pub(crate) fn begin_shutdown(&mut self) {
+        self.stopping = true;
     }
 
     /// Says that this replica is there. One that leaves stays until the end, since it may hold slots, but without a name
     /// it gets none.
     async fn announce(&self) -> Result<()> {
         let spec = LeaseSpec {
-            holder_identity: Some(self.shards.identity.clone()).filter(|_| !self.leaving),
+            holder_identity: Some(self.shards.identity.clone()).filter(|_| !self.stopping),
             lease_duration_seconds: Some(self.times.seconds()),
             renew_time: Some(MicroTime(self.environment.now())),
             ..LeaseSpec::default()
@@ -337,8 +338,8 @@ impl Keeper {
     }
 
     /// Looks who else is there, and how they keep what they have: a slot of one that is gone can be taken once it was seen
-    /// unrenewed for long enough, and not that long after somebody first looks.
-    async fn look(&mut self) -> Result<()> {
+    /// unrenewed for long enough, counted from its first observation.
+    async fn refresh_members(&mut self) -> Result<()> {
         let leases = self.api.list(&self.selector).await?.items;
         let now = Instant::now();
         let (slots, members): (Vec<Lease>, Vec<Lease>) =
@@ -348,7 +349,7 @@ impl Keeper {
             let of_others = self.candidates.iter_mut().zip(&self.shards.slots);
             let mut of_others = of_others.filter(|(_, slot)| !slot.fence.permit().is_good());
             if let Some((candidate, _)) = of_others.find(|(candidate, _)| candidate.lease() == name) {
-                candidate.saw(&lease.spec.unwrap_or_default(), now);
+                candidate.observe(&lease.spec.unwrap_or_default(), now);
             }
         }
         let (mut seen, mut forgotten) = (BTreeMap::new(), Vec::new());
@@ -368,7 +369,7 @@ impl Keeper {
         }
         self.seen = seen;
         for name in forgotten {
-            // Nobody came back for it.
+            // Its replica did not return.
             let _ = self.api.delete(&name, &DeleteParams::default()).await;
         }
         Ok(())
@@ -379,13 +380,13 @@ impl Keeper {
     }
 
     /// Who is there to share the slots with, as far as this replica knows.
-    fn alive(&self) -> Vec<String> {
+    fn live_members(&self) -> Vec<String> {
         let same = |member: &&Member| member.slots.is_none_or(|slots| slots == self.candidates.len());
         self.fresh().filter(same).filter_map(|member| member.spec.holder_identity.clone()).collect()
     }
 
     /// Whether others, which may work by another number of slots, have to go first. Each says its number before it looks for
-    /// the others', so of two that start at once at least one waits; whoever holds something already does not.
+    /// the others', so of two that start at once at least one waits; a replica that holds slots does not.
     fn must_wait(&self) -> bool {
         let own = self.candidates.len();
         let other = self.fresh().find_map(|member| member.slots.filter(|slots| *slots != own));
@@ -397,32 +398,32 @@ impl Keeper {
     }
 
     /// Brings each slot one step further: those that are held, or those that are not.
-    async fn turn(&mut self, members: &[String], held: bool, engines: &[Arc<Engine>]) -> Result<()> {
+    async fn sync_slots(&mut self, members: &[String], held: bool, engines: &[Arc<Engine>]) -> Result<()> {
         let members: Vec<&str> = members.iter().map(String::as_str).collect();
         let wanted = ring::assign(&members, self.candidates.len());
-        let (shards, leaving) = (&self.shards, self.leaving);
+        let (shards, stopping) = (&self.shards, self.stopping);
         let each = self.candidates.iter_mut().zip(&shards.slots).zip(wanted);
         let steps = each.filter_map(|((candidate, slot), wanted)| {
             let mine = wanted == Some(&*shards.identity);
             match (held, slot.fence.permit().is_good()) {
-                // Whoever knows of nobody keeps what it has.
-                (true, true) => Some(step(candidate, slot, !leaving && (mine || members.is_empty()))),
-                (false, false) if mine => Some(step(candidate, slot, true)),
+                // Without known members the slots are kept.
+                (true, true) => Some(sync_slot(candidate, slot, !stopping && (mine || members.is_empty()))),
+                (false, false) if mine => Some(sync_slot(candidate, slot, true)),
                 _ => None,
             }
         });
         let outcomes = futures::future::join_all(steps).await;
-        let owed: Vec<bool> = shards.slots.iter().map(|slot| slot.owes()).collect();
-        if owed.contains(&true) {
+        let missed: Vec<bool> = shards.slots.iter().map(|slot| slot.take_missed()).collect();
+        if missed.contains(&true) {
             for engine in engines {
-                engine.look_at(|key| owed.get(shards.number(key)).copied().unwrap_or_default());
+                engine.enqueue_matching(|key| missed.get(shards.number(key)).copied().unwrap_or_default());
             }
         }
         outcomes.into_iter().collect()
     }
 
     /// Gives everything back. No work is under way any more.
-    pub(crate) async fn leave(&mut self) {
+    pub(crate) async fn release(&mut self) {
         for slot in &self.shards.slots {
             slot.close();
         }
@@ -432,13 +433,13 @@ impl Keeper {
         if let Some(name) = &self.member.name {
             let params = DeleteParams::default();
             // Without an answer the others find out by themselves.
-            let _ = tokio::time::timeout(self.times.patience(), self.api.delete(name, &params)).await;
+            let _ = tokio::time::timeout(self.times.attempt_timeout(), self.api.delete(name, &params)).await;
         }
     }
 }
 
-/// Renews or takes a slot, or gives it away once nobody works on its objects.
-async fn step(candidate: &mut Candidate, slot: &Slot, mine: bool) -> Result<()> {
+/// Renews or takes a slot, or releases it once no worker is on its objects.
+async fn sync_slot(candidate: &mut Candidate, slot: &Slot, mine: bool) -> Result<()> {
     if mine {
         if candidate.attempt().await? {
             slot.state().open = true;

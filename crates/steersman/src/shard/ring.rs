@@ -11,7 +11,7 @@ pub(super) fn slot(name: &str, slots: usize) -> usize {
 
 /// The replica that should hold each slot: the one that the slot likes best among those whose share is not full.
 ///
-/// When a replica comes or goes, little more than its share moves. Without members nobody holds anything.
+/// When a replica comes or goes, little more than its share moves. Without members no slot is assigned.
 pub(super) fn assign<'a>(members: &[&'a str], slots: usize) -> Vec<Option<&'a str>> {
     let share = slots.div_ceil(members.len().max(1));
     let mut load: BTreeMap<&str, usize> = BTreeMap::new();

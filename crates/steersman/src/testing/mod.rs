@@ -4,9 +4,9 @@
 //! runs on both. Each environment then has a namespace of its own, and its operators watch no other. Suites whose
 //! tests install and remove definitions want `--test-threads 1` there.
 
-mod ask;
-mod ground;
-mod tap;
+mod backend;
+mod review;
+mod traffic;
 
 use std::{fmt::Debug, path::Path};
 
@@ -27,10 +27,10 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::ask::{convert, review};
+pub use self::review::{convert, review};
 use self::{
-    ground::{Ground, Outside},
-    tap::Tap,
+    backend::{Backend, External},
+    traffic::Traffic,
 };
 use crate::{
     error::{Error, Result},
@@ -65,8 +65,8 @@ pub const KUBECONFIG: &str = "STEERSMAN_TEST_KUBECONFIG";
 /// # }
 /// ```
 pub struct TestEnv {
-    ground: Ground,
-    tap: Tap,
+    backend: Backend,
+    traffic: Traffic,
     running: Vec<Running>,
     /// What the first operator that failed ended with.
     failure: watch::Sender<Option<String>>,
@@ -123,9 +123,21 @@ impl TestEnv {
     }
 
     /// Uses an embedded cluster that is described otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use steersman::testing::TestEnv;
+    ///
+    /// let cluster = steersman_cluster::Cluster::builder().nodes(3).seed(1).start().await?;
+    /// let env = TestEnv::on(cluster);
+    /// # let _ = env;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn on(cluster: Cluster) -> Self {
-        Self::new(Ground::Embedded(cluster))
+        Self::new(Backend::Embedded(cluster))
     }
 
     /// Uses a cluster outside of the process, in a namespace that is made for it and deleted in the end. The kubeconfig's
@@ -134,27 +146,27 @@ impl TestEnv {
     /// # Errors
     /// Fails if the cluster can't be reached.
     pub async fn outside(kubeconfig: impl AsRef<Path>) -> Result<Self> {
-        let outside = Outside::start(kubeconfig.as_ref()).await?;
-        Ok(Self::new(Ground::Outside(Box::new(outside))))
+        let outside = External::start(kubeconfig.as_ref()).await?;
+        Ok(Self::new(Backend::External(Box::new(outside))))
     }
 
-    fn new(ground: Ground) -> Self {
-        Self { ground, tap: Tap::default(), running: Vec::new(), failure: watch::Sender::new(None) }
+    fn new(backend: Backend) -> Self {
+        Self { backend, traffic: Traffic::default(), running: Vec::new(), failure: watch::Sender::new(None) }
     }
 
     /// The cluster, if it is an embedded one.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
-        match &self.ground {
-            Ground::Embedded(cluster) => Some(cluster),
-            Ground::Outside(_) => None,
+        match &self.backend {
+            Backend::Embedded(cluster) => Some(cluster),
+            Backend::External(_) => None,
         }
     }
 
     /// A client of the administrator, with the environment's namespace as its default: `default` in the embedded cluster.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.ground.client()
+        self.backend.client()
     }
 
     /// The objects of a kind in the environment's namespace, or in the cluster if the kind has none.
@@ -203,10 +215,10 @@ impl TestEnv {
             while let Err(kube::Error::Api(status)) = objects.list(&ListParams::default().limit(1)).await
                 && status.code == 404
             {
-                if start.elapsed() > self.ground.patience() {
+                if start.elapsed() > self.backend.wait_timeout() {
                     return Err(kube::Error::Api(status).into());
                 }
-                tokio::time::sleep(self.ground.calm() / 10).await;
+                tokio::time::sleep(self.backend.quiet_period() / 10).await;
             }
         }
         Ok(())
@@ -260,13 +272,14 @@ impl TestEnv {
             };
             api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await?;
         }
-        let client = self.ground.client_as(operator.name())?;
-        if let Ground::Outside(_) = self.ground {
+        let client = self.backend.client_as(operator.name())?;
+        if let Backend::External(_) = self.backend {
             // A real server is a moment behind its own roles.
             let start = Instant::now();
-            while !operator.doctor(&client).await?.is_empty() && start.elapsed() < self.ground.patience() / 4
+            while !operator.doctor(&client).await?.is_empty()
+                && start.elapsed() < self.backend.wait_timeout() / 4
             {
-                tokio::time::sleep(self.ground.calm() / 10).await;
+                tokio::time::sleep(self.backend.quiet_period() / 10).await;
             }
         }
         let configurations = if serves && operator.declarations().own_certificate {
@@ -297,12 +310,12 @@ impl TestEnv {
     /// An operator on an embedded cluster goes by the cluster's clock, unless it has one of its own. Outside, other tests run
     /// their operators in other namespaces at the same time.
     fn confine(&self, operator: Operator) -> Operator {
-        let operator = match self.ground.environment() {
+        let operator = match self.backend.environment() {
             Some(environment) => operator.default_environment(environment),
             None => operator,
         };
-        match &self.ground {
-            Ground::Outside(_) if operator.is_cluster_wide() => {
+        match &self.backend {
+            Backend::External(_) if operator.is_cluster_wide() => {
                 operator.namespaces([self.client().default_namespace()])
             }
             _ => operator,
@@ -311,7 +324,7 @@ impl TestEnv {
 
     fn spawn(&mut self, operator: Operator, client: Client) {
         let (stop, stopped) = oneshot::channel::<()>();
-        let client = self.tap.put_into(client);
+        let client = self.traffic.wrap(client);
         let failure = self.failure.clone();
         let task = tokio::spawn(async move {
             let stopped = async {
@@ -351,7 +364,7 @@ impl TestEnv {
         K::Scope: TestScope,
     {
         let created = self.api::<K>().create(&PostParams::default(), object).await?;
-        if let Ground::Outside(outside) = &self.ground
+        if let Backend::External(outside) = &self.backend
             && !K::Scope::NAMESPACED
         {
             outside.note_created(ApiResource::erase::<K>(&()), created.name_any());
@@ -387,6 +400,18 @@ impl TestEnv {
     /// Waits until an object in the environment's namespace, or in the cluster, is as a function wants it. The function is asked for each state,
     /// and with `None` while there is no such object; nothing sleeps unless the watch fails.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> steersman::Result<()> {
+    /// use k8s_openapi::api::core::v1::ServiceAccount;
+    /// use steersman::testing::TestEnv;
+    ///
+    /// let env = TestEnv::start().await?;
+    /// env.wait("default", |account: Option<&ServiceAccount>| account.is_some()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Fails with the last state after half a minute, or two minutes outside.
     pub async fn wait<K>(&self, name: &str, is: impl Fn(Option<&K>) -> bool) -> Result<Option<K>>
@@ -420,7 +445,7 @@ impl TestEnv {
                     Err(error) => {
                         trouble = format!("; the last watch failed: {error}");
                         // The stream asks again as soon as it is polled.
-                        tokio::time::sleep(self.ground.calm()).await;
+                        tokio::time::sleep(self.backend.quiet_period()).await;
                         continue;
                     }
                 };
@@ -433,7 +458,7 @@ impl TestEnv {
             }
             false
         };
-        let patience = self.ground.patience();
+        let timeout = self.backend.wait_timeout();
         let mut failures = self.failure.subscribe();
         let failed = failures.wait_for(Option::is_some);
         tokio::select! {
@@ -443,9 +468,9 @@ impl TestEnv {
                 let failure = failure.as_deref().unwrap_or_default();
                 return Err(Error::other(format!("an operator failed while {name} was waited for: {failure}")));
             }
-            () = tokio::time::sleep(patience) => {}
+            () = tokio::time::sleep(timeout) => {}
         }
-        Err(Error::other(format!("waited {patience:?} in vain for {name}; it is {last:#?}{trouble}")))
+        Err(Error::other(format!("waited {timeout:?} in vain for {name}; it is {last:#?}{trouble}")))
     }
 
     /// Waits until it is quiet: for a while nothing passes between the operators and the API server, either way, and in
@@ -454,20 +479,20 @@ impl TestEnv {
     /// # Panics
     /// Panics if it is not quiet after half a minute, or two minutes outside.
     pub async fn quiet(&self) {
-        let patience = self.ground.patience();
-        let quiet = tokio::time::timeout(patience, self.calmed()).await;
+        let timeout = self.backend.wait_timeout();
+        let quiet = tokio::time::timeout(timeout, self.wait_until_quiet()).await;
         #[expect(clippy::panic, reason = "a test ends here")]
-        quiet.unwrap_or_else(|_| panic!("waited {patience:?} in vain for quiet: the operators never rest"));
+        quiet.unwrap_or_else(|_| panic!("waited {timeout:?} in vain for quiet: the operators never rest"));
     }
 
-    async fn calmed(&self) {
-        let mut before = (self.tap.passed(), self.revision());
+    async fn wait_until_quiet(&self) {
+        let mut before = (self.traffic.passed(), self.revision());
         loop {
-            if let Ground::Embedded(cluster) = &self.ground {
+            if let Backend::Embedded(cluster) = &self.backend {
                 cluster.settled().await;
             }
-            tokio::time::sleep(self.ground.calm()).await;
-            let now = (self.tap.passed(), self.revision());
+            tokio::time::sleep(self.backend.quiet_period()).await;
+            let now = (self.traffic.passed(), self.revision());
             if now == before && now.0.is_some() {
                 return;
             }
@@ -478,16 +503,16 @@ impl TestEnv {
     /// How many writes the operators have sent so far.
     #[must_use]
     pub fn writes(&self) -> u64 {
-        self.tap.writes()
+        self.traffic.writes()
     }
 
     /// Which requests the operators have made so far, for [`Operator::least_privilege`].
     #[must_use]
     pub fn requests(&self) -> Requests {
-        self.tap.requests()
+        self.traffic.requests()
     }
 
-    /// The revision of the embedded cluster's store: it grows with every write, whoever made it.
+    /// The revision of the embedded cluster's store: it grows with every write of any client.
     #[must_use]
     pub fn revision(&self) -> Option<u64> {
         self.cluster().map(|cluster| cluster.server().store().revision())

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// What somebody wants to do with an object.
+/// The operation of an admission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
@@ -31,6 +31,14 @@ pub struct Review<K> {
 }
 
 /// Why an object does not pass. Made from a text, or from field errors with [`Denied::field`].
+///
+/// ```
+/// use steersman::Denied;
+///
+/// let denied = Denied::field("spec.min", "must not be above spec.max").and("spec.image", "must not be empty");
+/// assert!(denied.into_result().is_err());
+/// assert!(Denied::default().into_result().is_ok());
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Denied {
     message: String,

@@ -188,7 +188,7 @@ fn certified(pem: &Pem) -> Result<CertifiedKey> {
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(bad)
 }
 
-/// The certificate in the secret that all replicas share: whoever comes first makes it, or renews it in time.
+/// The certificate in the secret that all replicas share: the first one creates it, or renews it in time.
 async fn shared(client: &Client, name: &str, namespace: &str, now: Timestamp) -> Result<Pem> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = api.get_opt(name).await?;

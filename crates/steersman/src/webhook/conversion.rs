@@ -15,6 +15,21 @@ type Convert = Arc<dyn Fn(Value) -> Result<Value, String> + Send + Sync>;
 /// How the versions of a kind become each other. All go by way of the hub, so each other version needs two functions.
 ///
 /// Conversion must lose nothing: what a version can't express belongs into an annotation.
+///
+/// ```
+/// use k8s_openapi::api::autoscaling::{v1, v2};
+/// use steersman::Conversion;
+///
+/// // Converts what the two versions have in common; a real one keeps the rest in an annotation.
+/// let conversion = Conversion::hub::<v2::HorizontalPodAutoscaler>().spoke(
+///     |old: v1::HorizontalPodAutoscaler| {
+///         Ok(v2::HorizontalPodAutoscaler { metadata: old.metadata, ..Default::default() })
+///     },
+///     |new: v2::HorizontalPodAutoscaler| {
+///         Ok(v1::HorizontalPodAutoscaler { metadata: new.metadata, ..Default::default() })
+///     },
+/// );
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Conversion {

@@ -48,6 +48,17 @@ pub struct Webhook {
 
 impl Webhook {
     /// Changes objects before they are stored: to fill in defaults, most often.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::ResourceExt as _;
+    /// use steersman::Webhook;
+    ///
+    /// let webhook = Webhook::mutating::<ConfigMap>(|map, _| {
+    ///     map.labels_mut().insert("example.com/seen".into(), "true".into());
+    ///     Ok(())
+    /// });
+    /// ```
     pub fn mutating<K: Object>(
         change: impl Fn(&mut K, &Review<K>) -> Result<(), Denied> + Send + Sync + 'static,
     ) -> Self {

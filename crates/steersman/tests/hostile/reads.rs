@@ -96,7 +96,7 @@ async fn every_read_brings_a_reconcile_when_what_it_saw_changes() -> Result<()> 
     for name in kinds {
         shows(&env, name, "").await?;
     }
-    // What nobody reads any more, or has never matched, brings nobody.
+    // A change that no query matches any more triggers no reconcile.
     env.quiet().await;
     let before = env.writes();
     env.create(&map("third", &[("of", "others")])).await?;

@@ -18,6 +18,26 @@ use crate::schema::Schema;
 use crate::structural;
 
 /// Complains about a new definition, its metadata's general rules aside.
+///
+/// ```
+/// use serde_json::json;
+/// use steersman_structural::definition;
+///
+/// let mut widgets = json!({
+///     "metadata": {"name": "widgets.example.com"},
+///     "spec": {
+///         "group": "example.com",
+///         "scope": "Namespaced",
+///         "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+///         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+///         "conversion": {"strategy": "None"},
+///     },
+///     "status": {"storedVersions": ["v1"]},
+/// });
+/// assert!(definition::check(&widgets).is_empty());
+/// widgets["metadata"]["name"] = json!("gadgets.example.com");
+/// assert_eq!(definition::check(&widgets)[0].field, "metadata.name");
+/// ```
 #[must_use]
 pub fn check(definition: &Value) -> Vec<FieldError> {
     let definition = Definition::parse(definition);

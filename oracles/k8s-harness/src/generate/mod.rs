@@ -49,7 +49,7 @@ pub fn cases(schemas: &Schemas, seed: u64, count: usize) -> Vec<Case> {
     all
 }
 
-/// Takes away what would change the outcome of other cases: a priority class for everybody shows in all pods made after it.
+/// Takes away what would change the outcome of other cases: a global default priority class shows in all pods made after it.
 fn keep_apart(step: &mut Step) {
     if !step.request.contains("/priorityclasses") {
         return;

@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes/tools/helm
+module steersman.dev/oracles/kubernetes/tools/helm
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes/tools/kubectl-1.30
+module steersman.dev/oracles/kubernetes/tools/kubectl-1.30
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes/tools/kubectl-1.34
+module steersman.dev/oracles/kubernetes/tools/kubectl-1.34
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes/tools/kwok
+module steersman.dev/oracles/kubernetes/tools/kwok
 
 go 1.26.0
 

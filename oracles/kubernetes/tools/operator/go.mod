@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes/tools/operator
+module steersman.dev/oracles/kubernetes/tools/operator
 
 go 1.26.0
 

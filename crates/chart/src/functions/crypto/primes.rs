@@ -1,7 +1,7 @@
 //! Large random primes, found fast: a sieve leaves few candidates, and those are tested in Montgomery form.
 //!
 //! The crates that find primes work in constant time, which costs more than twice as much. Keys that a chart generates
-//! end up in a manifest, so there is nobody to hide the timing from.
+//! end up in a manifest, so there is no timing to hide.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,8 @@
 //! `steer dev`.
 
+mod events;
 mod project;
 mod screen;
-mod told;
 mod view;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -166,7 +166,7 @@ impl Dev {
         ended.and(operator.map_err(|error| Failure::new(error.to_string())))
     }
 
-    /// Shows what there is until everything is ready, if that is the end, or for ever.
+    /// Shows the view until everything is ready, or for ever.
     async fn watch(&self, view: &View, screen: &mut Screen, begun: Instant, samples: usize) -> Result {
         loop {
             let scene = view.look().await?;

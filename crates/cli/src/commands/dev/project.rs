@@ -56,9 +56,8 @@ impl Project {
                 Ok(Plugin::Rust) => "it is written in Rust: `cargo test` runs it on the embedded cluster",
                 _ => "name the project's directory: steer dev examples/minimart",
             };
-            return Err(
-                Failure::new(format!("{} is no project: it has no watches.yaml", root.display())).help(help)
-            );
+            return Err(Failure::new(format!("{} is not a project: it has no watches.yaml", root.display()))
+                .help(help));
         }
         let watches = WatchConfig::load(&watches).map_err(|error| Failure::new(error.to_string()))?;
         // A project need not have a PROJECT file.

@@ -1,4 +1,4 @@
-//! Where what there is, is shown: drawn again and again, or told line by line.
+//! Output of `steer dev`: a screen that is redrawn, or a log of lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::json;
 
 use super::Format;
-use super::told::Told;
+use super::events::EventLine;
 use super::view::{Scene, Seen};
 
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -30,18 +30,18 @@ pub(super) struct Screen {
     last: String,
     /// What was said last of each object.
     said: BTreeMap<String, (String, String)>,
-    /// Which events and refusals were told.
-    told: BTreeSet<String>,
+    /// Which events and refusals were shown.
+    shown: BTreeSet<String>,
     /// Whether it was said what to try.
     hinted: bool,
 }
 
 impl Screen {
     pub(super) fn new(format: Format) -> Self {
-        Self { format, last: String::new(), said: BTreeMap::new(), told: BTreeSet::new(), hinted: false }
+        Self { format, last: String::new(), said: BTreeMap::new(), shown: BTreeSet::new(), hinted: false }
     }
 
-    /// Shows what there is; nothing if it is as before.
+    /// Shows the view, unless it is unchanged.
     pub(super) fn show(&mut self, scene: &Scene) {
         match self.format {
             Format::Live => self.draw(scene),
@@ -73,7 +73,7 @@ impl Screen {
     fn tell_all(&mut self, scene: &Scene) {
         let mut current = BTreeMap::new();
         for object in &scene.objects {
-            self.tell(object, &mut current);
+            self.object_line(object, &mut current);
         }
         let gone: Vec<String> =
             self.said.keys().filter(|title| !current.contains_key(*title)).cloned().collect();
@@ -82,25 +82,25 @@ impl Screen {
         }
         self.said = current;
         for event in &scene.events {
-            if self.told.insert(event.key.clone()) {
+            if self.shown.insert(event.key.clone()) {
                 self.event(event);
             }
         }
         for denied in &scene.denied {
-            if self.told.insert(denied.clone()) {
+            if self.shown.insert(denied.clone()) {
                 self.refusal(denied);
             }
         }
     }
 
-    fn tell(&self, object: &Seen, current: &mut BTreeMap<String, (String, String)>) {
+    fn object_line(&self, object: &Seen, current: &mut BTreeMap<String, (String, String)>) {
         let now = (object.state.clone(), object.detail.clone());
         if self.said.get(&object.title) != Some(&now) {
             self.line(&object.title, &now.0, &now.1);
         }
         current.insert(object.title.clone(), now);
         for child in &object.children {
-            self.tell(child, current);
+            self.object_line(child, current);
         }
     }
 
@@ -114,8 +114,8 @@ impl Screen {
         };
     }
 
-    fn event(&self, event: &Told) {
-        let Told { title, reason, note, warning, .. } = event;
+    fn event(&self, event: &EventLine) {
+        let EventLine { title, reason, note, warning, .. } = event;
         let mut out = anstream::stdout();
         let _ = if self.format == Format::Json {
             let kind = if *warning { "Warning" } else { "Normal" };
@@ -170,7 +170,8 @@ fn cut(text: &str) -> String {
 fn happenings(scene: &Scene) -> String {
     let mut text = String::new();
     let last = scene.events.len().saturating_sub(EVENTS);
-    for (index, Told { title, reason, note, warning, .. }) in scene.events.iter().skip(last).enumerate() {
+    for (index, EventLine { title, reason, note, warning, .. }) in scene.events.iter().skip(last).enumerate()
+    {
         let style = if *warning { BAD } else { QUIET };
         let head = if index == 0 { "\n Events" } else { "       " };
         let line = cut(&format!("{title} {reason}: {note}"));
@@ -183,7 +184,7 @@ fn happenings(scene: &Scene) -> String {
     text
 }
 
-/// What to try, as far as it makes sense for what there is.
+/// Hints for what to try next.
 fn tries(objects: &[Seen]) -> String {
     let Some(first) = objects.first() else { return String::new() };
     let Some((kind, name)) = first.title.split_once('/') else { return String::new() };

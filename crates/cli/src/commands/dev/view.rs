@@ -1,4 +1,4 @@
-//! What there is in the cluster, for people.
+//! The objects of the cluster and their readiness, as `steer dev` shows them.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -6,9 +6,9 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use steersman_cluster::Cluster;
 use steersman_helm_operator::WatchConfig;
-use steersman_release::{Kind, Kinds, Readiness, pod_trouble, readiness};
+use steersman_release::{Kind, Kinds, Readiness, pod_failure, readiness};
 
-use super::told::{self, Told};
+use super::events::{self, EventLine};
 use crate::failure::{Failure, Result};
 
 /// A watched object, or one that belongs to it.
@@ -32,7 +32,7 @@ pub(super) struct Seen {
 pub(super) struct Scene {
     pub(super) objects: Vec<Seen>,
     /// Oldest first.
-    pub(super) events: Vec<Told>,
+    pub(super) events: Vec<EventLine>,
     /// What the operator's role does not allow it, though it tried.
     pub(super) denied: Vec<String>,
 }
@@ -65,8 +65,8 @@ impl View {
     /// Everything that is watched, with what belongs to it and what happened to it.
     pub(super) async fn look(&self) -> Result<Scene> {
         let objects = self.objects().await?;
-        let events = told::events(&self.client, &objects).await?;
-        let denied = self.user.as_ref().map(|user| told::denied(&self.cluster, user)).unwrap_or_default();
+        let events = events::events(&self.client, &objects).await?;
+        let denied = self.user.as_ref().map(|user| events::denied(&self.cluster, user)).unwrap_or_default();
         Ok(Scene { objects, events, denied })
     }
 
@@ -185,7 +185,7 @@ impl View {
                 title: format!("Pod/{}", pod.name_any()),
                 ready: state == "Running" || state == "Succeeded",
                 state,
-                detail: pod_trouble(&content).unwrap_or(place),
+                detail: pod_failure(&content).unwrap_or(place),
                 replicas: None,
                 children: Vec::new(),
             }

@@ -16,8 +16,8 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
-The release is kept as Helm keeps it: helm and steer can take turns on it. An install of that name
-that broke off is taken up.
+The release is kept as Helm keeps it: helm and steer can take turns on it. An interrupted
+install of that name is recovered.
 
 Examples:
   steer install shop ./chart -f prod.yaml --set image.tag=1.5 --wait

@@ -63,7 +63,7 @@ pub(super) struct DeployArgs {
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     server_side: String,
 
-    /// Take objects that belong to nobody or to another release
+    /// Adopt objects without ownership metadata, or of another release
     #[arg(long)]
     take_ownership: bool,
 

@@ -64,7 +64,7 @@ impl Test {
         release.chart = steersman_release::ChartRecord::default();
         let written = written.lock().unwrap_or_else(PoisonError::into_inner);
         if show::data(self.format.output, &release, output)? {
-            // Whoever reads data reads nothing else.
+            // Structured output contains nothing else.
             if !written.is_empty() {
                 failure::note(written.trim_end_matches('\n'));
             }

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
-An operation on the release that broke off is taken up. `steer diff` shows what would change.
+An interrupted operation on the release is recovered. `steer diff` shows what would change.
 
 Examples:
   steer upgrade shop ./chart -f prod.yaml --atomic
@@ -109,7 +109,7 @@ impl Upgrade {
             }
             match releases.upgrade(&self.name, &chart, &values, &options).await {
                 Ok(release) => Ok((release, false)),
-                // Somebody uninstalled it with its history kept, or an uninstall broke off: Helm installs anew too.
+                // It was uninstalled with its history kept, or an uninstall was interrupted: Helm installs anew too.
                 Err(Error::NotDeployed { .. }) if self.install => {
                     let options = Options { replace: true, ..options.clone() };
                     Ok((releases.install(&self.name, &chart, &values, &options).await?, true))

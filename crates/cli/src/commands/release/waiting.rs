@@ -12,7 +12,7 @@ pub(super) fn display() -> impl Fn(&Progress) + Send + Sync + 'static {
     let line = std::io::stderr().is_terminal().then(|| Line(Mutex::new(false)));
     move |progress: &Progress| match (progress, &line) {
         (Progress::Recovering { what }, _) => {
-            failure::note(&format!("taking up where another run broke off: {what}"));
+            failure::note(&format!("recovering an interrupted operation: {what}"));
         }
         (Progress::Log { text, .. }, _) => failure::note(text.trim_end()),
         (Progress::Waiting { left, total }, Some(line)) => {

@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 
-use self::{plan::Plan, status::Picture};
-use super::{node, pods, room, taints};
-use crate::world::{Duty, Notice, World, whole};
+use self::{plan::Plan, status::StatusBuilder};
+use super::{capacity, node, pods, taints};
+use crate::control_loop::{ControlLoop, Controller, NewEvent, whole};
 
 const NAME: &str = "kubelet";
 
@@ -39,67 +39,69 @@ struct Run {
     stopping: Option<Instant>,
 }
 
-pub(super) async fn look(world: &mut World, namespace: &str, name: &str) -> kube::Result<()> {
-    let Some(pod) = world.caches.pods.get(namespace, name) else { return Ok(()) };
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    let Some(pod) = control.caches.pods.get(namespace, name) else { return Ok(()) };
     let uid = pod.uid().unwrap_or_default();
     let Some(node) = pod.spec.as_ref().and_then(|s| s.node_name.clone()) else { return Ok(()) };
-    let Some(found) = world.caches.nodes.get("", &node) else {
-        return abandon(world, &pod).await;
+    let Some(found) = control.caches.nodes.get("", &node) else {
+        return delete_from_missing_node(control, &pod).await;
     };
-    if taints::look(world, &pod, &found).await? {
+    if taints::reconcile(control, &pod, &found).await? {
         return Ok(());
     }
     if node::is_lost(&found) {
-        return lose(world, &pod).await;
+        return mark_unready(control, &pod).await;
     }
-    let plan = Plan::of(&pod, &world.options);
+    let plan = Plan::new(&pod, &control.options);
     if pods::is_deleting(&*pod) {
-        return stop(world, &pod, &plan).await;
+        return stop(control, &pod, &plan).await;
     }
-    if pods::is_over(&pod) {
-        world.kubelet.pods.remove(&uid);
+    if pods::is_terminal(&pod) {
+        control.kubelet.pods.remove(&uid);
         return Ok(());
     }
     let fresh = pod.status.as_ref().is_none_or(|s| s.start_time.is_none());
-    if fresh && let Some((reason, why)) = room::rejection(world, &found, &pod) {
-        return reject(world, &pod, &reason, &why).await;
+    if fresh && let Some((reason, why)) = capacity::rejection(control, &found, &pod) {
+        return reject(control, &pod, &reason, &why).await;
     }
-    let run = run(world, &pod);
+    let run = run(control, &pod);
     let elapsed = run.started.elapsed();
     let deadline = pod.spec.as_ref().and_then(|s| s.active_deadline_seconds);
     let deadline = deadline.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
     match deadline.map(|deadline| deadline.saturating_sub(elapsed)) {
-        Some(left) if left.is_zero() => return expire(world, &pod).await,
-        Some(left) => world.push_after(Duty::Pod, namespace, name, left),
+        Some(left) if left.is_zero() => return expire(control, &pod).await,
+        Some(left) => control.push_after(Controller::Pod, namespace, name, left),
         None => {}
     }
     let address = match pod.status.as_ref().and_then(|s| s.pod_ip.clone()) {
         Some(address) => address,
-        None => next_address(world, &pod, &node),
+        None => next_address(control, &pod, &node),
     };
-    let host = node::address(world, &node);
+    let host = node::address(control, &node);
     // A pod is seen waiting for its containers before it is seen running.
-    let picture = Picture { pod: &pod, plan: &plan, started: run.at, host: &host, address: &address };
-    let (status, next) = picture.at((!fresh).then_some(elapsed), world.time());
+    let builder = StatusBuilder { pod: &pod, plan: &plan, started: run.at, host: &host, address: &address };
+    let (status, next) = builder.at((!fresh).then_some(elapsed), control.time());
     if pod.status.as_ref() != Some(&status) {
         let mut changed = Pod::clone(&pod);
-        let notices = status::notices(&pod, &status);
+        let events = status::events(&pod, &status);
         changed.status = Some(status);
-        let written = world.update_status(&changed).await?;
-        for (warning, reason, message) in notices {
-            world.tell(&written, Notice { from: NAME, warning, reason, message: &message }).await;
+        let written = control.update_status(&changed).await?;
+        for (warning, reason, message) in events {
+            control
+                .record_event(&written, NewEvent { component: NAME, warning, reason, message: &message })
+                .await;
         }
     }
     if let Some(next) = next {
         let delay = next.saturating_sub(run.started.elapsed());
-        world.push_after(Duty::Pod, namespace, name, delay);
+        control.push_after(Controller::Pod, namespace, name, delay);
     }
     Ok(())
 }
 
 /// When the pod started, which after a restart of the cluster is only known to the second.
-fn run(world: &mut World, pod: &Pod) -> Run {
-    let now = world.now();
+fn run(control: &mut ControlLoop, pod: &Pod) -> Run {
+    let now = control.now();
     let started =
         pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or_else(|| whole(now).0, |t| t.0);
     let uid = pod.uid().unwrap_or_default();
@@ -108,34 +110,35 @@ fn run(world: &mut World, pod: &Pod) -> Run {
         let instant = Instant::now();
         Run { started: instant.checked_sub(age).unwrap_or(instant), at: started, stopping: None }
     };
-    world.kubelet.pods.entry(uid).or_insert_with(fresh).clone()
+    control.kubelet.pods.entry(uid).or_insert_with(fresh).clone()
 }
 
-fn next_address(world: &mut World, pod: &Pod, node: &str) -> String {
+fn next_address(control: &mut ControlLoop, pod: &Pod, node: &str) -> String {
     if pod.spec.as_ref().is_some_and(|s| s.host_network == Some(true)) {
-        return node::address(world, node);
+        return node::address(control, node);
     }
     const FIRST: u32 = u32::from_be_bytes([10, 244, 0, 2]);
-    if world.kubelet.addresses == 0 {
-        let taken = world.caches.pods.all().filter_map(|p| p.status.as_ref()?.pod_ip.as_ref()?.parse().ok());
+    if control.kubelet.addresses == 0 {
+        let taken =
+            control.caches.pods.all().filter_map(|p| p.status.as_ref()?.pod_ip.as_ref()?.parse().ok());
         let highest = taken.map(|a: Ipv4Addr| u32::from(a)).filter(|a| a >> 16 == FIRST >> 16).max();
-        world.kubelet.addresses = highest.map_or(FIRST, |a| a + 1);
+        control.kubelet.addresses = highest.map_or(FIRST, |a| a + 1);
     }
-    let address = Ipv4Addr::from(world.kubelet.addresses);
-    world.kubelet.addresses += 1;
+    let address = Ipv4Addr::from(control.kubelet.addresses);
+    control.kubelet.addresses += 1;
     address.to_string()
 }
 
 /// Ends a pod that is deleted.
-async fn stop(world: &mut World, pod: &Pod, plan: &Plan) -> kube::Result<()> {
+async fn stop(control: &mut ControlLoop, pod: &Pod, plan: &Plan) -> kube::Result<()> {
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
-    if grace == 0 && pods::is_over(pod) {
+    if grace == 0 && pods::is_terminal(pod) {
         return Ok(());
     }
     let uid = pod.uid().unwrap_or_default();
-    run(world, pod);
+    run(control, pod);
     let now = Instant::now();
-    let Some(known) = world.kubelet.pods.get_mut(&uid) else { return Ok(()) };
+    let Some(known) = control.kubelet.pods.get_mut(&uid) else { return Ok(()) };
     let first = known.stopping.is_none();
     let stopping = *known.stopping.get_or_insert(now);
     let allowed = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
@@ -145,69 +148,77 @@ async fn stop(world: &mut World, pod: &Pod, plan: &Plan) -> kube::Result<()> {
         let containers: Vec<String> = containers.collect();
         for container in containers {
             let message = format!("Stopping container {container}");
-            world
-                .tell(pod, Notice { from: NAME, warning: false, reason: "Killing", message: &message })
+            control
+                .record_event(
+                    pod,
+                    NewEvent { component: NAME, warning: false, reason: "Killing", message: &message },
+                )
                 .await;
         }
     }
     if !left.is_zero() {
         let namespace = pod.namespace().unwrap_or_default();
-        world.push_after(Duty::Pod, &namespace, &pod.name_any(), left);
+        control.push_after(Controller::Pod, &namespace, &pod.name_any(), left);
         return Ok(());
     }
-    world.kubelet.pods.remove(&uid);
+    control.kubelet.pods.remove(&uid);
     let mut pod = pod.clone();
-    if !pod.finalizers().is_empty() && !pods::is_over(&pod) {
-        // Somebody wants to see how it ended.
-        status::kill(&mut pod, &world.time());
-        pod = world.update_status(&pod).await?;
+    if !pod.finalizers().is_empty() && !pods::is_terminal(&pod) {
+        // The owner of a finalizer reads how the containers ended.
+        status::kill(&mut pod, &control.time());
+        pod = control.update_status(&pod).await?;
     }
-    world.delete(&pod, Some(0)).await
+    control.delete(&pod, Some(0)).await
 }
 
-/// Refuses a pod that somebody put onto a node without asking whether it fits.
-async fn reject(world: &mut World, pod: &Pod, reason: &str, why: &str) -> kube::Result<()> {
+/// Rejects a pod that was bound to a node on which it does not fit.
+async fn reject(control: &mut ControlLoop, pod: &Pod, reason: &str, why: &str) -> kube::Result<()> {
     let mut changed = pod.clone();
     let status = changed.status.get_or_insert_default();
     status.phase = Some("Failed".to_owned());
     status.reason = Some(reason.to_owned());
     status.message = Some(format!("Pod was rejected: {why}"));
     status.observed_generation = pod.metadata.generation;
-    let written = world.update_status(&changed).await?;
-    world.tell(&written, Notice { from: NAME, warning: true, reason, message: why }).await;
+    let written = control.update_status(&changed).await?;
+    control.record_event(&written, NewEvent { component: NAME, warning: true, reason, message: why }).await;
     Ok(())
 }
 
 /// Ends a pod that has run for as long as it may.
-async fn expire(world: &mut World, pod: &Pod) -> kube::Result<()> {
+async fn expire(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     let mut changed = pod.clone();
-    status::kill(&mut changed, &world.time());
+    status::kill(&mut changed, &control.time());
     let message = "Pod was active on the node longer than the specified deadline";
     let status = changed.status.get_or_insert_default();
     status.reason = Some("DeadlineExceeded".to_owned());
     status.message = Some(message.to_owned());
-    let written = world.update_status(&changed).await?;
-    world.tell(&written, Notice { from: NAME, warning: false, reason: "DeadlineExceeded", message }).await;
+    let written = control.update_status(&changed).await?;
+    control
+        .record_event(
+            &written,
+            NewEvent { component: NAME, warning: false, reason: "DeadlineExceeded", message },
+        )
+        .await;
     Ok(())
 }
 
-/// A pod on a node that is no more is gone too.
-async fn abandon(world: &mut World, pod: &Pod) -> kube::Result<()> {
-    if world.caches.nodes.all().next().is_none() {
+/// Deletes a pod whose node was deleted.
+async fn delete_from_missing_node(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
+    if control.caches.nodes.all().next().is_none() {
         // Nodes come from elsewhere, or not yet.
         return Ok(());
     }
-    world.delete(pod, Some(0)).await
+    control.delete(pod, Some(0)).await
 }
 
-/// A pod on a node that nobody hears of is not ready.
-async fn lose(world: &mut World, pod: &Pod) -> kube::Result<()> {
-    if pods::is_over(pod) {
+/// Marks the pods of an unreachable node as not ready.
+async fn mark_unready(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
+    if pods::is_terminal(pod) {
         return Ok(());
     }
     let mut changed = pod.clone();
-    if status::unready(&mut changed, &world.time()) {
-        world.update_status(&changed).await?;
+    if status::unready(&mut changed, &control.time()) {
+        control.update_status(&changed).await?;
     }
     Ok(())
 }

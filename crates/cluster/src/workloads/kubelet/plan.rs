@@ -16,9 +16,9 @@ const PREFIX: &str = "cluster.steersman.dev/";
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LAST_BACKOFF: Duration = Duration::from_secs(300);
 /// How long a program takes that ends at once.
-const AT_ONCE: Duration = Duration::from_millis(100);
+const IMMEDIATE_EXIT: Duration = Duration::from_millis(100);
 /// How long a failure shows before the state says that it is being backed off from.
-const SHOWN: Duration = Duration::from_secs(1);
+const BACKOFF_DELAY: Duration = Duration::from_secs(1);
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,16 +45,16 @@ pub(super) struct Plan {
     end: Option<(Duration, i32)>,
     /// The same of containers whose program is known.
     known: BTreeMap<String, Option<(Duration, i32)>>,
-    /// Containers whose image nobody has.
-    imageless: BTreeSet<String>,
+    /// Containers whose image cannot be pulled.
+    missing_image: BTreeSet<String>,
     /// The containers of the pod's start, in order.
-    pub(super) starters: Vec<Starter>,
+    pub(super) init_containers: Vec<InitContainer>,
     restart: Restart,
 }
 
 /// A container of the pod's start. Times count from the pod's start.
 #[derive(Debug, Clone)]
-pub(super) struct Starter {
+pub(super) struct InitContainer {
     name: String,
     pub(super) begin: Duration,
     /// When the next one begins, which for one that fails or waits is never.
@@ -78,7 +78,7 @@ pub(super) enum State {
 
 /// A container's state with its history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct ContainerSnapshot {
     pub(super) state: State,
     /// How it ended the last time.
     pub(super) last: Option<State>,
@@ -88,7 +88,7 @@ pub(super) struct Moment {
     pub(super) next: Option<Duration>,
 }
 
-impl Moment {
+impl ContainerSnapshot {
     fn new(state: State, next: Option<Duration>) -> Self {
         let ready = matches!(state, State::Running { .. });
         Self { state, last: None, restarts: 0, ready, next }
@@ -96,7 +96,7 @@ impl Moment {
 }
 
 impl Plan {
-    pub(super) fn of(pod: &Pod, options: &Options) -> Self {
+    pub(super) fn new(pod: &Pod, options: &Options) -> Self {
         let word = |name: &str| pod.annotations().get(&format!("{PREFIX}{name}")).map(String::as_str);
         let duration = |name: &str| word(name).and_then(parse_duration);
         let failure = match word("fail") {
@@ -113,12 +113,12 @@ impl Plan {
         };
         let code: Option<i32> = word("exit-code").and_then(|v| v.parse().ok());
         let run_for = duration("run-for");
-        // What somebody ordered goes before what the program would do.
+        // Annotations take precedence over what the program would do.
         let ordered = failure == Some(Failure::CrashLoop) || code.is_some() || word("run-for").is_some();
         let containers =
             || pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
         let is_missing = |image: &String| options.missing_images.contains(image);
-        let imageless: BTreeSet<String> = containers()
+        let missing_image: BTreeSet<String> = containers()
             .filter(|c| c.image.as_ref().is_some_and(is_missing))
             .map(|c| c.name.clone())
             .collect();
@@ -128,7 +128,7 @@ impl Plan {
                 let end = match Program::of(container) {
                     Program::Waits => None,
                     Program::Ends(time, code) => {
-                        Some((time.unwrap_or_else(|| AT_ONCE.min(options.pod_run_time)), code))
+                        Some((time.unwrap_or_else(|| IMMEDIATE_EXIT.min(options.pod_run_time)), code))
                     }
                     Program::Unknown => continue,
                 };
@@ -136,7 +136,7 @@ impl Plan {
             }
         }
         let end = if failure == Some(Failure::CrashLoop) {
-            Some((run_for.unwrap_or(SHOWN), code.unwrap_or(1)))
+            Some((run_for.unwrap_or(BACKOFF_DELAY), code.unwrap_or(1)))
         } else if word("run-for") == Some("forever")
             || (restart == Restart::Always && code.is_none() && run_for.is_none())
         {
@@ -146,44 +146,45 @@ impl Plan {
         };
         let start_delay = duration("start-delay").unwrap_or(options.pod_start_delay);
         Self {
-            starters: starters(pod, &known, &imageless, start_delay),
+            init_containers: init_containers(pod, &known, &missing_image, start_delay),
             start_delay,
             stop_delay: duration("stop-delay").unwrap_or(options.pod_stop_delay),
             failure,
             container: word("container").map(str::to_owned),
             end,
             known,
-            imageless,
+            missing_image,
             restart,
         }
     }
 
     /// A container when `elapsed` has passed since the pod's start.
-    pub(super) fn at(&self, container: &str, elapsed: Duration) -> Moment {
-        let begin = self.starters.last().map_or(self.start_delay, |last| last.over);
-        self.moment(container, begin, elapsed)
+    pub(super) fn at(&self, container: &str, elapsed: Duration) -> ContainerSnapshot {
+        let begin = self.init_containers.last().map_or(self.start_delay, |last| last.over);
+        self.snapshot(container, begin, elapsed)
     }
 
     /// A container that begins at a moment.
-    fn moment(&self, container: &str, begin: Duration, elapsed: Duration) -> Moment {
+    fn snapshot(&self, container: &str, begin: Duration, elapsed: Duration) -> ContainerSnapshot {
         let Some(since) = elapsed.checked_sub(begin) else {
-            return Moment::new(State::Waiting { reason: "ContainerCreating" }, Some(begin));
+            return ContainerSnapshot::new(State::Waiting { reason: "ContainerCreating" }, Some(begin));
         };
-        if self.imageless.contains(container) {
+        if self.missing_image.contains(container) {
             return pull(begin, since);
         }
         let failure = self.failure.filter(|_| self.container.as_deref().is_none_or(|c| c == container));
         match failure {
             Some(Failure::ImagePull) => pull(begin, since),
             Some(Failure::Config) => {
-                Moment::new(State::Waiting { reason: "CreateContainerConfigError" }, None)
+                ContainerSnapshot::new(State::Waiting { reason: "CreateContainerConfigError" }, None)
             }
-            Some(Failure::NeverReady) => {
-                Moment { ready: false, ..Moment::new(State::Running { since: begin }, None) }
-            }
+            Some(Failure::NeverReady) => ContainerSnapshot {
+                ready: false,
+                ..ContainerSnapshot::new(State::Running { since: begin }, None)
+            },
             // Another container is the one that crashes.
             None if self.failure == Some(Failure::CrashLoop) => {
-                Moment::new(State::Running { since: begin }, None)
+                ContainerSnapshot::new(State::Running { since: begin }, None)
             }
             _ => self.run(self.end_of(container), begin, since),
         }
@@ -194,23 +195,23 @@ impl Plan {
     }
 
     /// The container of the pod's start that is under way, if one is: none after it begins before it is over.
-    pub(super) fn under_way(&self, elapsed: Duration) -> Option<(usize, Moment)> {
+    pub(super) fn running_init_container(&self, elapsed: Duration) -> Option<(usize, ContainerSnapshot)> {
         if elapsed < self.start_delay {
             return None;
         }
-        let at = self.starters.iter().position(|starter| elapsed < starter.over)?;
-        let Starter { name, begin, .. } = self.starters.get(at)?;
-        let moment = match self.known.get(name).filter(|_| !self.imageless.contains(name)) {
+        let at = self.init_containers.iter().position(|init| elapsed < init.over)?;
+        let InitContainer { name, begin, .. } = self.init_containers.get(at)?;
+        let snapshot = match self.known.get(name).filter(|_| !self.missing_image.contains(name)) {
             Some(end @ (None | Some((_, 0)))) => self.run(*end, *begin, elapsed.saturating_sub(*begin)),
-            _ => self.moment(name, *begin, elapsed),
+            _ => self.snapshot(name, *begin, elapsed),
         };
         // It is no service that could be ready.
-        Some((at, Moment { ready: false, ..moment }))
+        Some((at, ContainerSnapshot { ready: false, ..snapshot }))
     }
 
-    fn run(&self, end: Option<(Duration, i32)>, begin: Duration, since: Duration) -> Moment {
+    fn run(&self, end: Option<(Duration, i32)>, begin: Duration, since: Duration) -> ContainerSnapshot {
         let Some((run, code)) = end else {
-            return Moment::new(State::Running { since: begin }, None);
+            return ContainerSnapshot::new(State::Running { since: begin }, None);
         };
         let restarts = self.restarts_after(code);
         let (mut start, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
@@ -220,20 +221,32 @@ impl Plan {
             let end = start.saturating_add(run);
             if since < end {
                 let state = State::Running { since: absolute(start) };
-                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(end))) };
+                return ContainerSnapshot {
+                    last,
+                    restarts: count,
+                    ..ContainerSnapshot::new(state, Some(absolute(end)))
+                };
             }
             let ended = State::Ended { since: absolute(start), at: absolute(end), code };
             if !restarts {
-                return Moment { last, restarts: count, ..Moment::new(ended, None) };
+                return ContainerSnapshot { last, restarts: count, ..ContainerSnapshot::new(ended, None) };
             }
-            let (shown, again) = (end.saturating_add(SHOWN), end.saturating_add(backoff));
+            let (shown, again) = (end.saturating_add(BACKOFF_DELAY), end.saturating_add(backoff));
             if since < shown {
-                return Moment { last, restarts: count, ..Moment::new(ended, Some(absolute(shown))) };
+                return ContainerSnapshot {
+                    last,
+                    restarts: count,
+                    ..ContainerSnapshot::new(ended, Some(absolute(shown)))
+                };
             }
             last = Some(ended);
             if since < again {
                 let state = State::Waiting { reason: "CrashLoopBackOff" };
-                return Moment { last, restarts: count, ..Moment::new(state, Some(absolute(again))) };
+                return ContainerSnapshot {
+                    last,
+                    restarts: count,
+                    ..ContainerSnapshot::new(state, Some(absolute(again)))
+                };
             }
             start = again;
             backoff = (backoff * 2).min(LAST_BACKOFF);
@@ -251,19 +264,19 @@ impl Plan {
     }
 }
 
-/// When the containers of a pod's start begin, one after the other. Those whose program nobody knows are over at once.
-fn starters(
+/// When the containers of a pod's start begin, one after the other. Unknown programs end at once.
+fn init_containers(
     pod: &Pod,
     known: &BTreeMap<String, Option<(Duration, i32)>>,
-    imageless: &BTreeSet<String>,
+    missing_image: &BTreeSet<String>,
     start_delay: Duration,
-) -> Vec<Starter> {
+) -> Vec<InitContainer> {
     let mut begin = start_delay;
     let containers = pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten());
-    let starters = containers.map(|container| {
+    let init_containers = containers.map(|container| {
         let sidecar = container.restart_policy.as_deref() == Some("Always");
         let over = match known.get(&container.name).filter(|_| !sidecar) {
-            _ if imageless.contains(&container.name) => Duration::MAX,
+            _ if missing_image.contains(&container.name) => Duration::MAX,
             None => begin,
             Some(Some((time, 0))) => begin.saturating_add(*time),
             Some(_) => Duration::MAX,
@@ -273,33 +286,33 @@ fn starters(
             Some(ended) if over > ended.saturating_add(Duration::from_secs(1)) => ended.max(begin),
             _ => over,
         };
-        Starter { name: container.name.clone(), begin: std::mem::replace(&mut begin, over), over }
+        InitContainer { name: container.name.clone(), begin: std::mem::replace(&mut begin, over), over }
     });
-    starters.collect()
+    init_containers.collect()
 }
 
 /// When a container of the pod's start ended well, by the pod's status. Counts from the pod's start.
 fn ended(pod: &Pod, container: &str) -> Option<Duration> {
     let status = pod.status.as_ref()?;
-    let mut starters = status.init_container_statuses.iter().flatten();
-    let ended = starters.find(|c| c.name == container)?.state.as_ref()?.terminated.as_ref()?;
+    let mut init_containers = status.init_container_statuses.iter().flatten();
+    let ended = init_containers.find(|c| c.name == container)?.state.as_ref()?.terminated.as_ref()?;
     let finished = ended.finished_at.as_ref().filter(|_| ended.exit_code == 0)?;
     Duration::try_from(finished.0.duration_since(status.start_time.as_ref()?.0)).ok()
 }
 
 /// A container whose image is not there.
-fn pull(begin: Duration, since: Duration) -> Moment {
+fn pull(begin: Duration, since: Duration) -> ContainerSnapshot {
     let (mut attempt, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
     while since >= attempt + backoff {
         attempt += backoff;
         backoff = (backoff * 2).min(LAST_BACKOFF);
     }
-    let (reason, next) = if since < attempt + SHOWN {
-        ("ErrImagePull", attempt + SHOWN)
+    let (reason, next) = if since < attempt + BACKOFF_DELAY {
+        ("ErrImagePull", attempt + BACKOFF_DELAY)
     } else {
         ("ImagePullBackOff", attempt + backoff)
     };
-    Moment::new(State::Waiting { reason }, Some(begin.saturating_add(next)))
+    ContainerSnapshot::new(State::Waiting { reason }, Some(begin.saturating_add(next)))
 }
 
 #[cfg(test)]
@@ -312,7 +325,7 @@ mod tests {
         let annotations: serde_json::Map<_, _> =
             annotations.iter().map(|(k, v)| (format!("{PREFIX}{k}"), json!(v))).collect();
         let pod = json!({"metadata": {"annotations": annotations}, "spec": {"restartPolicy": restart, "containers": []}});
-        Plan::of(&serde_json::from_value(pod).unwrap(), &options())
+        Plan::new(&serde_json::from_value(pod).unwrap(), &options())
     }
 
     fn options() -> Options {
@@ -349,8 +362,8 @@ mod tests {
     fn a_crash_loop_backs_off_further_each_time() {
         let plan = plan(&[("fail", "crash-loop")], "Always");
         let at = |n| {
-            let moment = plan.at("c", seconds(n));
-            (moment.state, moment.restarts)
+            let snapshot = plan.at("c", seconds(n));
+            (snapshot.state, snapshot.restarts)
         };
         assert_eq!(at(0), (State::Running { since: seconds(0) }, 0));
         assert!(matches!(at(1).0, State::Ended { code: 1, .. }));
@@ -377,7 +390,7 @@ mod tests {
             "status": {"startTime": "2026-01-01T00:00:00Z"},
         }))
         .unwrap();
-        let running = |pod: &Pod| Plan::of(pod, &options()).at("c", seconds(10)).state;
+        let running = |pod: &Pod| Plan::new(pod, &options()).at("c", seconds(10)).state;
         let before = running(&pod);
         assert_eq!(before, State::Running { since: seconds(3) });
         let waits = |pod: &mut Pod| {
@@ -398,8 +411,8 @@ mod tests {
     #[test]
     fn only_containers_whose_image_is_there_begin() {
         let waits = |spec: serde_json::Value, container: &str| {
-            let plan = Plan::of(&serde_json::from_value(json!({"spec": spec})).unwrap(), &options());
-            let begun = plan.under_way(seconds(5)).map(|(_, moment)| moment);
+            let plan = Plan::new(&serde_json::from_value(json!({"spec": spec})).unwrap(), &options());
+            let begun = plan.running_init_container(seconds(5)).map(|(_, snapshot)| snapshot);
             matches!(begun.unwrap_or_else(|| plan.at(container, seconds(5))).state, State::Waiting { .. })
         };
         let main = |image: &str| json!({"name": "c", "image": image});

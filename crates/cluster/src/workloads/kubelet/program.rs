@@ -11,7 +11,7 @@ pub(super) enum Program {
     Waits,
     /// Ends after a while with a code.
     Ends(Option<Duration>, i32),
-    /// Nobody knows without running it.
+    /// Unknown without running it.
     Unknown,
 }
 

@@ -12,11 +12,11 @@ use k8s_openapi::{
 };
 use kube::ResourceExt as _;
 
-use super::plan::{Moment, Plan, Starter, State};
-use crate::world::whole;
+use super::plan::{ContainerSnapshot, InitContainer, Plan, State};
+use crate::control_loop::whole;
 
 /// What a status is made from.
-pub(super) struct Picture<'a> {
+pub(super) struct StatusBuilder<'a> {
     pub(super) pod: &'a Pod,
     pub(super) plan: &'a Plan,
     pub(super) started: Timestamp,
@@ -24,25 +24,25 @@ pub(super) struct Picture<'a> {
     pub(super) address: &'a str,
 }
 
-impl Picture<'_> {
+impl StatusBuilder<'_> {
     /// The status when `elapsed` has passed since the start, or before anything began; and when it changes next.
     pub(super) fn at(&self, elapsed: Option<Duration>, now: Time) -> (PodStatus, Option<Duration>) {
         let spec = self.pod.spec.clone().unwrap_or_default();
         let has_init = spec.init_containers.as_ref().is_some_and(|c| !c.is_empty());
-        let stuck = elapsed.and_then(|elapsed| self.plan.under_way(elapsed));
+        let stuck = elapsed.and_then(|elapsed| self.plan.running_init_container(elapsed));
         let creating = if has_init { "PodInitializing" } else { "ContainerCreating" };
-        let waiting = |next| Moment {
+        let waiting = |next| ContainerSnapshot {
             state: State::Waiting { reason: creating },
             last: None,
             restarts: 0,
             ready: false,
             next,
         };
-        let moments: Vec<(&Container, Moment)> = spec
+        let snapshots: Vec<(&Container, ContainerSnapshot)> = spec
             .containers
             .iter()
             .map(|c| {
-                let moment = match (elapsed, &stuck) {
+                let snapshot = match (elapsed, &stuck) {
                     (_, Some((_, stuck))) => waiting(stuck.next),
                     (Some(elapsed), None) if elapsed < self.plan.start_delay => {
                         waiting(Some(self.plan.start_delay))
@@ -50,20 +50,20 @@ impl Picture<'_> {
                     (Some(elapsed), None) => self.plan.at(&c.name, elapsed),
                     (None, None) => waiting(Some(Duration::ZERO)),
                 };
-                (c, moment)
+                (c, snapshot)
             })
             .collect();
-        let next = moments.iter().filter_map(|(_, m)| m.next).min();
+        let next = snapshots.iter().filter_map(|(_, m)| m.next).min();
         let begun = elapsed.is_some_and(|e| e >= self.plan.start_delay) && stuck.is_none();
-        let ends = |m: &Moment| match m.state {
+        let ends = |m: &ContainerSnapshot| match m.state {
             State::Ended { code, .. } => !self.plan.restarts_after(code),
             _ => false,
         };
         let broken = stuck.as_ref().is_some_and(|(_, m)| ends(m));
-        let over = broken || moments.iter().all(|(_, m)| ends(m));
-        let failed =
-            broken || moments.iter().any(|(_, m)| matches!(m.state, State::Ended { code, .. } if code != 0));
-        let started = moments
+        let over = broken || snapshots.iter().all(|(_, m)| ends(m));
+        let failed = broken
+            || snapshots.iter().any(|(_, m)| matches!(m.state, State::Ended { code, .. } if code != 0));
+        let started = snapshots
             .iter()
             .any(|(_, m)| !matches!(m.state, State::Waiting { .. }) || m.restarts > 0 || m.last.is_some());
         let phase = match (over, failed, started) {
@@ -73,18 +73,18 @@ impl Picture<'_> {
             (false, _, false) => "Pending",
         };
         let old = self.pod.status.clone().unwrap_or_default();
-        let containers: Vec<ContainerStatus> = moments.iter().map(|(c, m)| self.container(c, m)).collect();
+        let containers: Vec<ContainerStatus> = snapshots.iter().map(|(c, m)| self.container(c, m)).collect();
         let unready: Vec<&str> = containers.iter().filter(|c| !c.ready).map(|c| c.name.as_str()).collect();
         let init: Vec<ContainerStatus> = spec
             .init_containers
             .iter()
             .flatten()
-            .zip(&self.plan.starters)
+            .zip(&self.plan.init_containers)
             .enumerate()
-            .map(|(at, (c, starter))| match &stuck {
-                Some((stuck, moment)) if *stuck == at => self.container(c, moment),
-                Some((stuck, _)) => self.init(c, starter, at < *stuck, over),
-                None => self.init(c, starter, begun, over),
+            .map(|(at, (c, init))| match &stuck {
+                Some((stuck, snapshot)) if *stuck == at => self.container(c, snapshot),
+                Some((stuck, _)) => self.init(c, init, at < *stuck, over),
+                None => self.init(c, init, begun, over),
             })
             .collect();
         let mut status = PodStatus {
@@ -207,39 +207,39 @@ impl Picture<'_> {
         }
     }
 
-    fn container(&self, container: &Container, moment: &Moment) -> ContainerStatus {
-        let begun = !matches!(moment.state, State::Waiting { .. }) || moment.last.is_some();
+    fn container(&self, container: &Container, snapshot: &ContainerSnapshot) -> ContainerStatus {
+        let begun = !matches!(snapshot.state, State::Waiting { .. }) || snapshot.last.is_some();
         let image = container.image.clone().unwrap_or_default();
         ContainerStatus {
             name: container.name.clone(),
             image: image.clone(),
             image_id: if begun { image } else { String::new() },
-            container_id: begun.then(|| self.id(&container.name, moment.restarts)),
-            ready: moment.ready,
-            started: Some(matches!(moment.state, State::Running { .. })),
-            restart_count: moment.restarts,
-            state: Some(self.state(&moment.state, container, moment.restarts)),
+            container_id: begun.then(|| self.id(&container.name, snapshot.restarts)),
+            ready: snapshot.ready,
+            started: Some(matches!(snapshot.state, State::Running { .. })),
+            restart_count: snapshot.restarts,
+            state: Some(self.state(&snapshot.state, container, snapshot.restarts)),
             last_state: Some(
-                moment
+                snapshot
                     .last
                     .as_ref()
-                    .map(|last| self.state(last, container, (moment.restarts - 1).max(0)))
+                    .map(|last| self.state(last, container, (snapshot.restarts - 1).max(0)))
                     .unwrap_or_default(),
             ),
             ..ContainerStatus::default()
         }
     }
 
-    fn init(&self, container: &Container, starter: &Starter, begun: bool, over: bool) -> ContainerStatus {
-        let since = starter.begin;
+    fn init(&self, container: &Container, init: &InitContainer, begun: bool, over: bool) -> ContainerStatus {
+        let since = init.begin;
         let sidecar = container.restart_policy.as_deref() == Some("Always");
         let state = match (begun, sidecar && !over) {
             (false, _) => State::Waiting { reason: "PodInitializing" },
             (true, true) => State::Running { since },
-            (true, false) => State::Ended { since, at: starter.over, code: 0 },
+            (true, false) => State::Ended { since, at: init.over, code: 0 },
         };
-        let moment = Moment { ready: begun, state, last: None, restarts: 0, next: None };
-        self.container(container, &moment)
+        let snapshot = ContainerSnapshot { ready: begun, state, last: None, restarts: 0, next: None };
+        self.container(container, &snapshot)
     }
 }
 
@@ -292,9 +292,9 @@ pub(super) fn kill(pod: &mut Pod, now: &Time) {
     unready(pod, now);
     let status = pod.status.get_or_insert_default();
     status.phase = Some("Failed".to_owned());
-    let starters = status.init_container_statuses.iter_mut().flatten();
-    let starters = starters.filter(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()));
-    for container in status.container_statuses.iter_mut().flatten().chain(starters) {
+    let init_containers = status.init_container_statuses.iter_mut().flatten();
+    let init_containers = init_containers.filter(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()));
+    for container in status.container_statuses.iter_mut().flatten().chain(init_containers) {
         let running = container.state.take().and_then(|s| s.running);
         container.ready = false;
         container.started = Some(false);
@@ -312,8 +312,8 @@ pub(super) fn kill(pod: &mut Pod, now: &Time) {
 }
 
 /// The events that the way from the pod's status to `new` is worth.
-pub(super) fn notices(pod: &Pod, new: &PodStatus) -> Vec<(bool, &'static str, String)> {
-    let mut notices = Vec::new();
+pub(super) fn events(pod: &Pod, new: &PodStatus) -> Vec<(bool, &'static str, String)> {
+    let mut events = Vec::new();
     let before = pod.status.as_ref().and_then(|s| s.container_statuses.as_deref()).unwrap_or_default();
     for container in new.container_statuses.iter().flatten() {
         let old = before.iter().find(|c| c.name == container.name);
@@ -324,13 +324,9 @@ pub(super) fn notices(pod: &Pod, new: &PodStatus) -> Vec<(bool, &'static str, St
         let begun = state.running.is_some()
             || (state.terminated.is_some() && was.is_some_and(|s| s.waiting.is_some()));
         if begun && (restarted || was.is_none_or(|s| s.running.is_none())) {
-            notices.push((
-                false,
-                "Pulled",
-                format!("Container image \"{image}\" already present on machine"),
-            ));
-            notices.push((false, "Created", "Container created".to_owned()));
-            notices.push((false, "Started", "Container started".to_owned()));
+            events.push((false, "Pulled", format!("Container image \"{image}\" already present on machine")));
+            events.push((false, "Created", "Container created".to_owned()));
+            events.push((false, "Started", "Container started".to_owned()));
         }
         let reason = state.waiting.as_ref().and_then(|w| w.reason.as_deref());
         let old_reason = was.and_then(|s| s.waiting.as_ref()).and_then(|w| w.reason.as_deref());
@@ -339,12 +335,12 @@ pub(super) fn notices(pod: &Pod, new: &PodStatus) -> Vec<(bool, &'static str, St
         }
         match reason {
             Some("ErrImagePull") => {
-                notices.push((true, "Failed", format!("Failed to pull image \"{image}\": not found")));
-                notices.push((true, "Failed", "Error: ErrImagePull".to_owned()));
+                events.push((true, "Failed", format!("Failed to pull image \"{image}\": not found")));
+                events.push((true, "Failed", "Error: ErrImagePull".to_owned()));
             }
             Some("ImagePullBackOff") => {
-                notices.push((false, "BackOff", format!("Back-off pulling image \"{image}\"")));
-                notices.push((true, "Failed", "Error: ImagePullBackOff".to_owned()));
+                events.push((false, "BackOff", format!("Back-off pulling image \"{image}\"")));
+                events.push((true, "Failed", "Error: ImagePullBackOff".to_owned()));
             }
             Some("CrashLoopBackOff") => {
                 let what = format!(
@@ -352,13 +348,13 @@ pub(super) fn notices(pod: &Pod, new: &PodStatus) -> Vec<(bool, &'static str, St
                     container.name,
                     pod.name_any()
                 );
-                notices.push((true, "BackOff", what));
+                events.push((true, "BackOff", what));
             }
             Some("CreateContainerConfigError") => {
-                notices.push((true, "Failed", "Error: CreateContainerConfigError".to_owned()));
+                events.push((true, "Failed", "Error: CreateContainerConfigError".to_owned()));
             }
             _ => {}
         }
     }
-    notices
+    events
 }

@@ -54,7 +54,7 @@ impl Check<'_> {
             let at = at.field(name);
             match ty.field_type(name) {
                 Some(child) => self.value(child, value, &at),
-                // Nobody looks at the fields after one that is not known.
+                // Fields after an unknown one are not checked.
                 None => return self.errors.push(&at, "field not declared in schema"),
             }
         }

@@ -64,7 +64,7 @@ impl<'a> Change<'a> {
 }
 
 impl<'a> From<Change<'a>> for Comparison<'a> {
-    /// The change of the whole object: that itself came or went is nobody's.
+    /// The change of the whole object: its own creation or removal has no owner.
     fn from(change: Change<'a>) -> Self {
         let Change { removed, modified, added } = change;
         Self { removed: removed.children, modified: modified.children, added: added.children }

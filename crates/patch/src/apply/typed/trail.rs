@@ -19,7 +19,7 @@ enum Step<'a> {
     Field(&'a str),
     Element(&'a PathElement<'a>),
     Index(usize),
-    /// An item of a keyed list or a set; which one it is, is found out when somebody asks.
+    /// An item of a keyed list or a set; its key is read lazily.
     Item(&'a Types, &'a ListType, &'a Value),
 }
 
@@ -69,7 +69,7 @@ impl<'a> Trail<'a> {
                 Step::Field(name) => Some(PathElement::field(name).into_owned()),
                 Step::Element(element) => Some(element.clone().into_owned()),
                 Step::Index(index) => Some(PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))),
-                // Items without a key are refused before anybody goes into them.
+                // Items without a key are refused before they are entered.
                 Step::Item(types, list, item) => {
                     types.item_element(list, item).ok().map(PathElement::into_owned)
                 }

@@ -1,0 +1,555 @@
+//! The control loop: one task that watches every kind, keeps what it saw in caches, and lets the controllers look at
+//! what changed, one object at a time.
+//!
+//! **Invariant:** controllers read from the caches and write through the client alone. What they wrote is in the caches
+//! before the next one looks, so no controller acts on state older than its own writes.
+//!
+//! **Invariant:** items are reconciled in the order in which their changes were seen. There is no other task and no
+//! randomness, so a run on a paused clock with a seed repeats.
+//!
+//! **Invariant:** no object holds up the others. One reconcile makes at most [`BURST`] writes, and the rest waits behind the
+//! other items. A request that is late is waited for beside the loop, and its object with it. A panic is caught and
+//! counted, and its object tried again.
+
+mod cache;
+mod events;
+mod graph;
+mod kinds;
+mod queue;
+mod requests;
+mod watch;
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, HashMap},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
+    stream::{FuturesUnordered, SelectAll},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    Client, ResourceExt as _,
+    api::{DeleteParams, PostParams, Preconditions},
+    core::PartialObjectMeta,
+};
+use steersman_api::environment::Environment;
+use steersman_apiserver::Server;
+use tokio::sync::{Notify, watch as signal};
+
+pub(crate) use cache::{controller_uid, name_of};
+pub(crate) use events::NewEvent;
+pub(crate) use graph::{FOREGROUND, Graph, Node as GraphNode, ORPHAN, ResourceInfo, qualified};
+pub(crate) use kinds::{Caches, Kind};
+pub(crate) use queue::WorkItem;
+pub(crate) use watch::ROOT_CERTIFICATE;
+
+use self::{
+    queue::Queue,
+    requests::{LateRequest, Refusal, Requests},
+    watch::{Change, Changes},
+};
+use crate::{
+    options::{Options, Part},
+    user_service::UserService,
+    workloads,
+};
+
+/// The controller that reconciles an item.
+pub(crate) use self::controller::Controller;
+
+mod controller {
+    /// A controller's work.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub(crate) enum Controller {
+        /// Finds out what is served.
+        Discovery,
+        /// The garbage collector.
+        Collect,
+        Namespace,
+        Accounts,
+        ClusterRoles,
+        Node,
+        Lease,
+        Pod,
+        ReplicaSet,
+        Deployment,
+        StatefulSet,
+        Service,
+        Endpoints,
+        Job,
+        ReplicationController,
+        DaemonSet,
+        CronJob,
+        Class,
+        Claim,
+        Volume,
+        Budget,
+        Autoscaler,
+        Quota,
+    }
+}
+
+/// The name under which controllers write.
+pub(crate) const MANAGER: &str = "kube-controller-manager";
+
+/// Writes of one reconcile: `burstReplicas` of the real replica set controller, and the limit of the job controller.
+pub(crate) const BURST: usize = 500;
+/// Pods of a namespace that may wait for a node before controllers make no more of them.
+const MAX_UNSCHEDULED: usize = 500;
+/// Delay before the control loop restarts after a panic.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// What the current reconcile has done.
+#[derive(Debug, Default)]
+struct ReconcileState {
+    writes: usize,
+    /// There is more to do than one reconcile may.
+    again: bool,
+    /// How many pods wait for a node, if they are too many to make more.
+    unscheduled: Option<usize>,
+}
+
+/// How a reconcile ended.
+enum Outcome {
+    Done(kube::Result<()>),
+    Late(LateRequest),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// What became of a request that was late, and of which object's reconcile it was.
+type LateAnswer = (WorkItem, Result<Option<Refusal>, Box<dyn Any + Send>>);
+
+/// State and API that controllers share.
+pub(crate) struct ControlLoop {
+    pub(crate) client: Client,
+    /// For watches, which are not part of a reconcile.
+    watch_client: Client,
+    requests: Requests,
+    state: ReconcileState,
+    /// Requests that are late.
+    late: FuturesUnordered<BoxFuture<'static, LateAnswer>>,
+    /// Refusals that came late, for the next reconcile of their objects.
+    refusals: HashMap<WorkItem, Refusal>,
+    panics: Arc<AtomicU64>,
+    pub(crate) options: Arc<Options>,
+    pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) caches: Caches,
+    pub(crate) graph: Graph,
+    /// What is served, by qualified name.
+    pub(crate) resources: BTreeMap<String, Arc<ResourceInfo>>,
+    pub(crate) kubelet: workloads::Kubelet,
+    pub(crate) capacity: workloads::NodeCapacity,
+    pub(crate) evictions: workloads::Evictions,
+    queue: Queue,
+    events: events::EventCorrelator,
+    changes: SelectAll<Changes>,
+    /// Watches that have not synced yet.
+    unsynced: usize,
+    /// Names of resources in watches, shared by the graph's nodes.
+    watched: HashMap<String, Arc<str>>,
+}
+
+/// Handle by which a cluster wakes and awaits its control loop.
+#[derive(Debug, Clone)]
+pub(crate) struct LoopHandle {
+    /// Wakes the loop.
+    pub(crate) wake: Arc<Notify>,
+    /// The revision up to which everything has been dealt with.
+    pub(crate) settled: signal::Sender<u64>,
+    /// How often a controller panicked.
+    pub(crate) panics: Arc<AtomicU64>,
+}
+
+/// What a control loop is built from.
+pub(crate) struct LoopConfig {
+    /// The API server as the controllers' user.
+    pub(crate) server: UserService,
+    pub(crate) options: Arc<Options>,
+    pub(crate) environment: Arc<dyn Environment>,
+}
+
+/// Runs control loops until it is dropped. One that panics is replaced by one that lists anew.
+pub(crate) async fn run(config: LoopConfig, server: Server, handle: LoopHandle) {
+    loop {
+        let control = ControlLoop::new(&config, Arc::clone(&handle.panics));
+        let Err(panic) = AssertUnwindSafe(control.run(server.clone(), handle.clone())).catch_unwind().await
+        else {
+            return;
+        };
+        handle.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(panic = panic_message(&*panic), "the control loop panicked and begins anew");
+        tokio::time::sleep(RESTART).await;
+    }
+}
+
+/// The message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
+}
+
+impl ControlLoop {
+    fn new(config: &LoopConfig, panics: Arc<AtomicU64>) -> Self {
+        let requests = Requests::new(config.server.clone());
+        Self {
+            client: Client::new(requests.clone(), "default"),
+            watch_client: Client::new(config.server.clone(), "default"),
+            requests,
+            state: ReconcileState::default(),
+            late: FuturesUnordered::new(),
+            refusals: HashMap::new(),
+            panics,
+            options: Arc::clone(&config.options),
+            environment: Arc::clone(&config.environment),
+            caches: Caches::default(),
+            graph: Graph::default(),
+            resources: BTreeMap::new(),
+            kubelet: workloads::Kubelet::default(),
+            capacity: workloads::NodeCapacity::default(),
+            evictions: workloads::Evictions::default(),
+            queue: Queue::default(),
+            events: events::EventCorrelator::default(),
+            changes: SelectAll::new(),
+            unsynced: 0,
+            watched: HashMap::new(),
+        }
+    }
+
+    /// Runs until it is dropped.
+    async fn run(mut self, server: Server, handle: LoopHandle) {
+        self.watch_kinds();
+        self.push(Controller::Discovery, "", "");
+        workloads::start(&mut self);
+        let mut calm = false;
+        loop {
+            let revision = server.store().revision();
+            while let Some(Some(answer)) = self.late.next().now_or_never() {
+                self.resume(answer);
+                calm = false;
+            }
+            while let Some(Some(change)) = self.changes.next().now_or_never() {
+                self.apply(change);
+                calm = false;
+            }
+            self.queue.fire();
+            if let Some(item) = self.next_item() {
+                self.reconcile(item).await;
+                calm = false;
+                continue;
+            }
+            // A stream may pretend to have nothing when this task has had its share of the thread: ask twice.
+            if !calm {
+                calm = true;
+                tokio::task::yield_now().await;
+                continue;
+            }
+            calm = false;
+            if self.unsynced == 0 && self.late.is_empty() {
+                handle.settled.send_replace(revision);
+            }
+            let timer = self.queue.next_timer();
+            tokio::select! {
+                biased;
+                Some(change) = self.changes.next() => self.apply(change),
+                Some(answer) = self.late.next() => self.resume(answer),
+                () = handle.wake.notified() => {}
+                () = sleep_until(timer) => {}
+            }
+        }
+    }
+
+    /// The next item, once every watch has synced: a controller that believed that
+    /// there are no pods would make them again.
+    fn next_item(&mut self) -> Option<WorkItem> {
+        if self.unsynced == 0 {
+            return self.queue.pop();
+        }
+        None
+    }
+
+    async fn reconcile(&mut self, item: WorkItem) {
+        self.state = ReconcileState::default();
+        let requests = self.requests.clone();
+        requests.begin(self.late.len(), self.refusals.remove(&item));
+        let outcome = {
+            let mut reconcile = pin!(AssertUnwindSafe(workloads::reconcile(self, &item)).catch_unwind());
+            std::future::poll_fn(|context| match reconcile.as_mut().poll(context) {
+                Poll::Ready(Ok(result)) => Poll::Ready(Outcome::Done(result)),
+                Poll::Ready(Err(panic)) => Poll::Ready(Outcome::Panicked(panic)),
+                Poll::Pending => match requests.take_late() {
+                    Some(late) => Poll::Ready(Outcome::Late(late)),
+                    None => Poll::Pending,
+                },
+            })
+            .await
+        };
+        let ReconcileState { again, unscheduled, .. } = std::mem::take(&mut self.state);
+        if unscheduled.is_some() {
+            self.capacity.hold_back(item.clone());
+        }
+        match outcome {
+            Outcome::Done(Ok(())) => {
+                self.queue.forget_failures(&item);
+                if again {
+                    self.queue.push(item);
+                }
+            }
+            Outcome::Done(Err(error)) => {
+                tracing::debug!(?item, %error, "will be tried again");
+                self.queue.retry(item);
+            }
+            Outcome::Late(late) => {
+                tracing::debug!(?item, "a request takes long: the others go on");
+                self.queue.hold(item.clone());
+                let answer = AssertUnwindSafe(late.refusal()).catch_unwind();
+                self.late.push(Box::pin(async move { (item, answer.await) }));
+            }
+            Outcome::Panicked(panic) => self.panicked(item, &*panic),
+        }
+    }
+
+    /// Goes on with an object whose request was late.
+    fn resume(&mut self, (item, answer): LateAnswer) {
+        match answer {
+            Ok(refusal) => {
+                if let Some(refusal) = refusal {
+                    self.refusals.insert(item.clone(), refusal);
+                }
+                self.queue.release(item);
+            }
+            Err(panic) => {
+                self.queue.release(item.clone());
+                self.panicked(item, &*panic);
+            }
+        }
+    }
+
+    /// Applies a watch event.
+    fn apply(&mut self, change: Change) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| change(self))) {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(
+                panic = panic_message(&*panic),
+                "a controller panicked over a change that it saw"
+            );
+        }
+    }
+
+    fn panicked(&mut self, item: WorkItem, panic: &(dyn Any + Send)) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(?item, panic = panic_message(panic), "a controller panicked and is tried again");
+        self.queue.retry(item);
+    }
+
+    /// Counts a write of this reconcile that was not made by [`ControlLoop`] itself.
+    pub(crate) fn spend(&mut self) {
+        self.state.writes += 1;
+    }
+
+    /// Whether this reconcile has made all the writes that it may. The rest is done after the other items.
+    pub(crate) fn is_spent(&mut self) -> bool {
+        let spent = self.state.writes >= BURST;
+        self.state.again |= spent;
+        spent
+    }
+
+    /// Whether a controller creates no more pods now: the reconcile is spent, or many pods of the namespace are
+    /// unscheduled, and the object is enqueued when one of them is bound.
+    pub(crate) fn should_hold_back_pods(&mut self, namespace: &str) -> bool {
+        let unscheduled = self.capacity.unscheduled(namespace);
+        if unscheduled >= MAX_UNSCHEDULED {
+            self.state.unscheduled = Some(unscheduled);
+            return true;
+        }
+        self.is_spent()
+    }
+
+    /// How many pods wait for a node, if that is why no more are made.
+    pub(crate) fn held_back(&self) -> Option<usize> {
+        self.state.unscheduled
+    }
+
+    /// The current time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.environment.now()
+    }
+
+    /// The current time as the API writes it: whole seconds.
+    pub(crate) fn time(&self) -> Time {
+        whole(self.now())
+    }
+
+    /// Enqueues an object.
+    pub(crate) fn push(&mut self, controller: Controller, namespace: &str, name: &str) {
+        self.queue.push(WorkItem::new(controller, namespace, name));
+    }
+
+    /// Enqueues an object after `delay`.
+    pub(crate) fn push_after(
+        &mut self,
+        controller: Controller,
+        namespace: &str,
+        name: &str,
+        delay: Duration,
+    ) {
+        self.queue.push_after(WorkItem::new(controller, namespace, name), delay);
+    }
+
+    /// Creates an object.
+    pub(crate) async fn create<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
+        let namespace = object.namespace().unwrap_or_default();
+        self.spend();
+        let made = K::api(&self.client, &namespace).create(&params(), object).await?;
+        self.put_object(made.clone());
+        Ok(made)
+    }
+
+    /// Writes an object that was read before.
+    pub(crate) async fn update<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
+        let namespace = object.namespace().unwrap_or_default();
+        self.spend();
+        let made = K::api(&self.client, &namespace).replace(&object.name_any(), &params(), object).await?;
+        self.put_object(made.clone());
+        Ok(made)
+    }
+
+    /// Writes the status of an object that was read before.
+    pub(crate) async fn update_status<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
+        let namespace = object.namespace().unwrap_or_default();
+        self.spend();
+        let api = K::api(&self.client, &namespace);
+        let made = api.replace_status(&object.name_any(), &params(), object).await?;
+        self.put_object(made.clone());
+        Ok(made)
+    }
+
+    /// Deletes an object, at once with a `grace` of zero. That it is gone already is no failure.
+    pub(crate) async fn delete<K: Kind>(&mut self, object: &K, grace: Option<u32>) -> kube::Result<()> {
+        let name = name_of(object);
+        let options = DeleteParams {
+            grace_period_seconds: grace,
+            preconditions: Some(Preconditions { uid: object.uid(), resource_version: None }),
+            propagation_policy: Some(kube::api::PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        self.spend();
+        match K::api(&self.client, &name.0).delete(&name.1, &options).await {
+            Ok(answer) => {
+                // Some kinds answer with their last state where others say that they are gone.
+                let waiting = answer.left().filter(|left| {
+                    let meta = left.meta();
+                    meta.finalizers.as_ref().is_some_and(|f| !f.is_empty())
+                        || meta.deletion_grace_period_seconds.is_some_and(|g| g > 0)
+                });
+                match waiting {
+                    Some(waiting) => self.put_object(waiting),
+                    None => self.remove_object::<K>(&name, object.uid().as_deref(), false),
+                }
+                Ok(())
+            }
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores an object in the caches and enqueues what the change concerns.
+    pub(crate) fn put_object<K: Kind>(&mut self, mut object: K) {
+        // No controller reads managedFields, the larger half of many objects.
+        object.meta_mut().managed_fields = None;
+        // What is older than what is known, or gone, must not come back to the graph either: it would never be removed again.
+        if let Some((old, new)) = K::cache_mut(&mut self.caches).put(object) {
+            let resource = self.watched_name(&qualified(&K::group(&()), &K::plural(&())));
+            let dirty = self.graph.put(&resource, new.meta());
+            self.enqueue_garbage(dirty);
+            self.enqueue_quotas(new.meta().namespace.as_deref());
+            K::changed(self, old.as_deref(), Some(&*new));
+        }
+    }
+
+    /// Removes an object from the caches and enqueues what the change concerns.
+    fn remove_object<K: Kind>(&mut self, name: &(String, String), uid: Option<&str>, seen: bool) {
+        if let Some(old) = K::cache_mut(&mut self.caches).remove(name, uid, seen) {
+            if let Some(uid) = &old.meta().uid {
+                let dirty = self.graph.remove(uid);
+                self.enqueue_garbage(dirty);
+            }
+            self.enqueue_quotas(old.meta().namespace.as_deref());
+            K::changed(self, Some(&*old), None);
+        }
+    }
+
+    /// Records the ownership of an object whose kind has no cache.
+    fn put_metadata<K>(&mut self, resource: &Arc<str>, object: &PartialObjectMeta<K>) {
+        let dirty = self.graph.put(resource, &object.metadata);
+        self.enqueue_garbage(dirty);
+        self.enqueue_quotas(object.metadata.namespace.as_deref());
+    }
+
+    /// Enqueues the quotas of a namespace in which something changed.
+    fn enqueue_quotas(&mut self, namespace: Option<&str>) {
+        let Some(namespace) = namespace else { return };
+        let quotas: Vec<String> = self.caches.quotas.within(namespace).map(|q| q.name_any()).collect();
+        for name in quotas {
+            self.push(Controller::Quota, namespace, &name);
+        }
+    }
+
+    /// Enqueues objects for the garbage collector.
+    pub(crate) fn enqueue_garbage(&mut self, uids: Vec<String>) {
+        for uid in uids {
+            self.push(Controller::Collect, "", &uid);
+        }
+    }
+
+    fn watched_name(&mut self, qualified: &str) -> Arc<str> {
+        if let Some(name) = self.watched.get(qualified) {
+            return Arc::clone(name);
+        }
+        let name: Arc<str> = qualified.into();
+        self.watched.insert(qualified.to_owned(), Arc::clone(&name));
+        name
+    }
+
+    /// Whether a part is switched on.
+    pub(crate) fn has(&self, part: Part) -> bool {
+        self.options.has(part)
+    }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}
+
+/// A moment as the API writes it: whole seconds.
+pub(crate) fn whole(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// Whether the API answered 404.
+pub(crate) fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Whether the API answered `AlreadyExists`.
+pub(crate) fn is_already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
+}
+
+async fn sleep_until(timer: Option<tokio::time::Instant>) {
+    match timer {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,108 @@
+//! Work queue with delays and backoff.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::Controller;
+
+/// One object for one controller to reconcile.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct WorkItem {
+    /// The controller.
+    pub(crate) controller: Controller,
+    /// Namespace, or empty.
+    pub(crate) namespace: String,
+    /// Name; for the garbage collector a uid.
+    pub(crate) name: String,
+}
+
+impl WorkItem {
+    pub(crate) fn new(controller: Controller, namespace: &str, name: &str) -> Self {
+        Self { controller, namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+/// First in, first out, each item once; and items that come back at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    ready: VecDeque<WorkItem>,
+    queued: BTreeSet<WorkItem>,
+    timers: BTreeMap<(Instant, u64), WorkItem>,
+    sequence: u64,
+    failures: HashMap<WorkItem, u32>,
+    /// Items that are not handed out, since a request of theirs is late.
+    held: HashSet<WorkItem>,
+}
+
+const FIRST_RETRY: Duration = Duration::from_millis(5);
+const LAST_RETRY: Duration = Duration::from_secs(10);
+/// A thousand years. What is later is never, and need not fit into what the clock counts in.
+const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
+
+impl Queue {
+    pub(crate) fn push(&mut self, item: WorkItem) {
+        if !self.held.contains(&item) && self.queued.insert(item.clone()) {
+            self.ready.push_back(item);
+        }
+    }
+
+    pub(crate) fn push_after(&mut self, item: WorkItem, delay: Duration) {
+        if delay >= NEVER {
+            return;
+        }
+        self.sequence += 1;
+        self.timers.insert((Instant::now() + delay, self.sequence), item);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<WorkItem> {
+        let item = self.ready.pop_front()?;
+        self.queued.remove(&item);
+        Some(item)
+    }
+
+    /// Hands an item out no more, until it is let go.
+    pub(crate) fn hold(&mut self, item: WorkItem) {
+        if self.queued.remove(&item) {
+            self.ready.retain(|ready| *ready != item);
+        }
+        self.held.insert(item);
+    }
+
+    /// Hands an item out again: what happened meanwhile concerns it.
+    pub(crate) fn release(&mut self, item: WorkItem) {
+        self.held.remove(&item);
+        self.push(item);
+    }
+
+    /// Brings an item back after a failure, later each time.
+    pub(crate) fn retry(&mut self, item: WorkItem) {
+        let failures = self.failures.entry(item.clone()).or_default();
+        let delay =
+            FIRST_RETRY.saturating_mul(1_u32.checked_shl(*failures).unwrap_or(u32::MAX)).min(LAST_RETRY);
+        *failures += 1;
+        self.push_after(item, delay);
+    }
+
+    /// The item was dealt with.
+    pub(crate) fn forget_failures(&mut self, item: &WorkItem) {
+        self.failures.remove(item);
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.timers.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Makes due items ready.
+    pub(crate) fn fire(&mut self) {
+        let now = Instant::now();
+        while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= now) {
+            let item = entry.remove();
+            self.push(item);
+        }
+    }
+}

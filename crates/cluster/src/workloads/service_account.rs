@@ -1,0 +1,52 @@
+//! What every namespace has: the `default` service account and the cluster's root certificate.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+
+use crate::control_loop::{ControlLoop, MANAGER, ROOT_CERTIFICATE, is_already_exists};
+
+pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str) -> kube::Result<()> {
+    let Some(found) = control.caches.namespaces.get("", namespace) else { return Ok(()) };
+    if found.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let meta = |name: &str| ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    if control.caches.service_accounts.get(namespace, "default").is_none() {
+        let account = ServiceAccount { metadata: meta("default"), ..ServiceAccount::default() };
+        match control.create(&account).await {
+            Err(error) if !is_already_exists(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    let mut metadata = meta(ROOT_CERTIFICATE);
+    metadata.annotations = Some(BTreeMap::from([(
+        "kubernetes.io/description".to_owned(),
+        "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as \
+         the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
+         Kubernetes clusters."
+            .to_owned(),
+    )]));
+    let data = BTreeMap::from([("ca.crt".to_owned(), control.options.root_certificate.clone())]);
+    let api: Api<ConfigMap> = Api::namespaced(control.client.clone(), namespace);
+    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    match api.get_opt(ROOT_CERTIFICATE).await? {
+        Some(found) if found.data.as_ref() == Some(&data) => Ok(()),
+        Some(mut found) => {
+            found.data = Some(data);
+            api.replace(ROOT_CERTIFICATE, &params, &found).await.map(drop)
+        }
+        None => {
+            let certificate = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+            api.create(&params, &certificate).await.map(drop)
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Concepts that the operator runtime, releases and the API server share.
+//!
+//! - [`environment`]: the source of time and randomness, handed in so that a run can be replayed.
+//! - [`readiness`]: how far an object is, told from its JSON.
+//!
+//! ```
+//! use serde_json::json;
+//! use steersman_core::readiness::{Readiness, readiness};
+//!
+//! let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "status": {"phase": "Active"}});
+//! assert_eq!(readiness(&namespace), Readiness::Ready);
+//! ```
+//!
+//! Nothing here knows a cluster, a chart or a runtime.
+
+pub mod environment;
+pub mod readiness;

@@ -1,0 +1,395 @@
+//! Installing and upgrading the release of an object.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use steersman::Context;
+use steersman_release::{
+    Error as ReleaseError, HistoryMax, Kinds, Object, Options, Recover, Redactor, Release, Releases,
+    Revision, RollbackOptions, Status as ReleaseStatus, UninstallOptions, WriteMode, set_metadata,
+};
+
+use crate::controller::{NamespacedName, Phase};
+use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler};
+use crate::release_name::OWNER_UID;
+use crate::settings::Settings;
+use crate::status::{DEPLOYED, Status};
+
+/// The label on everything that comes from a chart, by which dependents are watched.
+pub(crate) const CHART_LABEL: &str = "helm.sdk.operatorframework.io/chart";
+/// How an object names its owner where an owner reference cannot.
+pub(crate) const OWNER: &str = "operator-sdk/primary-resource";
+pub(crate) const OWNER_KIND: &str = "operator-sdk/primary-resource-type";
+
+impl Reconciler {
+    /// The releases at an object's place, written on the object's behalf.
+    pub(crate) async fn releases(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+        location: &NamespacedName,
+        settings: &Settings,
+    ) -> Result<Releases, ReconcileError> {
+        let key = self
+            .keys
+            .key(&context.client())
+            .await
+            .map_err(|error| ReconcileError::Other(error.to_string()))?;
+        let reference = context.owner_reference();
+        let owners =
+            if Self::is_other_namespace(object, location) { Vec::new() } else { vec![reference.clone()] };
+        let mark = self.mark(object, reference);
+        let mode = if settings.upgrade_force { WriteMode::Replace } else { WriteMode::ServerSide };
+        let kinds = self.kinds.get_or_init(|| Kinds::new(context.client()));
+        let releases = Releases::with_kinds(context.client(), &location.namespace, kinds.clone())
+            // Only the leader runs this: no other process works on the release.
+            .recover(Recover::Always)
+            .verified_by(key, self.subject(object))
+            .foreign_if(self.is_foreign(object))
+            .write_mode(mode)
+            .owned_by(owners)
+            .decorated(mark);
+        Ok(match &self.confinement {
+            Some(confinement) => releases.confined(confinement.clone()),
+            None => releases,
+        })
+    }
+
+    /// Subject of record signatures: one object, by uid, so that a successor of the same name is another.
+    fn subject(&self, object: &DynamicObject) -> String {
+        let resource = self.kind.resource();
+        let namespace = object.namespace().unwrap_or_default();
+        let uid = object.uid().unwrap_or_default();
+        format!("{}/{}/{namespace}/{}/{uid}", resource.group, resource.kind, object.name_any())
+    }
+
+    /// The object as released objects name it where an owner reference cannot: its place, and its kind.
+    fn owner_annotations(&self, object: &DynamicObject) -> (String, String) {
+        let resource = self.kind.resource();
+        let owner = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
+        (owner, format!("{}.{}", resource.kind, resource.group))
+    }
+
+    /// A predicate for live objects that carry the release's marks but belong to another owner.
+    fn is_foreign(&self, object: &DynamicObject) -> impl Fn(&Value) -> bool + Send + Sync + 'static {
+        let (kind, name) = (self.kind.clone(), object.name_any());
+        let (owner, owner_kind) = self.owner_annotations(object);
+        move |live: &Value| {
+            let references = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let controller =
+                references.into_iter().flatten().find(|one| one.get("controller") == Some(&json!(true)));
+            if let Some(controller) = controller {
+                let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default();
+                return !kind.matches(text("apiVersion"), text("kind")) || text("name") != name;
+            }
+            let annotations = live.pointer("/metadata/annotations");
+            let annotation = |key: &str| annotations.and_then(|all| all.get(key)).and_then(Value::as_str);
+            annotation(OWNER)
+                .is_some_and(|other| other != owner || annotation(OWNER_KIND) != Some(owner_kind.as_str()))
+        }
+    }
+
+    /// Adds owner references, or annotations where those are impossible, to released objects.
+    fn mark(
+        &self,
+        object: &DynamicObject,
+        reference: OwnerReference,
+    ) -> impl Fn(&mut Object) + Send + Sync + 'static {
+        let chart = self.chart.name();
+        let namespace = object.namespace();
+        let (owner, owner_kind) = self.owner_annotations(object);
+        let reference = json!(reference);
+        move |released: &mut Object| {
+            set_metadata(&mut released.content, "labels", &[(CHART_LABEL, &chart)]);
+            let same_namespace = namespace.as_ref().is_none_or(|own| *own == released.id.namespace);
+            if same_namespace && !released.is_kept() {
+                if let Some(metadata) = released.content.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.insert("ownerReferences".into(), json!([reference]));
+                }
+            } else {
+                set_metadata(
+                    &mut released.content,
+                    "annotations",
+                    &[(OWNER, &owner), (OWNER_KIND, &owner_kind)],
+                );
+            }
+        }
+    }
+
+    pub(crate) fn options(&self, object: &DynamicObject, settings: &Settings) -> Options {
+        let mut labels = BTreeMap::new();
+        if let (true, Some(uid)) = (self.name_release.is_some(), object.uid()) {
+            labels.insert(OWNER_UID.to_owned(), uid);
+        }
+        Options {
+            labels,
+            crds: self.crds,
+            keep_random: true,
+            history_max: HistoryMax(self.history_max),
+            render: self.render,
+            disable_hooks: settings.install_disable_hooks,
+            description: settings.install_description.clone(),
+            ..Options::default()
+        }
+    }
+
+    /// Installs, upgrades or adopts the release. Returns the deployed revision, and whether it is new.
+    pub(crate) async fn deploy(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        desired: &DesiredRelease,
+        status: &mut Status,
+    ) -> Result<(Release, bool), ReconcileError> {
+        let releases = self.releases(object, context, &desired.location, &desired.settings).await?;
+        let name = &desired.location.name;
+        let mut revisions = releases.revisions(name).await?;
+        if revisions.last().is_some_and(|last| last.status == ReleaseStatus::Uninstalling) {
+            let rendered = self.rendered(object, &releases, desired).await;
+            releases.uninstall(name, &UninstallOptions { rendered, ..UninstallOptions::default() }).await?;
+            revisions.clear();
+        }
+        let deployed = revisions.iter().rfind(|revision| revision.status == ReleaseStatus::Deployed);
+        let Some(deployed) = deployed else {
+            return Ok((self.install(object, context, desired, status, &releases).await?, true));
+        };
+        let current = releases.get(name, Some(deployed.version)).await?;
+        if !self.is_ours(object, context, &desired.settings, &desired.location, &current).await? {
+            return Err(ReconcileError::Other(format!(
+                "duplicate release name: found existing release with name {name:?} for chart {:?}",
+                current.chart.name()
+            )));
+        }
+        let is_last = revisions.last() == Some(deployed);
+        let options = self.options(object, &desired.settings);
+        let candidate =
+            releases.candidate(&current, &desired.chart, &desired.values, &options).await.map_err(
+                |error| ReconcileError::Release { reason: "UpgradeError", message: error.to_string() },
+            )?;
+        let is_same = if current.unverified {
+            // A list that makes no sense is not what is desired.
+            !candidate.objects_differ(&current).unwrap_or(true)
+        } else {
+            !candidate.differs(&current)?
+        };
+        if is_last && is_same {
+            let current = if current.unverified {
+                let adopted = releases.adopt(&current, candidate, &options).await;
+                adopted.map_err(|error| ReconcileError::Release {
+                    reason: "UpgradeError",
+                    message: error.to_string(),
+                })?
+            } else {
+                current
+            };
+            let reason = if current.version == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
+            let other_namespace = Self::is_other_namespace(object, &desired.location);
+            self.record_deployed(status, context, &current, reason, other_namespace);
+            return Ok((current, false));
+        }
+        Ok((self.upgrade(object, context, desired, status, &releases, &revisions).await?, true))
+    }
+
+    /// The release as it would be rendered now, for what a record does not tell. Nothing if it cannot be rendered.
+    pub(crate) async fn rendered(
+        &self,
+        object: &DynamicObject,
+        releases: &Releases,
+        desired: &DesiredRelease,
+    ) -> Option<Box<Release>> {
+        let nothing = Release {
+            name: desired.location.name.clone(),
+            namespace: desired.location.namespace.clone(),
+            unverified: true,
+            ..Release::default()
+        };
+        let options = self.options(object, &desired.settings);
+        match releases.candidate(&nothing, &desired.chart, &desired.values, &options).await {
+            Ok(release) => Some(Box::new(release)),
+            Err(error) => {
+                tracing::warn!(%error, release = nothing.name, "the release cannot be rendered: its hooks do not run");
+                None
+            }
+        }
+    }
+
+    /// Uninstalls releases of the object under former names. Returns whether they are gone.
+    pub(crate) async fn uninstall_moved(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        desired: &DesiredRelease,
+        status: &mut Status,
+    ) -> Result<bool, ReconcileError> {
+        let releases =
+            self.other_releases(object, context, &desired.settings, Some(&desired.location)).await?;
+        if releases.is_empty() {
+            return Ok(true);
+        }
+        let mut gone = true;
+        for location in &releases {
+            gone &= self.uninstall(object, context, location, &desired.settings, None).await?;
+        }
+        status.unset_deployed();
+        status.unset(DEPLOYED);
+        status.forget_history();
+        status.write(context).await?;
+        Ok(gone)
+    }
+
+    async fn install(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        desired: &DesiredRelease,
+        status: &mut Status,
+        releases: &Releases,
+    ) -> Result<Release, ReconcileError> {
+        if let Some(before) = &self.before {
+            before(Phase::Install, Arc::clone(object), context.clone()).await?;
+        }
+        let name = &desired.location.name;
+        let options =
+            Options { replace: true, adopt_existing: true, ..self.options(object, &desired.settings) };
+        let release = match releases.install(name, &desired.chart, &desired.values, &options).await {
+            Ok(release) => release,
+            Err(ReleaseError::Failed { message, release, .. }) => {
+                let redactor = Redactor::new(&release);
+                self.warn_overrides(context, &redactor);
+                status.unset_deployed();
+                let options = UninstallOptions { rendered: Some(release), ..UninstallOptions::default() };
+                let removed = releases.uninstall(name, &options).await;
+                let message = match removed {
+                    Ok(_) => message,
+                    Err(error) => format!("{message}; what was installed could not be removed: {error}"),
+                };
+                let message = redactor.redact(&message).into_owned();
+                return Err(ReconcileError::Release { reason: "InstallError", message });
+            }
+            Err(error) => {
+                return Err(ReconcileError::Release { reason: "InstallError", message: error.to_string() });
+            }
+        };
+        self.warn_overrides(context, &Redactor::new(&release));
+        tracing::info!(release = name, revision = release.version, "installed");
+        context.event("InstallSuccessful", format!("installed release {name}, revision {}", release.version));
+        self.record_deployed(
+            status,
+            context,
+            &release,
+            "InstallSuccessful",
+            Self::is_other_namespace(object, &desired.location),
+        );
+        self.run_after(Phase::Install, object, context, &release).await?;
+        Ok(release)
+    }
+
+    async fn upgrade(
+        &self,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        desired: &DesiredRelease,
+        status: &mut Status,
+        releases: &Releases,
+        revisions: &[Revision],
+    ) -> Result<Release, ReconcileError> {
+        if let Some(before) = &self.before {
+            before(Phase::Upgrade, Arc::clone(object), context.clone()).await?;
+        }
+        let name = &desired.location.name;
+        let options = Options {
+            disable_hooks: desired.settings.upgrade_disable_hooks,
+            description: desired.settings.upgrade_description.clone(),
+            values: steersman_release::ValuesPolicy::Reset,
+            ..self.options(object, &desired.settings)
+        };
+        let release = match releases.upgrade(name, &desired.chart, &desired.values, &options).await {
+            Ok(release) => release,
+            Err(ReleaseError::Failed { message, release, .. }) => {
+                let redactor = Redactor::new(&release);
+                self.warn_overrides(context, &redactor);
+                status.record_revision(&release, &redactor);
+                let message =
+                    self.roll_back(&release, message, releases, revisions, status, &desired.settings).await;
+                let message = redactor.redact(&message).into_owned();
+                return Err(ReconcileError::Release { reason: "UpgradeError", message });
+            }
+            Err(error) => {
+                return Err(ReconcileError::Release { reason: "UpgradeError", message: error.to_string() });
+            }
+        };
+        self.warn_overrides(context, &Redactor::new(&release));
+        tracing::info!(release = name, revision = release.version, "upgraded");
+        context
+            .event("UpgradeSuccessful", format!("upgraded release {name} to revision {}", release.version));
+        self.record_deployed(
+            status,
+            context,
+            &release,
+            "UpgradeSuccessful",
+            Self::is_other_namespace(object, &desired.location),
+        );
+        self.run_after(Phase::Upgrade, object, context, &release).await?;
+        Ok(release)
+    }
+
+    /// Goes back to the revision that was deployed, and says what came of it.
+    async fn roll_back(
+        &self,
+        failed: &Release,
+        message: String,
+        releases: &Releases,
+        revisions: &[Revision],
+        status: &mut Status,
+        settings: &Settings,
+    ) -> String {
+        let good = revisions.iter().rfind(|revision| revision.status == ReleaseStatus::Deployed);
+        let Some(good) = good else { return message };
+        let releases = if settings.rollback_force {
+            releases.clone().write_mode(WriteMode::Replace)
+        } else {
+            releases.clone()
+        };
+        let options = RollbackOptions {
+            revision: Some(good.version),
+            history_max: HistoryMax(self.history_max),
+            ..RollbackOptions::default()
+        };
+        match releases.rollback(&failed.name, &options).await {
+            Ok(release) => {
+                status.record_revision(&release, &Redactor::new(&release));
+                format!(
+                    "{message}; revision {} was rolled back to revision {}, which is running",
+                    failed.version, good.version
+                )
+            }
+            Err(error) => format!("{message}; rolling back to revision {} failed: {error}", good.version),
+        }
+    }
+
+    /// Records an event per override value, without those that end up in Secrets.
+    fn warn_overrides(&self, context: &Context, redactor: &Redactor) {
+        for (key, value) in &self.overrides {
+            let value = if self.suppress_overrides { "****".into() } else { redactor.redact(value) };
+            let note = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
+            context.warn("OverrideValuesInUse", note);
+        }
+    }
+
+    async fn run_after(
+        &self,
+        phase: Phase,
+        object: &Arc<DynamicObject>,
+        context: &Context,
+        release: &Release,
+    ) -> Result<(), ReconcileError> {
+        if let Some(after) = &self.after {
+            after(phase, Arc::clone(object), Arc::new(release.clone()), context.clone()).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! Encoding of records (JSON, gzip, base64), and what is decoded of one that does not verify.
+
+use std::io::{Read as _, Write as _};
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, Result};
+use crate::record::{ChartRecord, Hook, HookExecution, Info, Release, Status, nullable};
+
+/// The most bytes that a record may have when it is unpacked.
+pub(crate) const MAX_RECORD: u64 = 256 * 1024 * 1024;
+/// The most bytes that a record may have which does not verify: it may be made to use up memory.
+pub(crate) const MAX_UNVERIFIED: u64 = 16 * 1024 * 1024;
+/// The most bytes that the manifest of such a record may have.
+const MAX_UNVERIFIED_MANIFEST: usize = 8 * 1024 * 1024;
+
+pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>> {
+    let broken = |reason: String| Error::Record { key: "to be stored".into(), reason };
+    let text = serde_json::to_vec(record).map_err(|error| broken(error.to_string()))?;
+    compress(&text).map_err(|error| broken(error.to_string()))
+}
+
+fn compress(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(text)?;
+    Ok(BASE64.encode(packed.finish()?).into_bytes())
+}
+
+pub(crate) fn decode<T: for<'de> Deserialize<'de>>(text: &[u8], limit: u64) -> Result<T, String> {
+    serde_json::from_slice(&decompress(text, limit)?).map_err(|error| error.to_string())
+}
+
+fn decompress(text: &[u8], limit: u64) -> Result<Vec<u8>, String> {
+    const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
+    let data = BASE64.decode(text).map_err(|error| error.to_string())?;
+    let mut plain = Vec::new();
+    // Records from before Helm packed them are plain.
+    let read = if data.starts_with(GZIP) {
+        GzDecoder::new(data.as_slice()).take(limit + 1).read_to_end(&mut plain)
+    } else {
+        data.as_slice().take(limit + 1).read_to_end(&mut plain)
+    };
+    read.map_err(|error| error.to_string())?;
+    if plain.len() as u64 > limit {
+        return Err(format!("it has more than {limit} bytes when it is unpacked"));
+    }
+    Ok(plain)
+}
+
+pub(crate) fn digest_of(data: &[u8]) -> String {
+    Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is read of a record that does not verify: who it says it is, and which objects it lists.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct UnverifiedRecord {
+    name: String,
+    namespace: String,
+    version: i64,
+    #[serde(deserialize_with = "nullable")]
+    info: Info,
+    #[serde(deserialize_with = "nullable")]
+    chart: UnverifiedChart,
+    manifest: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct UnverifiedChart {
+    #[serde(deserialize_with = "nullable")]
+    metadata: UnverifiedMetadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct UnverifiedMetadata {
+    name: String,
+    version: String,
+}
+
+/// Where a record is kept, which decides what it may say of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) version: i64,
+}
+
+impl Identity<'_> {
+    /// Why a record that says this of itself is not the one that is kept here.
+    pub(crate) fn mismatch(&self, namespace: &str, name: &str, version: i64) -> Option<String> {
+        if (namespace, name, version) == (self.namespace, self.name, self.version) {
+            return None;
+        }
+        Some(format!(
+            "it says that it is revision {version} of {name:?} in namespace {namespace:?}, where revision {} of {:?} in \
+             namespace {:?} is kept",
+            self.version, self.name, self.namespace
+        ))
+    }
+}
+
+/// Reads what is used of a record that does not verify. One that makes no sense lists nothing: it must not hold up
+/// the release that it is a record of.
+pub(crate) fn unverified(text: &[u8], identity: &Identity<'_>) -> Release {
+    let record = decode::<UnverifiedRecord>(text, MAX_UNVERIFIED).and_then(|record| {
+        match identity.mismatch(&record.namespace, &record.name, record.version) {
+            Some(reason) => Err(reason),
+            None if record.manifest.len() > MAX_UNVERIFIED_MANIFEST => {
+                Err(format!("its manifest has more than {MAX_UNVERIFIED_MANIFEST} bytes"))
+            }
+            None => Ok(record),
+        }
+    });
+    let record = record.unwrap_or_else(|reason| {
+        let Identity { namespace, name, version } = identity;
+        tracing::warn!(namespace, release = name, version, reason, "ignoring what a release record lists");
+        UnverifiedRecord::default()
+    });
+    let UnverifiedMetadata { name: chart, version } = record.chart.metadata;
+    let metadata = [("name", chart), ("version", version)];
+    let metadata = metadata.into_iter().filter(|(_, text)| !text.is_empty());
+    Release {
+        name: identity.name.to_owned(),
+        namespace: identity.namespace.to_owned(),
+        version: identity.version,
+        info: Info { notes: String::new(), description: String::new(), ..record.info },
+        chart: ChartRecord {
+            metadata: metadata.map(|(key, text)| (key.to_owned(), text.into())).collect(),
+            ..ChartRecord::default()
+        },
+        manifest: record.manifest,
+        unverified: true,
+        ..Release::default()
+    }
+}
+
+/// Another status and description in a packed record, all else left as it is.
+pub(crate) fn with_status(
+    text: &[u8],
+    limit: u64,
+    status: Status,
+    description: &str,
+) -> Result<Vec<u8>, String> {
+    let mut record = decompress(text, limit)?;
+    let span = info_span(&record)?;
+    let info = record.get(span.clone()).unwrap_or_default();
+    let info: Option<Info> = serde_json::from_slice(info).map_err(|error| error.to_string())?;
+    let mut info = info.unwrap_or_default();
+    info.status = status;
+    if !description.is_empty() {
+        info.description = description.to_owned();
+    }
+    let info = serde_json::to_vec(&info).map_err(|error| error.to_string())?;
+    record.splice(span, info);
+    compress(&record).map_err(|error| error.to_string())
+}
+
+/// Where the value of `info` is in a record. The rest is only skipped: it may be large, and fields may be unknown.
+fn info_span(record: &[u8]) -> Result<Range<usize>, String> {
+    let broken = || "it is no JSON object with a field info".to_owned();
+    let mut position = skip(record, 0, b'{').ok_or_else(broken)?;
+    loop {
+        let (name, after) = next::<String>(record, position)?;
+        let start = skip(record, after, b':').ok_or_else(broken)?;
+        let (_, end) = next::<IgnoredAny>(record, start)?;
+        if name == "info" {
+            return Ok(start..end);
+        }
+        position = skip(record, end, b',').ok_or_else(broken)?;
+    }
+}
+
+/// The position after white space and a sign, if that is what comes.
+fn skip(text: &[u8], from: usize, sign: u8) -> Option<usize> {
+    let rest = text.get(from..)?;
+    let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    (rest.get(blank) == Some(&sign)).then_some(from + blank + 1)
+}
+
+/// The JSON value at a position, and the position after it.
+fn next<T: for<'de> Deserialize<'de>>(text: &[u8], from: usize) -> Result<(T, usize), String> {
+    let rest = text.get(from..).unwrap_or_default();
+    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<T>();
+    match values.next() {
+        Some(Ok(value)) => Ok((value, from + values.byte_offset())),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("it ends too soon".to_owned()),
+    }
+}
+
+/// What never changes in a revision. How it stands is kept in its main object, so that parts are written once.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RecordBody {
+    chart: ChartRecord,
+    config: Map<String, Value>,
+    manifest: String,
+    hooks: Vec<Hook>,
+}
+
+/// What Helm says when it is asked to work on a record in parts: no cluster has this kind.
+const STUB_MANIFEST: &str = "\
+apiVersion: release.steersman.dev/v1
+kind: StoredInPartsUseSteerInsteadOfHelm
+metadata:
+  name: stored-in-parts
+";
+
+impl RecordBody {
+    pub(crate) fn of(release: &Release) -> Self {
+        let mut hooks = release.hooks.clone();
+        hooks.iter_mut().for_each(|hook| hook.last_run = HookExecution::default());
+        Self {
+            chart: release.chart.clone(),
+            config: release.config.clone(),
+            manifest: release.manifest.clone(),
+            hooks,
+        }
+    }
+
+    pub(crate) fn stub(release: &Release) -> Release {
+        let chart = ChartRecord { metadata: release.chart.metadata.clone(), ..ChartRecord::default() };
+        let hooks = release.hooks.iter().map(|hook| Hook {
+            name: hook.name.clone(),
+            last_run: hook.last_run.clone(),
+            ..Hook::default()
+        });
+        Release {
+            name: release.name.clone(),
+            namespace: release.namespace.clone(),
+            version: release.version,
+            info: release.info.clone(),
+            undeleted: release.undeleted.clone(),
+            manifest: STUB_MANIFEST.into(),
+            chart,
+            hooks: hooks.collect(),
+            ..Release::default()
+        }
+    }
+
+    pub(crate) fn restore(self, release: &mut Release) {
+        let runs: Vec<_> = std::mem::take(&mut release.hooks).into_iter().map(|hook| hook.last_run).collect();
+        release.chart = self.chart;
+        release.config = self.config;
+        release.manifest = self.manifest;
+        release.hooks = self.hooks;
+        for (hook, run) in release.hooks.iter_mut().zip(runs) {
+            hook.last_run = run;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const HERE: Identity<'static> = Identity { namespace: "lab", name: "shop", version: 7 };
+
+    #[test]
+    fn little_is_read_of_what_does_not_verify() {
+        let record = json!({
+            "name": "shop", "namespace": "lab", "version": 7, "manifest": "kind: ConfigMap\n",
+            "info": { "status": "deployed", "notes": "look here" }, "config": { "a": 1 }, "hooks": [{ "name": "evil" }],
+            "chart": { "metadata": { "name": "c", "version": "1", "type": "library" }, "values": { "b": 2 } },
+            "undeleted": [{ "kind": "Namespace", "name": "kube-system" }],
+        });
+        let read = unverified(&encode(&record).unwrap(), &HERE);
+        assert!(
+            read.unverified && read.hooks.is_empty() && read.config.is_empty() && read.undeleted.is_empty()
+        );
+        assert_eq!((read.info.notes.as_str(), read.info.status), ("", Status::Deployed));
+        assert_eq!((read.manifest.as_str(), read.chart.title().as_str()), ("kind: ConfigMap\n", "c-1"));
+        assert_eq!(read.chart.metadata.len(), 2);
+    }
+
+    #[test]
+    fn what_says_that_it_is_another_lists_nothing() {
+        for (field, value) in
+            [("name", json!("other")), ("namespace", json!("kube-system")), ("version", json!(8))]
+        {
+            let mut record =
+                json!({ "name": "shop", "namespace": "lab", "version": 7, "manifest": "kind: Pod" });
+            record[field] = value;
+            let read = unverified(&encode(&record).unwrap(), &HERE);
+            assert_eq!(
+                (read.manifest.as_str(), read.namespace.as_str(), read.version),
+                ("", "lab", 7),
+                "{field}"
+            );
+        }
+        assert!(unverified(b"no record", &HERE).manifest.is_empty());
+    }
+
+    #[test]
+    fn a_record_that_unpacks_to_too_much_is_refused() {
+        let bomb = encode(&"x".repeat(2_000_000)).unwrap();
+        assert!(bomb.len() < 10_000);
+        let error = decode::<String>(&bomb, 1_000_000).unwrap_err();
+        assert_eq!(error, "it has more than 1000000 bytes when it is unpacked");
+    }
+
+    #[test]
+    fn another_status_leaves_the_rest_as_it_is() {
+        let record = json!({
+            "name": "shop", "info": { "status": "deployed", "notes": "n", "description": "d" }, "future": [1, 2.50],
+        });
+        let text = with_status(&encode(&record).unwrap(), 1000, Status::Superseded, "").unwrap();
+        let read: Value = decode(&text, 1000).unwrap();
+        assert_eq!((&read["info"]["status"], &read["info"]["notes"]), (&json!("superseded"), &json!("n")));
+        assert_eq!((&read["info"]["description"], &read["future"]), (&json!("d"), &json!([1, 2.50])));
+        for broken in [&json!({ "name": "shop" }), &json!([1]), &json!({})] {
+            assert!(with_status(&encode(broken).unwrap(), 1000, Status::Failed, "").is_err());
+        }
+    }
+}
