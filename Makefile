@@ -80,7 +80,7 @@ test-scaffold: ## Make a project in Rust as `steer init` does, build it and run 
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -149,6 +149,12 @@ oracle-operators: ## Run the example operators' suites on a real control plane
 	scratch=$$(mktemp -d) && oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
 		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --quiet \
 			$(patsubst %,--test %,shell memcached ptemplate cronjob foo) -- --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
+
+.PHONY: oracle-envtest
+oracle-envtest: ## Run controller-runtime's own suites and ours on the programs of steer envtest and on the real ones
+	oracles/kubernetes/build kube-apiserver etcd kubectl >/dev/null
+	$(CARGO) build --quiet --profile checks --package steersman-cli
+	oracles/envtest/run $(BIN)/steer $(ENVTEST_PACKAGES)
 
 .PHONY: oracle-kubectl
 oracle-kubectl: ## Type the same kubectl commands, in three versions, for the embedded cluster and a real one, and render the same overlays

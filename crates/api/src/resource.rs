@@ -120,8 +120,8 @@ impl Resource {
 
     /// The warning that clients get whenever they use a resource that is deprecated.
     #[must_use]
-    pub fn deprecation(&self) -> Option<&'static str> {
-        self.strategy.deprecation()
+    pub fn deprecation(&self) -> Option<&str> {
+        self.strategy.deprecation(&self.version)
     }
 
     /// Whether objects are stored in this version.

@@ -168,7 +168,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// The warning that clients get whenever they use the kind: that it is deprecated.
-    fn deprecation(&self) -> Option<&'static str> {
+    fn deprecation(&self, _version: &str) -> Option<&str> {
         None
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Call {
     pub(crate) emptied: Vec<String>,
     /// Whether the body holds options instead of an object.
     pub(crate) reads_options: bool,
+    /// Whether admission has been asked already, about what was sent to a subresource such as `eviction`.
+    pub(crate) admitted: bool,
     /// Warnings for the client, sent as headers.
     pub(crate) warnings: Vec<String>,
     /// The request's options as an object, for admission.
@@ -72,6 +74,7 @@ impl Call {
             of_many: false,
             emptied: Vec::new(),
             reads_options: false,
+            admitted: false,
             warnings: Vec::new(),
             options_object: Value::Null,
         }
@@ -228,7 +231,9 @@ impl Call {
                 return Err(ApiError::invalid_kind(group, &given_kind, name, vec![error]));
             }
         }
-        let same_version = given_version.is_empty() || given_version == expected;
+        // The older version of evictions is still read, though no longer served.
+        let older_eviction = self.subresource_name() == "eviction" && given_version == "policy/v1beta1";
+        let same_version = given_version.is_empty() || given_version == expected || older_eviction;
         let same_kind = given_kind.is_empty() || given_kind == kind;
         if !same_version || !same_kind {
             return Err(self.wrong_kind(object, &expected, kind, &given_version, &given_kind));

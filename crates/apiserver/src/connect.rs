@@ -1,8 +1,10 @@
 //! Requests that a [`Connector`](crate::Connector) serves: logs, exec, port-forward, proxies.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
-use serde_json::Value;
+use serde_json::{Value, json};
 use steersman_api::{
     http::{Body, json_response},
     object,
@@ -38,7 +40,8 @@ pub(crate) async fn connect(
     }
     let object = call.to_served(call.seen()?.value()).await?;
     if call.subresource_name() != "log" {
-        pipeline::validate(call, Operation::Connect, &Value::Null, Some(&object)).await?;
+        let options = connect_options(call, request.uri.query().unwrap_or_default(), rest);
+        pipeline::validate_part(call, Operation::Connect, &options).await?;
     }
     if call.subresource_name() == "log"
         && let Some(response) = empty_log(&object, request.uri.query().unwrap_or_default())?
@@ -62,6 +65,38 @@ pub(crate) async fn connect(
         request,
     };
     connector.connect(connection).await
+}
+
+/// The options of a connection as an object, such as `PodExecOptions`.
+fn connect_options(call: &Call, query: &str, rest: &str) -> Value {
+    let part = call.subresource.as_deref().and_then(|name| call.resource.subresource(name));
+    let kind = part.map_or("", |part| part.kind.as_str());
+    let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        match key.as_ref() {
+            switch @ ("stdin" | "stdout" | "stderr" | "tty") => {
+                // Anything but a clear no is a yes, as in every query of the API.
+                if !matches!(value.to_lowercase().as_str(), "false" | "0") {
+                    options[switch] = true.into();
+                }
+            }
+            "container" if !value.is_empty() => options["container"] = value.into_owned().into(),
+            "command" => lists.entry("command").or_default().push(value.into_owned().into()),
+            "ports" => {
+                let ports = value.split(',').filter_map(|port| port.trim().parse::<i32>().ok());
+                lists.entry("ports").or_default().extend(ports.map(Value::from));
+            }
+            _ => {}
+        }
+    }
+    for (key, list) in lists {
+        options[key] = list.into();
+    }
+    if call.subresource_name() == "proxy" && !rest.is_empty() {
+        options["path"] = rest.into();
+    }
+    options
 }
 
 /// The log of a pod that is on no node: nothing, as long as the container is one of the pod's.

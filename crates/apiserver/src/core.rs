@@ -17,6 +17,7 @@ use crate::{
     catalog::Catalog,
     connector::Connector,
     expiry::{self, Expiry},
+    settings::Settings,
 };
 
 /// Everything that requests share.
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) definitions: crate::crd::Definitions,
     pub(crate) expiry: Expiry,
     pub(crate) served: RwLock<Arc<Catalog>>,
+    pub(crate) settings: RwLock<Arc<Settings>>,
 }
 
 impl Core {

@@ -1,4 +1,4 @@
-//! Events expire one hour after their last write, as with the real server's `--event-ttl`.
+//! Events expire some time after their last write, one hour by default, as with the real server's `--event-ttl`.
 
 use std::{
     collections::VecDeque,
@@ -6,14 +6,13 @@ use std::{
     time::Duration,
 };
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::core::Core;
 
 /// The store's table of events.
 pub(crate) const EVENTS: &str = "events";
-const TTL: SignedDuration = SignedDuration::from_hours(1);
 
 /// An event as it was written.
 #[derive(Debug)]
@@ -38,11 +37,11 @@ impl Expiry {
 }
 
 impl Core {
-    /// Lets the event at `key` expire an hour from now, unless it is written again.
+    /// Lets the event at `key` expire after its lifetime, unless it is written again.
     pub(crate) fn lease(&self, key: &str) {
         let Some(entry) = self.store.get(EVENTS, key) else { return };
         let now = self.environment.now();
-        let expires = now.checked_add(TTL).unwrap_or(Timestamp::MAX);
+        let expires = now.checked_add(self.settings().event_ttl).unwrap_or(Timestamp::MAX);
         self.expiry.lock().push_back(Lease { expires, key: key.to_owned(), revision: entry.revision() });
         self.expiry.added.notify_one();
     }

@@ -28,18 +28,21 @@ mod render;
 mod scale;
 mod server;
 mod service;
+mod settings;
 mod system;
 
 pub use admission::{
-    Admission, AdmissionRequest, BoxFuture, Operation, WebhookCall, WebhookClient, WebhookTarget,
+    Admission, AdmissionRequest, BoxFuture, Endpoints, Operation, WebhookCall, WebhookClient, WebhookTarget,
 };
 pub use auth::{
     Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, User,
 };
 pub use catalog::{Catalog, Group, Resource, Subresource, Version};
 pub use connector::{Connection, Connector};
+pub use handlers::EventStream;
 pub use server::{Builder, Server};
 pub use service::Service;
+pub use settings::Settings;
 pub use steersman_api::{
     environment::{Environment, SeededEnvironment, SystemEnvironment},
     fields::{FieldError, FieldErrorKind},

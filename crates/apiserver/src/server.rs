@@ -21,6 +21,7 @@ use crate::{
     core::Core,
     expiry::{self, Expiry},
     service::Service,
+    settings::Settings,
 };
 
 /// A Kubernetes API server in this process. Cheap to clone; clones are the same server.
@@ -45,6 +46,11 @@ impl Server {
     /// Knows a user by a bearer token from now on.
     pub fn add_token(&self, token: impl Into<String>, user: User) {
         self.core.tokens.add(token.into(), user);
+    }
+
+    /// Takes up other settings. Default: [`Settings::default`].
+    pub fn configure(&self, settings: Settings) {
+        self.core.configure(settings);
     }
 
     /// Deletes events one hour after their last write, until it is dropped: they stay where this does not run.
@@ -237,6 +243,7 @@ impl Builder {
             definitions: crate::crd::Definitions::default(),
             expiry: Expiry::default(),
             served: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
+            settings: RwLock::default(),
         });
         let learned = Arc::downgrade(&core);
         core.store.on_undo(move |events| {

@@ -186,6 +186,20 @@ fn verb(method: &Method, target: &Target, options: &Options) -> &'static str {
     }
 }
 
+/// Whether a built-in resource has a route for a method: one per verb, for the collection or for an object of it.
+fn has_route(method: &Method, verb: &str, target: &Target, resource: &Resource) -> bool {
+    let collection = target.name.is_empty();
+    let everywhere = resource.namespaced && target.namespace.is_empty();
+    let fits = match verb {
+        "create" => (collection || !target.subresource.is_empty()) && !everywhere,
+        "update" | "patch" => !collection,
+        "deletecollection" => !everywhere,
+        "watch" => method == Method::GET,
+        _ => true,
+    };
+    fits && method != Method::HEAD
+}
+
 async fn resource<B>(
     core: Arc<Core>,
     user: User,
@@ -240,24 +254,29 @@ where
             None => return Ok(nowhere()),
         },
     };
-    let collection = target.name.is_empty();
-    let everywhere = found.namespaced && target.namespace.is_empty();
-    let fits = match verb {
-        "create" => (collection || !target.subresource.is_empty()) && !everywhere,
-        "update" | "patch" => !collection,
-        "deletecollection" => !everywhere,
-        "watch" => parts.method == Method::GET,
-        _ => true,
-    };
-    if !fits || parts.method == Method::HEAD || !verbs.iter().any(|v| v == verb) {
+    let offered = verbs.iter().any(|v| v == verb);
+    if found.custom {
+        // One handler serves all paths of a custom resource and goes by the verb alone: HEAD reads, and a POST to a name creates
+        // the object in the body. Writes across namespaces have no route.
+        if found.namespaced && target.namespace.is_empty() && !matches!(verb, "list" | "watch") {
+            return Ok(not_found());
+        }
+        if !offered || (verb == "watch" && parts.method != Method::GET) {
+            return Err(ApiError::method_not_supported(&found.group, &found.plural, verb));
+        }
+        if target.name.is_empty() {
+            handlers::check_named(verb, wire::media_type(&parts.headers))?;
+        }
+    } else if !offered || !has_route(&parts.method, verb, &target, &found) {
         return Err(ApiError::method_not_allowed());
     }
     let output;
     (output, *yaml) = wire::negotiate(&parts.headers)?;
     let user_agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let creates_whole = verb == "create" && target.subresource.is_empty();
     let mut call = Call {
         namespace: target.namespace.clone(),
-        name: target.name.clone(),
+        name: if creates_whole { String::new() } else { target.name.clone() },
         subresource: Some(target.subresource.clone()).filter(|s| !s.is_empty()),
         user,
         output,
@@ -269,6 +288,7 @@ where
         of_many: verb == "deletecollection",
         emptied: Vec::new(),
         reads_options: verb.starts_with("delete"),
+        admitted: false,
         warnings: found.deprecation().map(str::to_owned).into_iter().collect(),
         options_object: Value::Null,
         core,

@@ -7,8 +7,10 @@ mod ask;
 mod charts;
 mod cluster;
 mod commands;
+mod envtest;
 mod failure;
 mod flags;
+mod kubeconfig;
 mod namespace;
 mod output;
 mod postrender;
@@ -24,7 +26,11 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let steer = match Steer::parse(flags::as_helm_operator(std::env::args_os())) {
+    let words: Vec<_> = std::env::args_os().collect();
+    if let Some(code) = envtest::run_by_name(&words) {
+        return code;
+    }
+    let steer = match Steer::parse(flags::as_helm_operator(words.into_iter())) {
         Ok(steer) => steer,
         Err(error) => return show_usage(&error),
     };

@@ -39,6 +39,8 @@ fn every_command_explains_itself() {
         ("bundle_validate", &["bundle", "validate"]),
         ("doctor", &["doctor"]),
         ("cluster", &["cluster"]),
+        ("cluster_create", &["cluster", "create"]),
+        ("envtest_use", &["envtest", "use"]),
         ("completion", &["completion"]),
         ("man", &["man"]),
         ("version", &["version"]),

@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use crate::{
+    activity::Activity,
     control_loop::{self, LoopHandle},
     disk::{Disk, Identity},
     error::Error,
@@ -33,7 +34,7 @@ use crate::{
     options::{Options, Part},
     pki::Authority,
     user_service::UserService,
-    webhooks::Webhooks,
+    webhooks::{WebhookPolicy, Webhooks},
 };
 
 /// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
@@ -54,6 +55,7 @@ struct Inner {
     accesses: Option<Arc<AccessLog>>,
     /// Where it listens.
     address: Option<SocketAddr>,
+    activity: Activity,
     /// There when workloads run.
     control_loop: Option<LoopHandle>,
     tasks: Vec<JoinHandle<()>>,
@@ -155,6 +157,16 @@ impl Cluster {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.inner.address
+    }
+
+    /// Since when no client is connected to a port of the cluster: none while one is. Clients in the process do not count.
+    #[must_use]
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.inner.activity.idle_since()
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        self.inner.activity.clone()
     }
 
     /// A kubeconfig for the administrator.
@@ -302,6 +314,7 @@ pub struct Builder {
     listen: Option<SocketAddr>,
     data_directory: Option<PathBuf>,
     record_access: bool,
+    webhooks: WebhookPolicy,
 }
 
 impl Default for Builder {
@@ -318,6 +331,7 @@ impl Default for Builder {
             listen: None,
             data_directory: None,
             record_access: false,
+            webhooks: WebhookPolicy::default(),
         }
     }
 }
@@ -426,6 +440,13 @@ impl Builder {
         self
     }
 
+    /// What becomes of writes whose webhooks are behind services of the cluster. Default: [`WebhookPolicy::Fail`].
+    #[must_use]
+    pub fn webhooks(mut self, policy: WebhookPolicy) -> Self {
+        self.webhooks = policy;
+        self
+    }
+
     /// Starts the cluster.
     ///
     /// # Errors
@@ -461,7 +482,7 @@ impl Builder {
         if let Some(log) = &accesses {
             builder = builder.recorder(Arc::clone(log));
         }
-        let webhooks = Webhooks::default();
+        let webhooks = Webhooks::new(self.webhooks);
         let server = builder
             .webhook_client(webhooks.clone())
             .environment(Shared(Arc::clone(&environment)))
@@ -476,10 +497,11 @@ impl Builder {
         let mut tasks = vec![runtime.spawn(server.clone().expire_events())];
         let mut control_loop = None;
         let mut address = None;
+        let activity = Activity::new();
         if let Some(wanted) = self.listen {
             let listener = Listener::bind(wanted, &authority).await?;
             address = Some(listener.address);
-            tasks.push(runtime.spawn(listener.serve(server.service())));
+            tasks.push(runtime.spawn(listener.serve(server.service(), activity.clone())));
         }
         if !self.parts.is_empty() {
             let options = Arc::new(Options {
@@ -514,6 +536,7 @@ impl Builder {
                 webhooks,
                 accesses,
                 address,
+                activity,
                 control_loop,
                 tasks,
             }),

@@ -39,7 +39,8 @@
 //! image that pauses. A container of a pod's start that fails, or has not ended, keeps the others waiting.
 //!
 //! The annotation `cluster.steersman.dev/address` on a service says at which address its webhooks answer, such as
-//! `127.0.0.1:9443` for an operator that runs beside the cluster.
+//! `127.0.0.1:9443` for an operator that runs beside the cluster. Without it nothing answers behind a service:
+//! [`Builder::webhooks`] says what becomes of writes then.
 //!
 //! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of. A node has the room that its status says:
 //! pods wait for it, or take that of pods with a lower priority.
@@ -54,6 +55,7 @@
 //! A write is trees of small values made and dropped again. A program that writes tens of thousands of objects does so in
 //! about two thirds of the time with an allocator for that, such as the crate `mimalloc`, as its `#[global_allocator]`.
 
+mod activity;
 mod cluster;
 mod control_loop;
 mod disk;
@@ -63,6 +65,7 @@ mod listener;
 mod logs;
 mod options;
 mod pki;
+mod serving;
 mod user_service;
 mod webhooks;
 mod workloads;
@@ -70,4 +73,6 @@ mod workloads;
 pub use cluster::{Builder, Cluster};
 pub use error::Error;
 pub use options::Part;
-pub use steersman_apiserver::{Access, Environment, KUBERNETES_VERSION, User};
+pub use serving::{Served, Serving, self_signed};
+pub use steersman_apiserver::{Access, Environment, KUBERNETES_VERSION, Settings, User};
+pub use webhooks::WebhookPolicy;

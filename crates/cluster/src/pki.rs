@@ -39,12 +39,23 @@ impl Authority {
     /// A certificate for a server with these names and addresses, and its key in PKCS #8.
     pub(crate) fn server(&self, names: &[String]) -> Result<(Vec<CertificateDer<'static>>, Vec<u8>), Error> {
         let key = KeyPair::generate()?;
+        let certificate = self.sign_server(names, &key)?;
+        Ok((vec![certificate.der().clone()], key.serialize_der()))
+    }
+
+    /// The same in PEM, the authority's certificate behind the server's.
+    pub(crate) fn server_pem(&self, names: &[String]) -> Result<(String, String), Error> {
+        let key = KeyPair::generate()?;
+        let certificate = self.sign_server(names, &key)?;
+        Ok((format!("{}{}", certificate.pem(), self.certificate), key.serialize_pem()))
+    }
+
+    fn sign_server(&self, names: &[String], key: &KeyPair) -> Result<rcgen::Certificate, Error> {
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok((vec![certificate.der().clone()], key.serialize_der()))
+        Ok(params.signed_by(key, &self.issuer)?)
     }
 
     /// A certificate by which a user is known, and its key, both in PEM.

@@ -37,10 +37,27 @@ const MAX_ANSWER: usize = 8 << 20;
 
 type Handler = dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync;
 
+/// What becomes of writes whose webhooks are behind services of the cluster, where nothing runs.
+///
+/// It is not about webhooks at URLs, nor about services whose address is known: those are asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WebhookPolicy {
+    /// They fail, unless the webhook's own policy ignores it.
+    #[default]
+    Fail,
+    /// They go on with a warning.
+    Ignore,
+    /// They go on with a warning if the service has pods that are ready, and fail as on a real cluster if it has none.
+    Auto,
+}
+
 /// What is behind a service.
 #[derive(Clone)]
 enum Endpoint {
     Address(SocketAddr),
+    /// Host and port of a service that stands for a name outside.
+    External(String, u16),
     Handler(Arc<Handler>),
 }
 
@@ -48,6 +65,7 @@ enum Endpoint {
 #[derive(Clone, Default)]
 pub(crate) struct Webhooks {
     services: Arc<RwLock<BTreeMap<(String, String), Endpoint>>>,
+    policy: WebhookPolicy,
 }
 
 impl fmt::Debug for Webhooks {
@@ -57,6 +75,10 @@ impl fmt::Debug for Webhooks {
 }
 
 impl Webhooks {
+    pub(crate) fn new(policy: WebhookPolicy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
     fn put(&self, namespace: &str, name: &str, endpoint: Endpoint) {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         services.insert((namespace.to_owned(), name.to_owned()), endpoint);
@@ -76,17 +98,35 @@ impl Webhooks {
     }
 
     fn endpoint(&self, target: WebhookTarget<'_>) -> Result<Option<Endpoint>, String> {
-        let WebhookTarget::Service { namespace, name, object, .. } = target else { return Ok(None) };
+        let WebhookTarget::Service { name, object, endpoints, .. } = target else { return Ok(None) };
+        if let Some(endpoint) = self.known(target) {
+            return Ok(Some(endpoint));
+        }
+        if object.is_none() {
+            return Err(format!("service \"{name}\" not found"));
+        }
+        if endpoints.any_ready() {
+            return Err(format!(
+                "the pods behind service \"{name}\" are simulated and run nothing: the service's annotation {ADDRESS} can \
+                 name the address at which the webhook runs, such as 127.0.0.1:9443, and --webhooks auto leaves it out"
+            ));
+        }
+        Err(format!("no endpoints available for service \"{name}\""))
+    }
+
+    /// The webhook behind a service, if it is known where it runs.
+    fn known(&self, target: WebhookTarget<'_>) -> Option<Endpoint> {
+        let WebhookTarget::Service { namespace, name, port, object, .. } = target else { return None };
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = services.get(&(namespace.to_owned(), name.to_owned())) {
-            return Ok(Some(endpoint.clone()));
+            return Some(endpoint.clone());
         }
-        let Some(service) = object else { return Err(format!("service \"{name}\" not found")) };
+        let service = object?;
         let address = service["metadata"]["annotations"][ADDRESS].as_str().and_then(|text| text.parse().ok());
-        match address {
-            Some(address) => Ok(Some(Endpoint::Address(address))),
-            None => Err(format!("no endpoints available for service \"{name}\"")),
-        }
+        let external = service["spec"]["externalName"].as_str().filter(|name| !name.is_empty());
+        address
+            .map(Endpoint::Address)
+            .or_else(|| external.map(|host| Endpoint::External(host.to_owned(), port)))
     }
 
     async fn ask(&self, call: WebhookCall<'_>, url: &Uri) -> Result<Response<Bytes>, String> {
@@ -105,6 +145,12 @@ impl Webhooks {
                     TcpStream::connect(address).await.map_err(|error| dial(&address.to_string(), &error))?;
                 send(stream, host, call.ca_bundle, request).await
             }
+            Some(Endpoint::External(external, port)) => {
+                let stream = TcpStream::connect((external.as_str(), port))
+                    .await
+                    .map_err(|error| dial(&format!("{external}:{port}"), &error))?;
+                send(stream, host, call.ca_bundle, request).await
+            }
             None => {
                 let port = url.port_u16().unwrap_or(443);
                 let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -118,6 +164,15 @@ impl Webhooks {
 }
 
 impl WebhookClient for Webhooks {
+    fn skips(&self, target: WebhookTarget<'_>) -> Option<String> {
+        let WebhookTarget::Service { namespace, name, endpoints, .. } = target else { return None };
+        if self.policy == WebhookPolicy::Fail || self.known(target).is_some() {
+            return None;
+        }
+        let skips = self.policy == WebhookPolicy::Ignore || endpoints.any_ready();
+        skips.then(|| format!("nothing runs behind service \"{namespace}/{name}\" of this cluster"))
+    }
+
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
             let text = call.url();

@@ -8,14 +8,15 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-    core::v1::ConfigMap,
+    core::v1::{ConfigMap, Service},
+    discovery::v1::EndpointSlice,
 };
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use steersman_cluster::Cluster;
+use steersman_cluster::{Cluster, WebhookPolicy};
 
 /// What a webhook was asked, and what it answers.
 #[derive(Clone)]
@@ -192,6 +193,122 @@ async fn a_hook_is_asked_again_when_a_later_one_changed_something() {
     maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "a"}}))).await.unwrap();
     assert_eq!((counts.count(), changes.count()), (2, 1));
     assert_eq!(counts.last()["object"]["data"], json!({"a": "b"}));
+}
+
+#[tokio::test]
+async fn what_is_sent_to_subresources_is_judged_as_what_it_is() {
+    let cluster = cluster().await;
+    let hook = Hook::new(|request| json!({"allowed": request["name"] != "refused"}));
+    serve(&cluster, "parts", &hook);
+    let parts = ["pods/exec", "pods/eviction", "pods/binding", "serviceaccounts/token", "pods"];
+    let rules = json!([{
+        "operations": ["CONNECT", "CREATE", "UPDATE", "DELETE"],
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": parts,
+    }]);
+    let client = cluster.client();
+    let send = async |method: &str, path: &str, body: Value| {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .body(body.to_string().into_bytes())
+            .unwrap();
+        client.request_text(request).await
+    };
+    let core = "/api/v1/namespaces/default";
+    let account = json!({"metadata": {"name": "default"}});
+    send("POST", &format!("{core}/serviceaccounts"), account).await.unwrap();
+    for name in ["p", "refused"] {
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        send("POST", &format!("{core}/pods"), pod).await.unwrap();
+    }
+    validating(&cluster, "parts", json!({"rules": rules})).await;
+    let asked = || {
+        let last = hook.last();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&last["operation"]), text(&last["kind"]["kind"]), text(&last["subResource"]))
+    };
+    let said = |operation: &str, kind: &str, part: &str| (operation.into(), kind.into(), part.into());
+
+    // Nothing runs, so the connection itself is refused.
+    let exec = format!("{core}/pods/p/exec?command=ls&command=-l&stdout=true&container=c&tty=false");
+    send("POST", &exec, Value::Null).await.unwrap_err();
+    assert_eq!(asked(), said("CONNECT", "PodExecOptions", "exec"));
+    let options = json!({
+        "kind": "PodExecOptions",
+        "apiVersion": "v1",
+        "stdout": true,
+        "container": "c",
+        "command": ["ls", "-l"],
+    });
+    assert_eq!((&hook.last()["object"], &hook.last()["oldObject"]), (&options, &Value::Null));
+
+    send("POST", &format!("{core}/serviceaccounts/default/token"), json!({"spec": {}})).await.unwrap();
+    assert_eq!(asked(), said("CREATE", "TokenRequest", "token"));
+    assert_eq!(hook.last()["object"]["spec"]["expirationSeconds"], 3600);
+
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    send("POST", &format!("{core}/pods/p/binding"), binding).await.unwrap();
+    assert_eq!(asked(), said("CREATE", "Binding", "binding"));
+    assert_eq!(hook.last()["object"]["target"]["name"], "n");
+
+    // The deletion that follows an eviction is asked about no more.
+    let before = hook.count();
+    let evict =
+        |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+    send("POST", &format!("{core}/pods/p/eviction"), evict("p")).await.unwrap();
+    assert_eq!((asked(), hook.count()), (said("CREATE", "Eviction", "eviction"), before + 1));
+    let refused = send("POST", &format!("{core}/pods/refused/eviction"), evict("refused")).await;
+    assert!(message(refused.unwrap_err()).1.contains("denied the request"));
+    send("GET", &format!("{core}/pods/refused"), Value::Null).await.unwrap();
+}
+
+/// A service with a pod that is ready, as controllers make them.
+async fn simulated(cluster: &Cluster, name: &str) {
+    let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
+    let services: Api<Service> = Api::default_namespaced(cluster.client());
+    let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 443}]}});
+    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    let slice = json!({
+        "metadata": {"name": format!("{name}-1"), "labels": {"kubernetes.io/service-name": name}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.7"], "conditions": {"ready": true}}],
+    });
+    slices.create(&PostParams::default(), &serde_json::from_value(slice).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn services_of_simulated_pods_fail_or_are_left_out() {
+    for (policy, pods, outcome) in [
+        (WebhookPolicy::Fail, true, Some("cluster.steersman.dev/address")),
+        (WebhookPolicy::Auto, true, None),
+        (WebhookPolicy::Auto, false, Some("service \"judges\" not found")),
+        (WebhookPolicy::Ignore, false, None),
+    ] {
+        let cluster = Cluster::builder().workloads(false).webhooks(policy).start().await.unwrap();
+        validating(&cluster, "judges", json!({})).await;
+        mutating(&cluster, "adds", json!({"failurePolicy": "Ignore"})).await;
+        if pods {
+            simulated(&cluster, "judges").await;
+        }
+        let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+        let made = maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "a"}}))).await;
+        match (made, outcome) {
+            (Ok(_), None) => {}
+            (Err(error), Some(expected)) => {
+                let (code, why) = message(error);
+                assert!(code == 500 && why.contains(expected), "{policy:?}: {why}");
+            }
+            (made, _) => panic!("{policy:?}: {made:?}"),
+        }
+        // One whose address is known is asked, whatever the policy.
+        let judges = Hook::new(|_| json!({"allowed": false}));
+        serve(&cluster, "judges", &judges);
+        maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "b"}}))).await.unwrap_err();
+        assert_eq!(judges.count(), 1);
+    }
 }
 
 #[tokio::test]

@@ -201,7 +201,7 @@ impl Strategy for Builtin {
         self.kind.rules.warnings(object, old)
     }
 
-    fn deprecation(&self) -> Option<&'static str> {
+    fn deprecation(&self, _: &str) -> Option<&str> {
         self.kind.deprecation
     }
 

@@ -74,12 +74,13 @@ impl Body for RequestBody {
 /// An answer's body, with which its request ends.
 #[derive(Debug)]
 pub struct ResponseBody<B> {
-    inner: B,
+    /// None for an answer that hands its connection over to another protocol.
+    inner: Option<B>,
     _pending: Pending,
 }
 
 impl<B> ResponseBody<B> {
-    pub(crate) fn new(inner: B, pending: Pending) -> Self {
+    pub(crate) fn new(inner: Option<B>, pending: Pending) -> Self {
         Self { inner, _pending: pending }
     }
 }
@@ -92,14 +93,17 @@ impl<B: Body + Unpin> Body for ResponseBody<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
+        match &mut self.inner {
+            Some(inner) => Pin::new(inner).poll_frame(context),
+            None => Poll::Ready(None),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }

@@ -15,15 +15,16 @@
 mod body;
 mod connections;
 mod limits;
+mod websocket;
 
 use std::{
     convert::Infallible,
     error::Error,
     future::{Future, pending},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -39,6 +40,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub use body::{BodyError, RequestBody, ResponseBody};
 pub use limits::Limits;
+pub use websocket::Handshake;
 
 use connections::{Connections, Requests};
 
@@ -73,7 +75,8 @@ impl Listener {
 
     /// Serves until it is dropped, which ends all connections.
     ///
-    /// `handlers` makes the handler of a connection's requests, from the certificate that the client has shown.
+    /// `handlers` makes the handler of a connection's requests, from the certificate that the client has shown. The body of an
+    /// answer by [`Handshake::accept`] is sent over a WebSocket.
     pub async fn serve<M, H, F, B>(self, handlers: M)
     where
         M: Fn(Option<&CertificateDer<'_>>) -> H + Send + Sync + 'static,
@@ -152,12 +155,23 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let counted = Arc::clone(&requests);
-    let service = service_fn(move |request: Request<_>| {
+    // What is sent once the connection is a WebSocket: at most one answer of a connection switches protocols.
+    let switched = Arc::new(Mutex::new(None));
+    let switches = Arc::clone(&switched);
+    let service = service_fn(move |mut request: Request<_>| {
         let pending = Requests::begin(&counted);
+        let upgrade = hyper::upgrade::on(&mut request);
         let answer = handler(request.map(|body| RequestBody::new(body, limits.body)));
+        let (switches, counted) = (Arc::clone(&switches), Arc::clone(&counted));
         async move {
             let answer = answer.await;
-            Ok::<_, Infallible>(answer.map(|body| ResponseBody::new(body, pending)))
+            if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Ok::<_, Infallible>(answer.map(|body| ResponseBody::new(Some(body), pending)));
+            }
+            let (head, body) = answer.into_parts();
+            let lasting = Requests::begin(&counted);
+            *switches.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, body, lasting));
+            Ok(Response::from_parts(head, ResponseBody::new(None, pending)))
         }
     });
     let mut server = auto::Builder::new(TokioExecutor::new());
@@ -168,7 +182,7 @@ where
         .max_concurrent_streams(limits.streams)
         .keep_alive_interval(limits.ping)
         .keep_alive_timeout(limits.header);
-    let serving = server.serve_connection(TokioIo::new(stream), service);
+    let serving = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
     // The server waits for the first bytes, which tell the protocol, without a limit of its own.
     let unused = async {
         tokio::time::sleep(limits.header).await;
@@ -181,6 +195,10 @@ where
         ended = serving => if let Err(error) = ended {
             tracing::debug!(error, "a connection ended early");
         },
-        () = unused => {}
+        () = unused => return,
+    }
+    let switched = switched.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((upgrade, body, _lasting)) = switched {
+        websocket::send(upgrade, body).await;
     }
 }

@@ -176,6 +176,10 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufErro
             }
         }
     }
+    if name.ends_with(".ExtraValue") {
+        // A list in JSON, and in Go.
+        return Ok(out.remove("items").unwrap_or_default());
+    }
     Ok(Value::Object(out))
 }
 

@@ -44,6 +44,15 @@ fn types_whose_json_differs() {
 }
 
 #[test]
+fn attributes_of_users_are_lists() {
+    let values = [field(1, b"one"), field(1, b"two")].concat();
+    let entry = [field(1, b"example.com/key"), field(2, &values)].concat();
+    let body = field(2, &field(6, &entry));
+    let value = decode(&envelope("certificates.k8s.io/v1", "CertificateSigningRequest", &body)).unwrap();
+    assert_eq!(value["spec"]["extra"], json!({"example.com/key": ["one", "two"]}));
+}
+
+#[test]
 fn what_is_not_protobuf_is_refused() {
     assert!(matches!(decode(b"{}"), Err(ProtobufError::NoEnvelope)));
     assert!(matches!(decode(b""), Err(ProtobufError::Empty)));

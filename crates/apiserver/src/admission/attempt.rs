@@ -142,7 +142,16 @@ impl Attempt<'_> {
         if self.is_scale() {
             return Ok(scale_of(&self.call.resource, object));
         }
+        if self.has_own_kind() {
+            return Ok(object.clone());
+        }
         convert::one(resource, object.clone(), &resource.api_version()).await
+    }
+
+    /// Whether the object is of the subresource's kind and not of the resource's, which have versions of their own.
+    fn has_own_kind(&self) -> bool {
+        let part = self.call.subresource.as_deref().and_then(|name| self.call.resource.subresource(name));
+        part.is_some_and(|part| part.kind != self.call.resource.kind)
     }
 
     /// Takes out of a new object what the real server fills in only after it has been changed.

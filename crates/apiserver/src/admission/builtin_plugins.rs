@@ -19,16 +19,27 @@ pub(crate) fn mutate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     let creates = operation == Operation::Create && call.subresource.is_none();
-    limits::mutate(call, operation, object, old);
+    let has = |plugin| call.core.has_plugin(plugin);
+    if has("LimitRanger") {
+        limits::mutate(call, operation, object, old);
+    }
     match (call.resource.group.as_str(), call.resource.plural.as_str()) {
         ("", "pods") => return pod::mutate(call, operation, object, old),
-        ("", "persistentvolumes") if creates => protect(object, "kubernetes.io/pv-protection"),
-        ("", "persistentvolumeclaims") if creates => {
-            protect(object, "kubernetes.io/pvc-protection");
-            default_storage_class(call, object);
+        ("", "persistentvolumes") if creates && has("StorageObjectInUseProtection") => {
+            protect(object, "kubernetes.io/pv-protection");
         }
-        ("", "nodes") if creates => taint(object),
-        ("networking.k8s.io", "ingresses") if creates => default_ingress_class(call, object),
+        ("", "persistentvolumeclaims") if creates => {
+            if has("StorageObjectInUseProtection") {
+                protect(object, "kubernetes.io/pvc-protection");
+            }
+            if has("DefaultStorageClass") {
+                default_storage_class(call, object);
+            }
+        }
+        ("", "nodes") if creates && has("TaintNodesByCondition") => taint(object),
+        ("networking.k8s.io", "ingresses") if creates && has("DefaultIngressClass") => {
+            default_ingress_class(call, object);
+        }
         _ => {}
     }
     Ok(())
@@ -42,14 +53,16 @@ pub(crate) fn validate(
     old: Option<&Value>,
 ) -> ApiResult<()> {
     certificates::validate(call, operation, object, old)?;
-    limits::validate(call, operation, object, old)?;
+    if call.core.has_plugin("LimitRanger") {
+        limits::validate(call, operation, object, old)?;
+    }
     if call.subresource.is_some() || !matches!(operation, Operation::Create | Operation::Update) {
         return Ok(());
     }
     let refuse =
         |why: &str| ApiError::forbidden(&call.resource.group, &call.resource.plural, &call.name, why);
     match (call.resource.group.as_str(), call.resource.plural.as_str(), old) {
-        ("", "persistentvolumeclaims", Some(old)) => {
+        ("", "persistentvolumeclaims", Some(old)) if call.core.has_plugin("PersistentVolumeClaimResize") => {
             let size = |claim: &Value| {
                 let text = object::text(claim, &["spec", "resources", "requests", "storage"]);
                 quantity::nanos(text.unwrap_or_default())
@@ -67,7 +80,7 @@ pub(crate) fn validate(
             }
             Ok(())
         }
-        ("scheduling.k8s.io", "priorityclasses", _) => {
+        ("scheduling.k8s.io", "priorityclasses", _) if call.core.has_plugin("Priority") => {
             if object.get("globalDefault").and_then(Value::as_bool) != Some(true) {
                 return Ok(());
             }

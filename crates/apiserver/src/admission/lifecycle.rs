@@ -17,7 +17,7 @@ pub(crate) fn check_namespace(
     namespace: &str,
     name: &str,
 ) -> ApiResult<()> {
-    if namespace.is_empty() || !resource.namespaced {
+    if namespace.is_empty() || !resource.namespaced || !core.has_plugin("NamespaceLifecycle") {
         return Ok(());
     }
     // Reviews are questions, not content.

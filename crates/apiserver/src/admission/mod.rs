@@ -24,7 +24,7 @@ use crate::{auth::User, catalog::Resource};
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
 pub(crate) use quota::reserve;
 pub use steersman_api::BoxFuture;
-pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
+pub use webhook::{Endpoints, WebhookCall, WebhookClient, WebhookTarget};
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub(crate) fn reserve<'a>(
     object: &Value,
     old: Option<&Value>,
 ) -> ApiResult<Option<MutexGuard<'a, ()>>> {
-    if namespace.is_empty() || core.store.count(QUOTAS) == 0 {
+    if namespace.is_empty() || core.store.count(QUOTAS) == 0 || !core.has_plugin("ResourceQuota") {
         return Ok(None);
     }
     let prefix = format!("{namespace}/");

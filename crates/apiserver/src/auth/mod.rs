@@ -116,7 +116,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// Asks the authorizer, and tells the recorder.
 pub(crate) fn decide(core: &Core, user: &User, attributes: &Attributes<'_>) -> Decision {
-    let decision = core.authorizer.authorize(user, attributes);
+    let decision =
+        if core.settings().allow_all { Decision::Allow } else { core.authorizer.authorize(user, attributes) };
     if let Some(recorder) = &core.recorder {
         recorder.record(user, attributes, decision == Decision::Allow);
     }

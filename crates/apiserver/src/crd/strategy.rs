@@ -24,7 +24,7 @@ use steersman_api::{
     table::{self, Cell, Column, Path},
 };
 
-use super::Converter;
+use super::{Converter, version::compare_versions};
 use crate::catalog::split_api_version;
 
 /// One version of a definition, prepared.
@@ -37,6 +37,8 @@ struct Version {
     scale: Option<Scale>,
     columns: Vec<(Column, Option<Path>)>,
     selectable: Vec<(String, Vec<String>)>,
+    /// The warning that clients of the version get.
+    deprecation: Option<String>,
 }
 
 /// Where a Scale's parts are.
@@ -146,6 +148,7 @@ impl Custom {
                     status: v["subresources"]["status"].is_object(),
                     scale: Scale::new(&v["subresources"]["scale"]),
                     columns: columns(&v["additionalPrinterColumns"]),
+                    deprecation: (v["deprecated"] == true).then(|| deprecation(&definition["spec"], v)),
                     selectable: v["selectableFields"]
                         .as_array()
                         .into_iter()
@@ -172,6 +175,25 @@ impl Custom {
     fn stored(&self) -> Option<&Version> {
         self.version(&self.storage)
     }
+}
+
+/// The warning of a deprecated version: its own, or one that names the best version that is newer.
+fn deprecation(spec: &Value, version: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if let Some(warning) = version["deprecationWarning"].as_str() {
+        return warning.to_owned();
+    }
+    let (group, kind, name) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
+    let better = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .map(|other| text(&other["name"]))
+        .filter(|other| compare_versions(other, &name).is_gt())
+        .max_by(|a, b| compare_versions(a, b));
+    let warning = format!("{group}/{name} {kind} is deprecated");
+    better.map_or(warning.clone(), |better| format!("{warning}; use {group}/{better} {kind}"))
 }
 
 /// The component schemas that metadata is made of.
@@ -254,6 +276,10 @@ impl Strategy for Custom {
         let unknown = version.schema.decode(object)?;
         let complaint = |path: &String| format!("unknown field {}", steersman_api::status::quote(path));
         Ok(Decoded { unknown: unknown.iter().map(complaint).collect(), emptied: Vec::new() })
+    }
+
+    fn deprecation(&self, version: &str) -> Option<&str> {
+        self.version(version)?.deprecation.as_deref()
     }
 
     fn openapi(&self, version: &str) -> Option<Value> {
@@ -494,5 +520,32 @@ fn cell(now: Timestamp, column: &Column, value: Option<&Value>) -> Cell {
         ("string", Some(Value::String(s))) => s.as_str().into(),
         ("string", Some(other)) => other.to_string().into(),
         _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn deprecated_versions_name_a_better_one() {
+        let version =
+            |name: &str, deprecated: bool| json!({"name": name, "served": true, "deprecated": deprecated});
+        let mut spec = json!({
+            "group": "example.com",
+            "names": {"kind": "Widget"},
+            "versions": [version("v1alpha1", true), version("v1beta1", false), version("v1", false)],
+        });
+        let warning = |spec: &Value| Custom::new(&json!({"spec": spec}), 0, None);
+        let custom = warning(&spec);
+        let expected = "example.com/v1alpha1 Widget is deprecated; use example.com/v1 Widget";
+        assert_eq!(custom.deprecation("v1alpha1"), Some(expected));
+        assert_eq!(custom.deprecation("v1"), None);
+        spec["versions"] = json!([version("v1", true), version("v1beta1", false)]);
+        assert_eq!(warning(&spec).deprecation("v1"), Some("example.com/v1 Widget is deprecated"));
+        spec["versions"][0]["deprecationWarning"] = "go on".into();
+        assert_eq!(warning(&spec).deprecation("v1"), Some("go on"));
     }
 }

@@ -192,8 +192,10 @@ async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outco
             return Err(ApiError::forbidden("", "namespaces", &call.name, why));
         }
         let served = call.to_served(stored.clone()).await?;
-        pipeline::mutate(call, Operation::Delete, &mut Value::Null, Some(&served)).await?;
-        pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
+        if !call.admitted {
+            pipeline::mutate(call, Operation::Delete, &mut Value::Null, Some(&served)).await?;
+            pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
+        }
         if let Some(outcome) = attempt(call, options, &entry, stored)? {
             if !call.dry_run {
                 call.core.learn(&call.resource, &call.name, &call.key());
@@ -409,6 +411,8 @@ pub(super) async fn evict(call: &mut Call, media: &str, body: &Bytes) -> ApiResu
     let nested = eviction.get("deleteOptions").cloned().unwrap_or_default();
     let bytes = if nested.is_null() { Bytes::new() } else { nested.to_string().into() };
     let options = options(call, "application/json", &bytes)?;
+    pipeline::validate_part(call, Operation::Create, &eviction).await?;
+    call.admitted = true;
     call.subresource = None;
     super::budget::spend(call)?;
     delete_one(call, &options).await?;

@@ -9,6 +9,8 @@ mod subresource;
 mod watch;
 mod write;
 
+pub use watch::EventStream;
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -44,6 +46,19 @@ pub(crate) async fn dispatch(
         "deletecollection" => delete::collection(call, media, &body).await,
         _ => Err(ApiError::method_not_supported(&call.resource.group, &call.resource.plural, verb)),
     }
+}
+
+/// Refuses a write to one custom object that names none.
+pub(crate) fn check_named(verb: &str, media: &str) -> ApiResult<()> {
+    match verb {
+        "patch" => patch::check_custom_media(media).and_then(|()| Err(nameless())),
+        "update" => Err(nameless()),
+        _ => Ok(()),
+    }
+}
+
+fn nameless() -> ApiError {
+    ApiError::bad_request("name must be provided")
 }
 
 async fn get(call: &Call) -> ApiResult<Response<Body>> {

@@ -48,6 +48,18 @@ enum Kind {
     Strategic(Value),
 }
 
+/// Refuses the types of patches that custom resources do not have.
+pub(super) fn check_custom_media(media: &str) -> ApiResult<()> {
+    match media {
+        JSON | MERGE | APPLY => Ok(()),
+        _ => Err(unsupported_for_custom()),
+    }
+}
+
+fn unsupported_for_custom() -> ApiError {
+    ApiError::unsupported_media_type(&[JSON, MERGE, APPLY])
+}
+
 pub(super) async fn patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     if media == APPLY {
         return apply(call, body).await;
@@ -80,7 +92,7 @@ impl Patch {
             JSON => Self::json(body, judged),
             MERGE => Self::merge(body, judged),
             STRATEGIC if !call.resource.custom => Self::strategic(body),
-            STRATEGIC => Err(ApiError::unsupported_media_type(&[JSON, MERGE, APPLY])),
+            _ if call.resource.custom => Err(unsupported_for_custom()),
             _ => Err(ApiError::unsupported_patch_type()),
         }
     }

@@ -13,6 +13,7 @@ use steersman_api::{
 
 use super::{delete, scale};
 use crate::{
+    admission::Operation,
     auth::token,
     call::Call,
     decode,
@@ -33,7 +34,7 @@ pub(super) async fn special(
             bind(call, &binding).await?
         }
         ("eviction", "create") => delete::evict(call, media, body).await?,
-        ("token", "create") => token::answer_request(call, media, body)?,
+        ("token", "create") => token::answer_request(call, media, body).await?,
         _ => return Ok(None),
     };
     Ok(Some(response))
@@ -63,6 +64,8 @@ async fn bind(call: &mut Call, binding: &Value) -> ApiResult<Response<Body>> {
         let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid_kind("", "Binding", &call.name, vec![error]));
     }
+    pipeline::validate_part(call, Operation::Create, binding).await?;
+    call.admitted = true;
     let now = call.now();
     pipeline::update(call, Mode::Patch, |call, current| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };

@@ -28,6 +28,18 @@ const MIN_LIFETIME: u64 = 1800;
 /// Longest lifetime that a client is given, in seconds: a hundred years, which every clock can add to its time.
 const MAX_LIFETIME: u64 = 100 * 365 * 24 * 3600;
 
+/// Marks an answer whose body is the stream of a watch, each frame of it one event.
+///
+/// It is in the extensions of the answer, for servers that can also send events as messages, such as over a WebSocket.
+#[derive(Debug, Clone, Copy)]
+pub struct EventStream;
+
+fn stream_response(body: Body) -> Response<Body> {
+    let mut response = json_response(StatusCode::OK, body);
+    response.extensions_mut().insert(EventStream);
+    response
+}
+
 pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
     call.options.watch = true;
     let revision = list::check_resource_version(call, false)?;
@@ -58,7 +70,7 @@ pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
         Err(RevisionError::TooOld | RevisionError::TooNew(_)) => {
             let asked = revision.unwrap_or_default();
             let body = error_frame(&expired(asked, store.revision()));
-            return Ok(json_response(StatusCode::OK, Body::whole(body)));
+            return Ok(stream_response(Body::whole(body)));
         }
     };
     let lifetime = options.timeout_seconds.unwrap_or_else(|| lifetime(&*call.core.environment));
@@ -98,7 +110,7 @@ pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
         let frame = watch.next().await?;
         Some((frame, watch))
     });
-    Ok(json_response(StatusCode::OK, Body::stream(frames)))
+    Ok(stream_response(Body::stream(frames)))
 }
 
 fn check_initial_events(call: &Call) -> ApiResult<()> {

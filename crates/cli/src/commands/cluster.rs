@@ -6,11 +6,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use steersman_cluster::Cluster as Embedded;
+use clap::{Args, ValueEnum};
+use steersman_cluster::{Builder, Cluster as Embedded, WebhookPolicy};
+
+use super::background::Background;
 
 use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
+use crate::output::Output;
 
 pub(super) const DEFAULT_KUBECONFIG: &str = ".steer/kubeconfig";
 
@@ -20,6 +23,8 @@ Run an embedded Kubernetes cluster until it is interrupted
 It is the Kubernetes API with everything that clients see of it, in one process, without Docker or a download.
 It is not a place to run programs: deployments, pods and nodes go through their states, but no container starts.
 Pods fail on request, by annotations such as cluster.steersman.dev/fail: crash-loop.
+Nothing answers webhooks behind its services either: --webhooks says what becomes of writes, and the annotation
+cluster.steersman.dev/address: 127.0.0.1:9443 on a Service leads to a webhook that runs on this machine.
 Everything is in memory and gone when the command ends, unless --data-dir keeps it; only this machine can reach it.
 The kubeconfig file holds the administrator's token and is removed at the end.";
 
@@ -28,12 +33,24 @@ Examples:
   steer cluster
   steer cluster --port 6443 --nodes 3 --kubeconfig ./kubeconfig
   steer cluster --data-dir ./cluster
-  steer cluster --no-workloads";
+  steer cluster --no-workloads
+  steer cluster --webhooks auto
+  steer cluster create ci                    in the background";
 
 /// Run an embedded Kubernetes cluster until it is interrupted
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(long_about = ABOUT, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cluster {
+    #[command(subcommand)]
+    command: Option<Background>,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What a cluster is like.
+#[derive(Args, Debug)]
+pub(super) struct Options {
     /// Port to listen on [default: one that is free]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
@@ -58,13 +75,79 @@ pub(crate) struct Cluster {
     #[arg(long = "missing-image", value_name = "IMAGE")]
     missing_images: Vec<String>,
 
+    /// Fate of writes whose webhooks are behind services of the cluster, where nothing runs
+    #[arg(long, value_name = "POLICY", default_value = "fail")]
+    webhooks: Webhooks,
+
     /// Directory to keep everything in, and to start from [default: nothing is kept]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
+/// Fate of writes whose webhooks are behind services of the cluster.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Webhooks {
+    /// They fail, unless the webhook's own policy ignores it
+    Fail,
+    /// They go on with a warning
+    Ignore,
+    /// They go on with a warning if the service has ready pods, and fail as on a real cluster if it has none
+    Auto,
+}
+
+impl Options {
+    /// The cluster that the flags describe, listening on this machine.
+    pub(super) fn builder(&self) -> Builder {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
+        let webhooks = match self.webhooks {
+            Webhooks::Fail => WebhookPolicy::Fail,
+            Webhooks::Ignore => WebhookPolicy::Ignore,
+            Webhooks::Auto => WebhookPolicy::Auto,
+        };
+        let mut builder = Embedded::builder()
+            .workloads(!self.no_workloads)
+            .nodes(self.nodes.into())
+            .listen(address)
+            .webhooks(webhooks)
+            .pod_start_delay(self.pod_start_delay)
+            .pod_run_time(self.pod_run_time);
+        for image in &self.missing_images {
+            builder = builder.missing_image(image);
+        }
+        if let Some(directory) = &self.data_dir {
+            builder = builder.data_directory(directory);
+        }
+        builder
+    }
+
+    /// The command line that says the same.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("--nodes={}", self.nodes),
+            format!("--pod-start-delay={}ms", self.pod_start_delay.as_millis()),
+            format!("--pod-run-time={}ms", self.pod_run_time.as_millis()),
+        ];
+        if let Some(policy) = self.webhooks.to_possible_value() {
+            words.push(format!("--webhooks={}", policy.get_name()));
+        }
+        words.extend(self.port.map(|port| format!("--port={port}")));
+        words.extend(self.missing_images.iter().map(|image| format!("--missing-image={image}")));
+        if self.no_workloads {
+            words.push("--no-workloads".to_owned());
+        }
+        if let Some(directory) = &self.data_dir {
+            let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
+            words.push(format!("--data-dir={}", directory.display()));
+        }
+        words
+    }
+}
+
 impl Cluster {
-    pub(crate) fn run(self, globals: &GlobalArgs) -> Result {
+    pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        if let Some(command) = self.command {
+            return command.run(globals, output);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -75,18 +158,11 @@ impl Cluster {
     async fn serve(self, globals: &GlobalArgs) -> Result {
         let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
         let claim = Claim::new(path)?;
+        let interruption =
+            interruption().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
         let begun = Instant::now();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
-        let mut builder =
-            Embedded::builder().workloads(!self.no_workloads).nodes(self.nodes.into()).listen(address);
-        builder = builder.pod_start_delay(self.pod_start_delay).pod_run_time(self.pod_run_time);
-        for image in self.missing_images {
-            builder = builder.missing_image(image);
-        }
-        if let Some(directory) = self.data_dir {
-            builder = builder.data_directory(directory);
-        }
-        let cluster = builder.start().await.map_err(|error| Failure::new(error.to_string()))?;
+        let cluster =
+            self.options.builder().start().await.map_err(|error| Failure::new(error.to_string()))?;
         let file = claim.write(&cluster)?;
         let spent = begun.elapsed().as_millis();
         let version = steersman_cluster::KUBERNETES_VERSION;
@@ -99,22 +175,36 @@ impl Cluster {
         // The cluster is usable even if standard output is closed.
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
-        interrupted().await.map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))
+        interruption.await;
+        Ok(())
     }
 }
 
+/// Waits for a signal that ends the program.
 pub(super) async fn interrupted() -> std::io::Result<()> {
+    interruption()?.await;
+    Ok(())
+}
+
+/// Listens for the signals that end the program from now on: they may come as soon as it has said that it is up.
+pub(crate) fn interruption() -> std::io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let mut terminated = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminated.recv() => Ok(()),
-        }
+        let (mut terminated, mut interrupted) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(async move {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = interrupted.recv() => {}
+            }
+        })
     }
     #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
+    Ok(async {
+        // Without a handler the signal ends the program by itself.
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }
 
 /// The right to write a kubeconfig: no other cluster that runs has written it, and it is no file of the user's.

@@ -1,5 +1,6 @@
 //! The commands, and how `steer --help` groups them.
 
+mod background;
 mod bundle;
 mod chart;
 mod cluster;
@@ -9,6 +10,7 @@ mod deploy;
 mod dev;
 mod doctor;
 mod edit;
+mod envtest;
 mod generate;
 mod image;
 mod init;
@@ -29,6 +31,8 @@ use crate::args::GlobalArgs;
 use crate::failure::Result;
 use crate::flags;
 use crate::output::Output;
+
+pub(crate) use cluster::interruption;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -85,7 +89,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("bundle", bundle::Bundle::augment_args),
         ],
     ),
-    ("Clusters", &[("cluster", cluster::Cluster::augment_args)]),
+    ("Clusters", &[("cluster", cluster::Cluster::augment_args), ("envtest", envtest::Envtest::augment_args)]),
     (
         "Help",
         &[
@@ -139,6 +143,7 @@ enum Command {
     Image(image::ImageCommand),
     Bundle(bundle::Bundle),
     Cluster(cluster::Cluster),
+    Envtest(envtest::Envtest),
     Doctor(doctor::Doctor),
     Completion(completion::Completion),
     Man(man::Man),
@@ -188,7 +193,8 @@ impl Steer {
             Command::Generate(generate) => generate.run(output),
             Command::Image(image) => image.run(globals, output),
             Command::Bundle(bundle) => bundle.run(output),
-            Command::Cluster(cluster) => cluster.run(globals),
+            Command::Cluster(cluster) => cluster.run(globals, output),
+            Command::Envtest(envtest) => envtest.run(output),
             Command::Doctor(doctor) => doctor.run(globals, output),
             Command::Completion(completion) => completion.run(output),
             Command::Man(man) => man.run(output),

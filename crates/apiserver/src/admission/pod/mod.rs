@@ -24,9 +24,15 @@ pub(super) fn mutate(
     }
     match (operation, old) {
         (Operation::Create, _) => {
-            account::admit(call, object)?;
-            class::priority(call, object)?;
-            class::runtime(call, object)?;
+            if call.core.has_plugin("ServiceAccount") {
+                account::admit(call, object)?;
+            }
+            if call.core.has_plugin("Priority") {
+                class::priority(call, object)?;
+            }
+            if call.core.has_plugin("RuntimeClass") {
+                class::runtime(call, object)?;
+            }
         }
         (Operation::Update, Some(old)) => {
             let spec = object::child(object, "spec");
@@ -38,7 +44,9 @@ pub(super) fn mutate(
         }
         _ => return Ok(()),
     }
-    tolerate_failing_nodes(object::child(object, "spec"));
+    if call.core.has_plugin("DefaultTolerationSeconds") {
+        tolerate_failing_nodes(object::child(object, "spec"));
+    }
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! The door to webhooks, which live outside of the server.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
 use steersman_api::{object, store::Store};
@@ -27,7 +28,32 @@ pub enum WebhookTarget<'a> {
         path: &'a str,
         /// The stored service, if there is one.
         object: Option<&'a Value>,
+        /// What stands behind it.
+        endpoints: Endpoints<'a>,
     },
+}
+
+/// The endpoints of a service, looked up when they are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoints<'a> {
+    store: &'a Store,
+    namespace: &'a str,
+    service: &'a str,
+}
+
+impl Endpoints<'_> {
+    /// Whether at least one is ready.
+    #[must_use]
+    pub fn any_ready(&self) -> bool {
+        let prefix = format!("{}/", self.namespace);
+        let slices = self.store.snapshot("endpointslices.discovery.k8s.io", &prefix, None).entries;
+        slices.iter().map(|entry| entry.value()).any(|slice| {
+            let of_service = slice["metadata"]["labels"]["kubernetes.io/service-name"] == self.service;
+            // One that does not tell is ready.
+            let mut endpoints = slice["endpoints"].as_array().into_iter().flatten();
+            of_service && endpoints.any(|endpoint| endpoint["conditions"]["ready"] != false)
+        })
+    }
 }
 
 /// A question to a webhook.
@@ -47,18 +73,52 @@ impl WebhookCall<'_> {
     /// The URL of the question, as the real server asks it.
     #[must_use]
     pub fn url(&self) -> String {
-        let base = match &self.target {
+        let (host, path) = match &self.target {
             WebhookTarget::Url(url) => {
-                let bare = url.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'));
-                if bare { format!("{url}/") } else { (*url).to_owned() }
+                let after_scheme = url.find("://").map_or(0, |at| at + 3);
+                let start =
+                    url[after_scheme..].find(['/', '?', '#']).map_or(url.len(), |at| after_scheme + at);
+                let path = url[start..].split(['?', '#']).next().unwrap_or_default();
+                (url[..start].to_owned(), percent_decode_str(path).decode_utf8_lossy())
             }
             WebhookTarget::Service { namespace, name, port, path, .. } => {
-                format!("https://{name}.{namespace}.svc:{port}/{}", path.trim_start_matches('/'))
+                (format!("https://{name}.{namespace}.svc:{port}"), Cow::Borrowed(*path))
             }
         };
-        let separator = if base.contains('?') { '&' } else { '?' };
-        format!("{base}{separator}timeout={}s", self.timeout.as_secs())
+        let path = clean_path(&path);
+        format!("{host}{}?timeout={}s", utf8_percent_encode(&path, PATH), self.timeout.as_secs())
     }
+}
+
+/// The characters of a path that Go escapes.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// The path that Go's `path.Join("/", path)` makes: no empty segments, none that are `.` or `..`, no slash at the end.
+fn clean_path(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    format!("/{}", segments.join("/"))
 }
 
 /// Asks webhooks.
@@ -68,6 +128,11 @@ pub trait WebhookClient: Send + Sync + fmt::Debug {
     /// # Errors
     /// Why there is none, in words that follow `failed to call webhook: `.
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, String>>;
+
+    /// Why a webhook is left out: writes go on without it, and are answered with this as a warning. Default: none is left out.
+    fn skips(&self, _target: WebhookTarget<'_>) -> Option<String> {
+        None
+    }
 }
 
 /// Calls webhooks by their configuration, in time.
@@ -79,6 +144,39 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// The stored service of a webhook.
+    fn service(&self, webhook: &Client) -> Option<Value> {
+        if webhook.url.is_some() {
+            return None;
+        }
+        let entry = self.store.get("services", &object::key(&webhook.namespace, &webhook.name))?;
+        Some(entry.value())
+    }
+
+    fn target<'a>(&'a self, webhook: &'a Client, service: Option<&'a Value>) -> WebhookTarget<'a> {
+        match &webhook.url {
+            Some(url) => WebhookTarget::Url(url),
+            None => WebhookTarget::Service {
+                namespace: &webhook.namespace,
+                name: &webhook.name,
+                port: webhook.port,
+                path: &webhook.path,
+                object: service,
+                endpoints: Endpoints {
+                    store: &self.store,
+                    namespace: &webhook.namespace,
+                    service: &webhook.name,
+                },
+            },
+        }
+    }
+
+    /// Why a webhook is left out.
+    pub(crate) fn skips(&self, webhook: &Client) -> Option<String> {
+        let service = self.service(webhook);
+        self.client.as_ref()?.skips(self.target(webhook, service.as_ref()))
+    }
+
     /// The body of the webhook's answer.
     ///
     /// # Errors
@@ -89,22 +187,8 @@ impl Caller {
         body: &Bytes,
         timeout: Duration,
     ) -> Result<Bytes, String> {
-        let service = webhook
-            .url
-            .is_none()
-            .then(|| self.store.get("services", &object::key(&webhook.namespace, &webhook.name)))
-            .flatten()
-            .map(|entry| entry.value());
-        let target = match &webhook.url {
-            Some(url) => WebhookTarget::Url(url),
-            None => WebhookTarget::Service {
-                namespace: &webhook.namespace,
-                name: &webhook.name,
-                port: webhook.port,
-                path: &webhook.path,
-                object: service.as_ref(),
-            },
-        };
+        let service = self.service(webhook);
+        let target = self.target(webhook, service.as_ref());
         let call = WebhookCall { target, ca_bundle: &webhook.ca_bundle, body, timeout };
         let Some(client) = &self.client else {
             return Err(format!("Post \"{}\": webhooks are not reachable from here", call.url()));
@@ -113,5 +197,38 @@ impl Caller {
             Ok(answer) => answer,
             Err(_) => Err(format!("Post \"{}\": context deadline exceeded", call.url())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_cleaned_as_go_joins_them() {
+        let body = Bytes::new();
+        let url = |target| {
+            WebhookCall { target, ca_bundle: &[], body: &body, timeout: Duration::from_secs(10) }.url()
+        };
+        for (given, asked) in [
+            ("https://127.0.0.1:9443//mutate", "https://127.0.0.1:9443/mutate?timeout=10s"),
+            ("https://127.0.0.1:9443", "https://127.0.0.1:9443/?timeout=10s"),
+            ("https://host/a/./b/../c//", "https://host/a/c?timeout=10s"),
+            ("https://host/../%2e%2e/a%20b%2Fc", "https://host/a%20b/c?timeout=10s"),
+        ] {
+            assert_eq!(url(WebhookTarget::Url(given)), asked);
+        }
+        let store = Store::new(steersman_api::store::History::default(), None);
+        let endpoints = Endpoints { store: &store, namespace: "system", service: "hooks" };
+        let service = |path| WebhookTarget::Service {
+            namespace: "system",
+            name: "hooks",
+            port: 443,
+            path,
+            object: None,
+            endpoints,
+        };
+        assert_eq!(url(service("")), "https://hooks.system.svc:443/?timeout=10s");
+        assert_eq!(url(service("//validate/")), "https://hooks.system.svc:443/validate?timeout=10s");
     }
 }

@@ -12,7 +12,7 @@ use steersman_cel::Value as Cel;
 use steersman_patch::json_patch;
 
 pub(crate) use client::Caller;
-pub use client::{WebhookCall, WebhookClient, WebhookTarget};
+pub use client::{Endpoints, WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use hook::Client;
 pub(in crate::admission) use review::request;
 
@@ -109,6 +109,8 @@ enum Failure {
     Call(String),
     /// It is refused, whatever the policy.
     Refusal(ApiError),
+    /// The hook is left out, of which the client is warned.
+    Skipped(String),
 }
 
 impl From<ApiError> for Failure {
@@ -230,6 +232,10 @@ impl Attempt<'_> {
             let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
             return Err(Failure::Call(why.into()));
         };
+        if let Some(why) = call.core.webhooks.caller.skips(&hook.client) {
+            let name = steersman_api::status::quote(&hook.name);
+            return Err(Failure::Skipped(format!("admission webhook {name} was not called: {why}")));
+        }
         let old = self.converted(resource, self.old).await?;
         let uid = steersman_api::environment::EnvironmentExt::uid(&*call.core.environment);
         let body = review::question(self, resource, version, &uid, object, &old);
@@ -244,9 +250,13 @@ impl Attempt<'_> {
     }
 
     /// What becomes of a failure by the hook's policy.
-    fn judge(hook: &Hook, failure: Failure) -> ApiResult<()> {
+    fn judge(hook: &Hook, failure: Failure, warnings: &mut Vec<String>) -> ApiResult<()> {
         match failure {
             Failure::Refusal(error) => Err(error),
+            Failure::Skipped(why) => {
+                warnings.push(why);
+                Ok(())
+            }
             Failure::Call(_) if hook.ignores_failure => Ok(()),
             Failure::Call(why) => {
                 let name = steersman_api::status::quote(&hook.name);
@@ -266,7 +276,7 @@ impl Attempt<'_> {
         let mut view = self.view(resource, object).await?;
         let answer = match self.ask(hook, &view.resource, &view.object, true).await {
             Ok(answer) => answer,
-            Err(failure) => return Self::judge(hook, failure).map(|()| Some(false)),
+            Err(failure) => return Self::judge(hook, failure, warnings).map(|()| Some(false)),
         };
         warnings.extend(answer.warnings);
         if !answer.allowed {
@@ -285,7 +295,7 @@ impl Attempt<'_> {
             Ok(patched) => patched,
             Err(steersman_patch::JsonPatchError::Malformed(why)) => {
                 let why = format!("received undecodable patch in webhook response: {why}");
-                return Self::judge(hook, Failure::Call(why)).map(|()| Some(false));
+                return Self::judge(hook, Failure::Call(why), warnings).map(|()| Some(false));
             }
             Err(error) => return Err(ApiError::internal(error)),
         };
@@ -310,7 +320,10 @@ impl Attempt<'_> {
         match self.ask(hook, resource, &seen, false).await {
             Ok(answer) if answer.allowed => (Ok(()), answer.warnings),
             Ok(answer) => (Err(review::refusal(&hook.name, answer.status)), answer.warnings),
-            Err(failure) => (Self::judge(hook, failure), Vec::new()),
+            Err(failure) => {
+                let mut warnings = Vec::new();
+                (Self::judge(hook, failure, &mut warnings), warnings)
+            }
         }
     }
 }

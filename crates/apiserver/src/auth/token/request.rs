@@ -14,7 +14,10 @@ use steersman_api::{
 };
 
 use super::{Bound, Claims, ISSUER, Reference};
-use crate::{apply::Detached, auth::account_user, call::Call, catalog::split_api_version, decode};
+use crate::{
+    admission::Operation, apply::Detached, auth::account_user, call::Call, catalog::split_api_version,
+    decode, pipeline,
+};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
@@ -27,7 +30,7 @@ const WARN_ONLY: i64 = 3607;
 const EXTENDED: i64 = 365 * 24 * 3600;
 
 /// Answers a request for a token.
-pub(crate) fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
+pub(crate) async fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
     let mut request = decode::object(call, media, body)?;
     let schema = schema::definition(TYPE);
     if let Some(schema) = &schema {
@@ -49,6 +52,7 @@ pub(crate) fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Re
             return invalid(&call.name, FieldError::invalid(format!("metadata.{field}"), given, why));
         }
     }
+    pipeline::validate_part(call, Operation::Create, &request).await?;
     let account = call.stored()?.value();
     let (uid, given) = (object::uid(&account), object::uid(&request));
     if !given.is_empty() && given != uid {

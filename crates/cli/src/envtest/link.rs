@@ -1,0 +1,78 @@
+//! What a server and its etcd tell each other.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use steersman_cluster::{Serving, Settings, User};
+
+/// Path of the open ports of an etcd.
+pub(super) const SERVERS: &str = "/steersman.dev/v1/servers";
+
+/// A field of the answer to `/version` by which a server knows an etcd of this program.
+pub(super) const MARK: &str = "steersman";
+
+/// A server that wants a port. Certificates and keys are in it and not the names of files: an etcd reads and writes none.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Registration {
+    /// Servers with the same prefix have the same objects.
+    pub(super) prefix: String,
+    pub(super) address: SocketAddr,
+    pub(super) certificates: String,
+    pub(super) key: String,
+    pub(super) client_authorities: String,
+    pub(super) anonymous: bool,
+    pub(super) tokens: Vec<TokenUser>,
+    pub(super) disabled_plugins: BTreeSet<String>,
+    pub(super) allow_all: bool,
+    pub(super) event_ttl_seconds: u64,
+    /// Whether controllers run. The first server of a prefix decides.
+    pub(super) workloads: bool,
+}
+
+/// A bearer token and the user that it names.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TokenUser {
+    pub(super) token: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) groups: Vec<String>,
+}
+
+impl TokenUser {
+    pub(super) fn user(&self) -> User {
+        let mut user = User::named(&self.name, self.groups.iter().map(String::as_str));
+        user.uid.clone_from(&self.uid);
+        user
+    }
+}
+
+impl Registration {
+    pub(super) fn serving(&self) -> Serving {
+        Serving {
+            address: self.address,
+            certificates: self.certificates.clone(),
+            key: self.key.clone(),
+            client_authorities: self.client_authorities.clone(),
+            anonymous: self.anonymous,
+        }
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            disabled_plugins: self.disabled_plugins.clone(),
+            allow_all: self.allow_all,
+            event_ttl: Duration::from_secs(self.event_ttl_seconds),
+        }
+    }
+}
+
+/// A port that is open.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Opened {
+    pub(super) id: u64,
+    pub(super) address: SocketAddr,
+}

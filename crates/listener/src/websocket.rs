@@ -1,0 +1,160 @@
+//! WebSockets on which the server sends and the client listens.
+
+use bytes::Buf;
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt as _;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message, Utf8Bytes,
+        handshake::derive_accept_key,
+        protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
+    },
+};
+
+/// Longest message that a client may send. Messages are read only to notice pings and the end.
+const MAX_RECEIVED: usize = 64 << 10;
+
+/// A client's handshake for a WebSocket.
+///
+/// It is judged as Go's `golang.org/x/net/websocket` judges it: there has to be an `Origin`, and at most one subprotocol, which is
+/// accepted whatever its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handshake {
+    key: String,
+    protocol: Option<HeaderValue>,
+}
+
+impl Handshake {
+    /// The handshake that a request asks for, or the status that refuses it. None if the request asks for no WebSocket.
+    pub fn of<B>(request: &Request<B>) -> Option<Result<Self, StatusCode>> {
+        let headers = request.headers();
+        is_upgrade(headers).then(|| Self::read(headers))
+    }
+
+    fn read(headers: &HeaderMap) -> Result<Self, StatusCode> {
+        let text =
+            |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::trim);
+        let key = text(header::SEC_WEBSOCKET_KEY).filter(|key| !key.is_empty());
+        let (Some(key), Some("13")) = (key, text(header::SEC_WEBSOCKET_VERSION)) else {
+            return Err(StatusCode::BAD_REQUEST);
+        };
+        if text(header::ORIGIN).is_none_or(str::is_empty) {
+            return Err(StatusCode::FORBIDDEN);
+        }
+        let protocol = match text(header::SEC_WEBSOCKET_PROTOCOL) {
+            None | Some("") => None,
+            Some(several) if several.contains(',') => return Err(StatusCode::BAD_REQUEST),
+            Some(one) => Some(HeaderValue::from_str(one).map_err(|_| StatusCode::BAD_REQUEST)?),
+        };
+        Ok(Self { key: key.to_owned(), protocol })
+    }
+
+    /// The answer that opens the WebSocket. Each frame of the body is sent as a text message, and the end of the body closes it.
+    pub fn accept<B>(self, body: B) -> Response<B> {
+        let mut response = Response::new(body);
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(self.key.as_bytes())) {
+            headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        }
+        if let Some(protocol) = self.protocol {
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+        }
+        response
+    }
+}
+
+/// Whether a request asks for a WebSocket.
+fn is_upgrade(headers: &HeaderMap) -> bool {
+    let lists = |name, wanted: &str| {
+        headers
+            .get_all(name)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    lists(header::CONNECTION, "upgrade") && lists(header::UPGRADE, "websocket")
+}
+
+/// Sends a body over a connection that was upgraded, until either side ends.
+pub(crate) async fn send<B>(upgrade: OnUpgrade, mut body: B)
+where
+    B: Body + Unpin,
+{
+    let Ok(connection) = upgrade.await else { return };
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_RECEIVED))
+        .max_frame_size(Some(MAX_RECEIVED))
+        .write_buffer_size(0);
+    let mut socket =
+        WebSocketStream::from_raw_socket(TokioIo::new(connection), Role::Server, Some(config)).await;
+    loop {
+        tokio::select! {
+            text = body.frame().map(|frame| frame.and_then(text)) => {
+                let Some(text) = text else { break };
+                if socket.send(Message::Text(text)).await.is_err() {
+                    return;
+                }
+            }
+            // Reading answers pings; other messages mean nothing here.
+            received = socket.next() => match received {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+    let normal = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
+    // A client that closed is owed an answer, which is prepared already; one may also be gone.
+    let _ = socket.flush().await;
+    let _ = socket.close(Some(normal)).await;
+    let _ = socket.get_mut().shutdown().await;
+}
+
+/// The text in a frame of a body; none if the body failed.
+fn text<D: Buf, E>(frame: Result<Frame<D>, E>) -> Option<Utf8Bytes> {
+    let mut data = frame.ok()?.into_data().ok()?;
+    Utf8Bytes::try_from(data.copy_to_bytes(data.remaining())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handshake(more: &[(&'static str, &'static str)]) -> Option<Result<Handshake, StatusCode>> {
+        let mut request = Request::new(());
+        for (name, value) in more {
+            request.headers_mut().insert(*name, HeaderValue::from_static(value));
+        }
+        Handshake::of(&request)
+    }
+
+    #[test]
+    fn handshakes_are_judged_as_go_judges_them() {
+        let base = [
+            ("connection", "keep-alive, Upgrade"),
+            ("upgrade", "WebSocket"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+            ("sec-websocket-version", "13"),
+            ("origin", "https://localhost"),
+        ];
+        assert_eq!(handshake(&base[1..]), None);
+        assert_eq!(handshake(&base[..4]), Some(Err(StatusCode::FORBIDDEN)));
+        assert_eq!(handshake(&base[..3]), Some(Err(StatusCode::BAD_REQUEST)));
+        let answer = handshake(&base).unwrap().unwrap().accept(());
+        assert_eq!(answer.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert!(!answer.headers().contains_key("sec-websocket-protocol"));
+        let with = |protocols| handshake(&[&base[..], &[("sec-websocket-protocol", protocols)]].concat());
+        let answer = with("base64.binary.k8s.io").unwrap().unwrap().accept(());
+        assert_eq!(answer.headers()["sec-websocket-protocol"], "base64.binary.k8s.io");
+        assert_eq!(with("a, b"), Some(Err(StatusCode::BAD_REQUEST)));
+    }
+}
