@@ -75,11 +75,11 @@ fn connect_options(call: &Call, query: &str, rest: &str) -> Value {
     let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         match key.as_ref() {
-            switch @ ("stdin" | "stdout" | "stderr" | "tty") => {
-                // Anything but a clear no is a yes, as in every query of the API.
-                if !matches!(value.to_lowercase().as_str(), "false" | "0") {
-                    options[switch] = true.into();
-                }
+            // Anything but a clear no is a yes, as in every query of the API.
+            switch @ ("stdin" | "stdout" | "stderr" | "tty")
+                if !matches!(value.to_lowercase().as_str(), "false" | "0") =>
+            {
+                options[switch] = true.into();
             }
             "container" if !value.is_empty() => options["container"] = value.into_owned().into(),
             "command" => lists.entry("command").or_default().push(value.into_owned().into()),

@@ -72,7 +72,7 @@ pub(crate) struct Prepared {
 /// How a deploy ended: the revision is recorded as deployed or failed.
 #[must_use]
 pub(crate) enum DeployOutcome {
-    Deployed(Release),
+    Deployed(Box<Release>),
     Failed(Box<FailedDeploy>),
 }
 
@@ -215,7 +215,7 @@ impl Releases {
             release.info.description = description;
             self.storage.update(&release).await?;
             self.supersede(&revisions, release.version).await?;
-            return Ok(DeployOutcome::Deployed(release));
+            return Ok(DeployOutcome::Deployed(Box::new(release)));
         };
         release.info.status = Status::Failed;
         release.info.description = format!("{} {:?} failed: {error}", operation.title, release.name);

@@ -105,7 +105,7 @@ impl Releases {
         let done = if adopted.is_some() { "Adopted: the records were missing" } else { "Install complete" };
         let description = options.description.clone().unwrap_or_else(|| done.into());
         match self.deploy(Prepared { release, plan, revisions }, &OPERATION, options, description).await? {
-            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Deployed(release) => Ok(*release),
             DeployOutcome::Failed(failed) if options.atomic => {
                 let message = self.undo_install(&failed, options).await;
                 Err(failed.into_error(Some(message)))

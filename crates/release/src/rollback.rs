@@ -121,7 +121,7 @@ impl Releases {
         let description = release.info.description.clone();
         let prepared = Prepared { release, plan, revisions };
         match this.deploy(prepared, &OPERATION, &deploy, description).await? {
-            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Deployed(release) => Ok(*release),
             DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
         }
     }

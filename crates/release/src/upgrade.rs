@@ -181,7 +181,7 @@ impl Releases {
         self.remove_least_recent(&prepared.revisions, options.history_max.0).await?;
         let description = options.description.clone().unwrap_or_else(|| "Upgrade complete".into());
         match self.deploy(prepared, &OPERATION, options, description).await? {
-            DeployOutcome::Deployed(release) => Ok(release),
+            DeployOutcome::Deployed(release) => Ok(*release),
             DeployOutcome::Failed(failed) if options.atomic => {
                 let message = self.undo_upgrade(&failed, options).await;
                 Err(failed.into_error(Some(message)))

@@ -192,8 +192,7 @@ fn check_version(asked: &str) -> Result {
     let text = asked.trim_start_matches('v').trim_end_matches('!');
     let numbers: Vec<&str> = text.split('.').collect();
     let is_number = |part: &&str| matches!(*part, "x" | "X" | "*") || part.parse::<u32>().is_ok();
-    let is_version =
-        text == "latest" || ((1..=3).contains(&numbers.len()) && numbers.iter().all(|part| is_number(part)));
+    let is_version = text == "latest" || ((1..=3).contains(&numbers.len()) && numbers.iter().all(is_number));
     if !is_version {
         return Err(Failure::new(format!("{asked} is no version")).help("such as 1.36.3, 1.36.x or latest"));
     }

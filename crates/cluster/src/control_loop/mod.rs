@@ -72,6 +72,7 @@ pub(crate) use self::controller::Controller;
 mod controller {
     /// A controller's work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[expect(clippy::enum_variant_names, reason = "a ReplicationController is a kind")]
     pub(crate) enum Controller {
         /// Finds out what is served.
         Discovery,

@@ -197,8 +197,7 @@ pub fn files_of(directory: &Path, place: &str) -> Result<Vec<ImageFile>, Error> 
             if kind.is_dir() {
                 left.push((entry.path(), place));
             } else if kind.is_file() {
-                let data =
-                    std::fs::read(entry.path()).map_err(|source| Error::file(entry.path(), source))?;
+                let data = std::fs::read(entry.path()).map_err(|source| Error::file(entry.path(), source))?;
                 files.push(ImageFile::new(&place, data));
             } else {
                 return Err(Error::Image(format!(
