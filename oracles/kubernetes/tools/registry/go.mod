@@ -1,4 +1,4 @@
-module github.com/steersman-dev/steersman/oracles/kubernetes/tools/registry
+module steersman.dev/oracles/kubernetes/tools/registry
 
 go 1.26.0
 
