@@ -1,6 +1,7 @@
 //! A full disk, and objects that ask for more than there is: what others have is not harmed.
 
 use std::{
+    collections::HashSet,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -181,6 +182,8 @@ fn twenty_full_disks_undo_what_they_refuse() {
 
 /// Two to the thirty-first, less one.
 const MOST: i32 = i32::MAX;
+/// Pods of a set that takes more than two turns to be made or ended.
+const LARGE: usize = 1_200;
 /// Pods that a node takes in these tests.
 const CAPACITY: usize = 110;
 
@@ -296,10 +299,10 @@ async fn objects_take_turns() {
     let all: Api<Pod> = Api::all(client.clone());
     let revision = cluster.server().store().revision().to_string();
     let mut events = all.watch(&WatchParams::default(), &revision).await.unwrap().boxed();
-    create::<ReplicaSet>(&client, "default", keeper("large", json!({"replicas": 700}))).await;
+    create::<ReplicaSet>(&client, "default", keeper("large", json!({"replicas": LARGE}))).await;
     create::<ReplicaSet>(&client, "default", keeper("small", json!({"replicas": 1}))).await;
     cluster.settled().await;
-    assert_eq!(pods(&client, "default").await.len(), 701);
+    assert_eq!(pods(&client, "default").await.len(), LARGE + 1);
     let mut before = 0;
     loop {
         match events.next().await.unwrap().unwrap() {
@@ -308,7 +311,31 @@ async fn objects_take_turns() {
             _ => {}
         }
     }
-    assert!(before < 700, "all {before} pods of the other one were made first");
+    assert!(before < LARGE, "all {before} pods of the other one were made first");
+
+    let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    for name in ["large", "small"] {
+        sets.patch(name, &PatchParams::default(), &none).await.unwrap();
+    }
+    cluster.settled().await;
+    assert!(pods(&client, "default").await.is_empty());
+    // Two turns may be over before the change of the small one is seen.
+    let mut ended = HashSet::new();
+    loop {
+        match events.next().await.unwrap().unwrap() {
+            WatchEvent::Modified(pod) | WatchEvent::Deleted(pod)
+                if pod.metadata.deletion_timestamp.is_some() && !ended.contains(&pod.name_any()) =>
+            {
+                if pod.name_any().starts_with("small") {
+                    break;
+                }
+                ended.insert(pod.name_any());
+            }
+            _ => {}
+        }
+    }
+    assert!(ended.len() < LARGE, "all {} pods of the other one were ended first", ended.len());
 }
 
 /// Asks a webhook in the process before pods are made, which does as it likes in one namespace.
