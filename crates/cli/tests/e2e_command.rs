@@ -1,0 +1,4 @@
+//! `steer e2e` and `steer kuttl`.
+
+#[test]
+fn nothing() {}
