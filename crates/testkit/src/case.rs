@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use tokio::process::Child;
 use tokio::time::Instant;
 
 use crate::actions::{Action, ActionStep, Controls, Fault, OperatorChange};
 use crate::check::{self, Checker, Expectation, POLL};
 use crate::cluster::{Applied, Cluster, Place, is_not_found, said};
-use crate::command::Surroundings;
+use crate::command::{self, Surroundings};
 use crate::observe::{Event, Observer};
 use crate::outcome::{CaseOutcome, Failure, StepOutcome};
 use crate::subset::ListMatch;
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) is_events_suppressed: bool,
     pub(crate) ignore_files: Vec<String>,
     pub(crate) run_labels: BTreeMap<String, String>,
-    pub(crate) template_vars: serde_json::Map<String, serde_json::Value>,
+    pub(crate) template_vars: serde_json::Map<String, Value>,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) working_directory: PathBuf,
 }
@@ -58,6 +59,8 @@ struct Running<'a> {
     shared: &'a Shared,
     cleanups: Vec<Cleanup>,
     clients: BTreeMap<(PathBuf, String), Cluster>,
+    /// Commands that run on until the test case ends.
+    background: Vec<Child>,
 }
 
 impl Case {
@@ -78,7 +81,7 @@ impl Case {
         let mut outcomes = Vec::new();
         match loaded {
             Ok(steps) => {
-                let mut running = Running { case: self, shared, cleanups: Vec::new(), clients: BTreeMap::new() };
+                let mut running = Running::new(self, shared);
                 running.run(&steps, &mut outcomes).await;
                 running.clean_up(&mut outcomes).await;
             }
@@ -110,7 +113,11 @@ fn finished(
     StepOutcome { name, started, duration: begun.elapsed(), assertions, failures }
 }
 
-impl Running<'_> {
+impl<'a> Running<'a> {
+    fn new(case: &'a Case, shared: &'a Shared) -> Self {
+        Self { case, shared, cleanups: Vec::new(), clients: BTreeMap::new(), background: Vec::new() }
+    }
+
     async fn run(&mut self, steps: &[Step], outcomes: &mut Vec<StepOutcome>) {
         let (started, begun) = (SystemTime::now(), Instant::now());
         let failures: Vec<Failure> = self.set_up(steps).await.err().into_iter().map(Failure::new).collect();
@@ -252,20 +259,14 @@ impl Running<'_> {
     }
 
     async fn run_commands(
-        &self,
+        &mut self,
         step: &Step,
         of_step: &TestStep,
         surroundings: &Surroundings,
     ) -> Result<(), String> {
         let log = |line: &str| self.log(Some(step), line);
-        let foreground = |command: &Command| {
-            if command.background {
-                log("background commands are not allowed for steps and will be run in foreground");
-            }
-            Command { background: false, ..command.clone() }
-        };
-        let commands: Vec<Command> = of_step.commands.iter().map(foreground).collect();
-        let (_, ran) = surroundings.run_all(&commands, self.shared.timeout, &log).await;
+        let (background, ran) = surroundings.run_all(&of_step.commands, self.shared.timeout, &log).await;
+        self.background.extend(background);
         ran.map_err(|error| error.message)
     }
 
@@ -485,6 +486,9 @@ impl Running<'_> {
     /// Deletes what the test case created, the last first.
     async fn clean_up(&mut self, outcomes: &mut Vec<StepOutcome>) {
         let (started, begun) = (SystemTime::now(), Instant::now());
+        for child in self.background.drain(..) {
+            command::stop(child).await;
+        }
         let mut failures = Vec::new();
         while let Some(cleanup) = self.cleanups.pop() {
             let result = match &cleanup {

@@ -30,17 +30,19 @@ pub(crate) enum Expectation<'a> {
 
 /// What a check looks at.
 pub(crate) struct Checker<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) surroundings: &'a Surroundings,
-    pub(crate) lists: ListMatch,
-    pub(crate) wake: Wake,
+    cluster: &'a Cluster,
+    surroundings: &'a Surroundings,
+    lists: ListMatch,
+    wake: Wake,
+    /// Whether what is looked at is watched: not for a first check, which may be all it takes.
+    is_watching: bool,
     /// Whether a kind was not served: no watch tells when it is.
-    pub(crate) is_kind_missing: bool,
+    is_kind_missing: bool,
 }
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(cluster: &'a Cluster, surroundings: &'a Surroundings, lists: ListMatch) -> Self {
-        Self { cluster, surroundings, lists, wake: Wake::default(), is_kind_missing: false }
+        Self { cluster, surroundings, lists, wake: Wake::default(), is_watching: false, is_kind_missing: false }
     }
 
     /// Checks everything that the step asserts, and watches it from now on.
@@ -82,7 +84,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Waits until something that was looked at changed, it is time to look anyway, or the deadline comes.
-    pub(crate) async fn changed(&self, deadline: Instant) {
+    pub(crate) async fn changed(&mut self, deadline: Instant) {
+        if !self.is_watching {
+            self.is_watching = true;
+            return;
+        }
         let poll = if self.is_kind_missing { POLL_KINDS } else { POLL };
         let next = deadline.min(Instant::now() + poll);
         let _ = tokio::time::timeout_at(next, self.wake.changed()).await;
@@ -94,7 +100,9 @@ impl<'a> Checker<'a> {
             self.is_kind_missing = true;
             Failure::new(why)
         })?;
-        self.wake.watch(self.cluster, &place);
+        if self.is_watching {
+            self.wake.watch(self.cluster, &place);
+        }
         Ok(place)
     }
 

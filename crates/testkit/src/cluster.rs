@@ -4,7 +4,11 @@ use futures_util::Stream;
 use kube::Client;
 use kube::api::{ApiResource, DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
 use kube::core::{Request, WatchEvent};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+
+/// What names must not have in a path, and a test may write all the same.
+const PATH_SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// A cluster that steps work on.
 #[derive(Clone)]
@@ -37,10 +41,16 @@ impl Place {
             group => format!("/apis/{group}/{}", resource.version),
         };
         if *namespaced && !self.namespace.is_empty() {
-            Request::new(format!("{base}/namespaces/{}/{}", self.namespace, resource.plural))
+            let namespace = utf8_percent_encode(&self.namespace, PATH_SEGMENT);
+            Request::new(format!("{base}/namespaces/{namespace}/{}", resource.plural))
         } else {
             Request::new(format!("{base}/{}", resource.plural))
         }
+    }
+
+    /// The name as a segment of a path.
+    fn segment(&self) -> String {
+        utf8_percent_encode(&self.name, PATH_SEGMENT).to_string()
     }
 
     /// A namespace.
@@ -152,7 +162,7 @@ impl Cluster {
     }
 
     pub(crate) async fn get(&self, place: &Place) -> kube::Result<Value> {
-        let request = place.request().get(&place.name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
+        let request = place.request().get(&place.segment(), &GetParams::default()).map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await
     }
 
@@ -190,7 +200,7 @@ impl Cluster {
     pub(crate) async fn merge(&self, place: &Place, patch: &Value) -> kube::Result<Value> {
         let request = place
             .request()
-            .patch(&place.name, &PatchParams::default(), &Patch::Merge(patch))
+            .patch(&place.segment(), &PatchParams::default(), &Patch::Merge(patch))
             .map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await
     }
@@ -205,7 +215,7 @@ impl Cluster {
     }
 
     async fn delete_with(&self, place: &Place, params: &DeleteParams) -> kube::Result<()> {
-        let request = place.request().delete(&place.name, params).map_err(kube::Error::BuildRequest)?;
+        let request = place.request().delete(&place.segment(), params).map_err(kube::Error::BuildRequest)?;
         self.client.request::<Value>(request).await.map(|_| ())
     }
 

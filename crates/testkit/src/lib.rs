@@ -24,7 +24,9 @@ mod cluster;
 mod command;
 mod error;
 mod expression;
+mod files;
 mod harness;
+mod html;
 mod load;
 mod name;
 mod names;
@@ -41,6 +43,8 @@ mod wake;
 
 pub use actions::{Action, ActionStep, Changed, Controls, Fault, Lists, OperatorChange, Wait};
 pub use error::{Error, LoadError};
+pub use files::{FileAssertion, check_files};
+pub use html::html_report;
 pub use harness::{Options, load_suite, run, run_with};
 pub use observe::{Event, Observer, Silent};
 pub use outcome::{CaseOutcome, Difference, Failure, Outcome, StepOutcome, SuiteOutcome};

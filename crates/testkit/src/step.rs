@@ -61,7 +61,8 @@ pub(crate) fn load_all(directory: &Path, context: &LoadContext<'_>) -> Result<Ve
             }
         };
         let of_step = files.entry(index).or_default();
-        if path.is_dir() {
+        // A link to a directory is a file that cannot be read.
+        if std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
             of_step.extend(load::entries(&path)?);
         } else {
             of_step.push(path);

@@ -278,7 +278,7 @@ pub struct Command {
     /// Whether a failing exit code counts as success. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub ignore_failure: bool,
-    /// Whether it keeps running until the tests end; in suites only. Default: no.
+    /// Whether it runs on, whatever it exits with, until the suite or test case ends. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub background: bool,
     /// Seconds that it may take; negative for no limit. Default: the suite's timeout.

@@ -32,6 +32,8 @@ impl Wake {
         self.tasks.spawn(async move {
             loop {
                 if let Ok(events) = cluster.watch(&place).await {
+                    // Something may have gone since it was looked at, which the watch does not tell.
+                    changed.notify_one();
                     let mut events = std::pin::pin!(events);
                     while let Some(Ok(_)) = events.next().await {
                         changed.notify_one();

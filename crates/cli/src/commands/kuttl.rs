@@ -9,12 +9,13 @@ use clap::{Args, Subcommand};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use steersman_testkit::{CaseOutcome, Event, Observer, Options, Outcome, TestSuite};
+use steersman_testkit::{FileAssertion, CaseOutcome, Event, Observer, Options, Outcome, TestSuite};
 
 use super::e2e::{CONFIG, Embedded, SuiteArgs, failure, runtime};
 use crate::args::GlobalArgs;
+use crate::cluster;
 use crate::commands::cluster::interrupted;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, note};
 use crate::kubeconfig;
 
 const ABOUT: &str = "\
@@ -46,6 +47,35 @@ pub(crate) struct Kuttl {
 #[derive(Debug, Subcommand)]
 enum Command {
     Test(Test),
+    Assert(Assert),
+    Errors(Errors),
+}
+
+/// Wait until the objects of files match those of the cluster
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  steer kuttl assert tests/e2e/install/00-assert.yaml --namespace shop")]
+struct Assert {
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Wait until no object of files matches one of the cluster
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  steer kuttl errors tests/e2e/install/01-errors.yaml --namespace shop")]
+struct Errors {
+    #[command(flatten)]
+    files: Files,
+}
+
+#[derive(Args, Debug)]
+struct Files {
+    /// Files or directories with objects
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Seconds to wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    timeout: u64,
 }
 
 /// Run test suites
@@ -94,7 +124,11 @@ struct Test {
 
 impl Kuttl {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result {
-        let Command::Test(test) = self.command;
+        let test = match self.command {
+            Command::Test(test) => test,
+            Command::Assert(assert) => return assert.files.check(globals, FileAssertion::Present),
+            Command::Errors(errors) => return errors.files.check(globals, FileAssertion::Absent),
+        };
         let options = test.options(globals).map_err(|failure| failure.with_exit_code(USAGE))?;
         runtime()?.block_on(async {
             tokio::select! {
@@ -105,6 +139,27 @@ impl Kuttl {
                 }
             }
         })
+    }
+}
+
+impl Files {
+    fn check(&self, globals: &GlobalArgs, assertion: FileAssertion) -> Result {
+        let namespace = globals.namespace.as_deref().unwrap_or("default");
+        let timeout = Duration::from_secs(self.timeout);
+        let failures = cluster::run(async {
+            let client = cluster::client(globals).await?;
+            steersman_testkit::check_files(client, namespace, timeout, &self.files, assertion)
+                .await
+                .map_err(|error| Failure::new(error.to_string()))
+        });
+        let failures = failures.map_err(|failure| failure.with_exit_code(USAGE))?;
+        let what = if assertion == FileAssertion::Present { "assert" } else { "error assert" };
+        if failures.is_empty() {
+            note(&format!("{what} is valid"));
+            return Ok(());
+        }
+        let lines: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
+        Err(Failure::new(format!("{what}s not valid\n{}", lines.join("\n"))).with_exit_code(USAGE))
     }
 }
 

@@ -3,6 +3,7 @@
 mod display;
 mod operator;
 mod suite;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,16 +11,16 @@ use std::time::Instant;
 
 use clap::Args;
 use kube::Client;
-use steersman_testkit::{Options, TestSuite};
+use steersman_testkit::{Controls, Options, TestSuite};
 
 use self::display::{Display, shown};
 pub(super) use self::operator::Embedded;
-use self::operator::RunningOperator;
+use self::operator::Operators;
 pub(super) use self::suite::SuiteArgs;
 use crate::args::GlobalArgs;
 use crate::cluster;
 use crate::commands::cluster::interrupted;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, note, warn};
 
 const ABOUT: &str = "\
 Run declarative tests, in kuttl's file format
@@ -35,10 +36,11 @@ Examples:
   steer e2e                                  the project in this directory
   steer e2e examples/minimart --test scale   test cases whose names match
   steer e2e --report xml                     JUnit for CI, in kuttl-report.xml
+  steer e2e --watch                          again on every change
   steer e2e --kubeconfig ~/.kube/config tests/e2e";
 
 /// The kubeconfig that commands of tests get.
-const KUBECONFIG: &str = ".steer/e2e/kubeconfig";
+const KUBECONFIG: &str = ".steer/e2e.kubeconfig";
 /// Where a project has its suites, if it does not say.
 const SUITES: &str = "tests/e2e";
 /// The file with the settings of a run.
@@ -62,6 +64,14 @@ pub(crate) struct E2e {
     /// Do not run the project's operator
     #[arg(long)]
     no_operator: bool,
+
+    /// Write a report for people, as one page of HTML
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Run again whenever a file of the project or its suites changes, until interrupted
+    #[arg(short, long)]
+    watch: bool,
 }
 
 impl E2e {
@@ -71,11 +81,27 @@ impl E2e {
 
     async fn serve(self, globals: &GlobalArgs) -> Result {
         tokio::select! {
-            ended = self.run_suites(globals) => ended,
+            ended = self.run_once_or_watch(globals) => ended,
             signal = interrupted() => {
                 signal.map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
                 Err(Failure::new("interrupted"))
             }
+        }
+    }
+
+    async fn run_once_or_watch(&self, globals: &GlobalArgs) -> Result {
+        if !self.watch {
+            return self.run_suites(globals).await;
+        }
+        let mut watched = self.directories.clone();
+        watched.extend(projects(&self.directories));
+        loop {
+            let seen = watch::snapshot(&watched);
+            if let Err(failure) = self.run_suites(globals).await {
+                failure.show();
+            }
+            note(" ⋯ waiting for changes");
+            watch::changed(&watched, &seen).await;
         }
     }
 
@@ -96,38 +122,43 @@ impl E2e {
         if let Some(path) = given {
             options.kubeconfig = Some(std::path::absolute(&path).unwrap_or(path));
             let client = cluster::client(globals).await?;
-            return self.run_on(client, &options, &display).await;
+            return self.run_on(client, &options, &display, None).await;
         }
         let begun = Instant::now();
         let embedded = Embedded::start(KUBECONFIG.into(), true).await?;
         display.say(&format!("embedded cluster in {}", shown(begun.elapsed())));
         options.kubeconfig = Some(embedded.kubeconfig().to_owned());
-        let mut operators = Vec::new();
-        if !self.no_operator {
-            for project in projects(&self.directories) {
-                let operator = RunningOperator::start(&project, &embedded.cluster).await?;
-                display.say(&operator.description);
-                operators.push(operator);
-            }
+        let projects = if self.no_operator { Vec::new() } else { projects(&self.directories) };
+        let operators = Arc::new(Operators::start(projects, &embedded.cluster).await?);
+        for description in operators.descriptions().await {
+            display.say(&description);
         }
-        let ran = self.run_on(embedded.client(), &options, &display).await;
-        for operator in operators {
-            for denied in operator.denied(&embedded.cluster) {
-                crate::failure::warn(&format!("the operator was not allowed to {denied}"));
-            }
-            operator.stop().await?;
+        let ran = self.run_on(embedded.client(), &options, &display, Some(Arc::clone(&operators) as _)).await;
+        for denied in operators.stop().await? {
+            warn(&format!("the operator was not allowed to {denied}"));
         }
         ran
     }
 
-    async fn run_on(&self, client: Client, options: &Options, display: &Arc<Display>) -> Result {
-        let outcome = steersman_testkit::run(client, options, Arc::clone(display) as _).await;
+    async fn run_on(
+        &self,
+        client: Client,
+        options: &Options,
+        display: &Arc<Display>,
+        controls: Option<Arc<dyn Controls>>,
+    ) -> Result {
+        let outcome = steersman_testkit::run_with(client, options, Arc::clone(display) as _, controls).await;
         let report = steersman_testkit::write_report(&options.suite, &outcome).map_err(failure)?;
         let outcome = outcome.map_err(failure)?;
         if outcome.cases().next().is_none() {
             return Err(Failure::new("no test cases").help("a test case is a directory in a suite, such as tests/e2e/install"));
         }
         display.summary(&outcome);
+        if let Some(path) = &self.html {
+            std::fs::write(path, steersman_testkit::html_report(&outcome))
+                .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
+            display.say(&format!("report in {}", path.display()));
+        }
         if let Some(path) = report {
             display.say(&format!("report in {}", path.display()));
         }

@@ -7,7 +7,8 @@ use kube::Client;
 use steersman::Operator;
 use steersman_cluster::{Cluster, User};
 use steersman_helm_operator::{Defaults, add_watches};
-use tokio::sync::oneshot;
+use steersman_testkit::{Changed, Controls, OperatorChange};
+use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
 use super::super::dev::events;
@@ -42,17 +43,24 @@ impl Embedded {
 }
 
 /// The project's operator, running.
-pub(crate) struct RunningOperator {
+struct RunningOperator {
     stop: oneshot::Sender<()>,
     ended: JoinHandle<std::result::Result<(), steersman::Error>>,
     user: Option<User>,
     /// What it runs as, for people.
-    pub(crate) description: String,
+    description: String,
+}
+
+/// The operators of a run, which steps can kill and start again.
+pub(crate) struct Operators {
+    projects: Vec<PathBuf>,
+    cluster: Cluster,
+    running: Mutex<Vec<RunningOperator>>,
 }
 
 impl RunningOperator {
     /// Installs the project's definitions and role, and runs its operator.
-    pub(crate) async fn start(root: &Path, cluster: &Cluster) -> Result<Self> {
+    async fn start(root: &Path, cluster: &Cluster) -> Result<Self> {
         let project = Project::load(root)?;
         let client = cluster.client();
         project.install_definitions(&client).await?;
@@ -83,14 +91,66 @@ impl RunningOperator {
     }
 
     /// What the operator was not allowed to do.
-    pub(crate) fn denied(&self, cluster: &Cluster) -> Vec<String> {
+    fn denied(&self, cluster: &Cluster) -> Vec<String> {
         let Some(user) = &self.user else { return Vec::new() };
         events::denied(cluster, &user.name)
     }
 
-    pub(crate) async fn stop(self) -> Result {
+    async fn stop(self) -> Result {
         drop(self.stop);
         let ended = self.ended.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
         ended.map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+impl Operators {
+    /// Runs the operators of projects, each with its own role.
+    pub(crate) async fn start(projects: Vec<PathBuf>, cluster: &Cluster) -> Result<Self> {
+        let operators = Self { projects, cluster: cluster.clone(), running: Mutex::default() };
+        operators.start_all().await?;
+        Ok(operators)
+    }
+
+    async fn start_all(&self) -> Result {
+        let mut running = self.running.lock().await;
+        if running.is_empty() {
+            for project in &self.projects {
+                running.push(RunningOperator::start(project, &self.cluster).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the operators run as, for people.
+    pub(crate) async fn descriptions(&self) -> Vec<String> {
+        self.running.lock().await.iter().map(|operator| operator.description.clone()).collect()
+    }
+
+    /// Stops the operators, and says what they were not allowed to do.
+    pub(crate) async fn stop(&self) -> Result<Vec<String>> {
+        let mut denied = Vec::new();
+        for operator in self.running.lock().await.drain(..) {
+            denied.extend(operator.denied(&self.cluster));
+            operator.stop().await?;
+        }
+        Ok(denied)
+    }
+}
+
+impl Controls for Operators {
+    fn change_operator(&self, change: OperatorChange) -> Changed<'_> {
+        Box::pin(async move {
+            match change {
+                OperatorChange::Start => self.start_all().await.map_err(|failure| failure.message().to_owned()),
+                OperatorChange::Kill => {
+                    for operator in self.running.lock().await.drain(..) {
+                        operator.ended.abort();
+                        // Nothing of it runs on when this returns.
+                        let _ = operator.ended.await;
+                    }
+                    Ok(())
+                }
+            }
+        })
     }
 }
