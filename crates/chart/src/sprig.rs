@@ -131,7 +131,9 @@ fn expand_env(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
 }
 
 fn printed(value: &Value) -> String {
-    steersman_gotemplate::fmt::format_value(value).map(|text| text.to_str_lossy().into_owned()).unwrap_or_default()
+    steersman_gotemplate::fmt::format_value(value)
+        .map(|text| text.to_str_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// A struct of Go's, by the names of its fields.
@@ -168,30 +170,5 @@ impl Object for Struct {
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::environment::System;
-
-    fn rendered(text: &str) -> Result<String, String> {
-        let fields = vec![("Namespace", json!("ns")), ("Vars", json!({"a": 3, "b": ["x"]}))];
-        let variable = |name: &str| (name == "HOME").then(|| "/root".to_owned());
-        let out = render("t", text.as_bytes(), "template.Env", fields, Box::new(System::default()), Box::new(variable));
-        out.map(|out| String::from_utf8(out).unwrap())
-    }
-
-    #[test]
-    fn sprig_is_there_and_helm_is_not() {
-        assert_eq!(rendered("{{ .Namespace | upper }} {{ .Vars.a }} {{ .Vars.c }}").unwrap(), "NS 3 <no value>");
-        assert_eq!(rendered(r#"{{ env "HOME" }} {{ expandenv "${HOME}/x $NO." }}"#).unwrap(), "/root /root/x .");
-        assert_eq!(rendered(r#"{{ (fromJson "[1]") }} {{ fromJson "x" }}"#).unwrap(), "[1] <no value>");
-        assert!(rendered("{{ .Vars | toYaml }}").unwrap_err().contains(r#"function "toYaml" not defined"#));
-        let error = rendered("{{ .Release.Name }}").unwrap_err();
-        assert!(error.contains("can't evaluate field Release in type template.Env"), "{error}");
     }
 }

@@ -32,7 +32,10 @@ const OTHER: &str = "apiVersion: kuttl.dev/v1beta1\nkind: TestAssert\ntimeout: 1
 fn a_project_is_tested_with_its_operator() {
     let scratch = tempfile::tempdir().unwrap();
     let minimart = root().join("examples/minimart");
-    let output = steer(scratch.path(), &["e2e", minimart.to_str().unwrap(), "--timeout", "120", "--html", "report.html"]);
+    let output = steer(
+        scratch.path(),
+        &["e2e", minimart.to_str().unwrap(), "--timeout", "120", "--html", "report.html"],
+    );
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("operator running as minimart-operator"), "{text}");
@@ -45,16 +48,21 @@ fn a_project_is_tested_with_its_operator() {
 #[test]
 fn a_failure_says_what_differs() {
     let scratch = tempfile::tempdir().unwrap();
-    write(scratch.path(), &[
-        ("suite/good/00-a.yaml", CONFIG_MAP),
-        ("suite/good/00-assert.yaml", CONFIG_MAP),
-        ("suite/poor/00-a.yaml", CONFIG_MAP),
-        ("suite/poor/00-assert.yaml", OTHER),
-    ]);
+    write(
+        scratch.path(),
+        &[
+            ("suite/good/00-a.yaml", CONFIG_MAP),
+            ("suite/good/00-assert.yaml", CONFIG_MAP),
+            ("suite/poor/00-a.yaml", CONFIG_MAP),
+            ("suite/poor/00-assert.yaml", OTHER),
+        ],
+    );
     let output = steer(scratch.path(), &["e2e", "suite", "--report", "xml"]);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    for part in ["✓ good", "✗ poor", "step 1 of 1, 0-a", "ConfigMap/a data.k", "want w", "have v", "1 of 2 passed"] {
+    for part in
+        ["✓ good", "✗ poor", "step 1 of 1, 0-a", "ConfigMap/a data.k", "want w", "have v", "1 of 2 passed"]
+    {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
     assert!(scratch.path().join("kuttl-report.xml").exists());
@@ -67,19 +75,31 @@ fn a_failure_says_what_differs() {
 #[test]
 fn kuttl_is_spoken_in_its_own_words() {
     let scratch = tempfile::tempdir().unwrap();
-    write(scratch.path(), &[
-        ("suite/good/00-a.yaml", CONFIG_MAP),
-        ("suite/poor/00-a.yaml", CONFIG_MAP),
-        ("suite/poor/00-assert.yaml", OTHER),
-        ("kuttl-test.yaml", "apiVersion: kuttl.dev/v1beta1\nkind: TestSuite\nstartKIND: true\ntestDirs: [suite]\n"),
-    ]);
+    write(
+        scratch.path(),
+        &[
+            ("suite/good/00-a.yaml", CONFIG_MAP),
+            ("suite/poor/00-a.yaml", CONFIG_MAP),
+            ("suite/poor/00-assert.yaml", OTHER),
+            (
+                "kuttl-test.yaml",
+                "apiVersion: kuttl.dev/v1beta1\nkind: TestSuite\nstartKIND: true\ntestDirs: [suite]\n",
+            ),
+        ],
+    );
     let output = steer(scratch.path(), &["kuttl", "test"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in ["--- FAIL: kuttl (", "        --- PASS: kuttl/harness/good (", "        --- FAIL: kuttl/harness/poor (", "\nFAIL\n"] {
+    for part in [
+        "--- FAIL: kuttl (",
+        "        --- PASS: kuttl/harness/good (",
+        "        --- FAIL: kuttl/harness/poor (",
+        "\nFAIL\n",
+    ] {
         assert!(said.contains(part), "{part} is missing: {said}");
     }
-    let one = steer(scratch.path(), &["kuttl", "test", "--test", "good", "--report", "JSON", "--report-name", "r"]);
+    let one =
+        steer(scratch.path(), &["kuttl", "test", "--test", "good", "--report", "JSON", "--report-name", "r"]);
     assert!(one.status.success(), "{}", text(&one));
     assert!(scratch.path().join("r.json").exists());
     let both = steer(scratch.path(), &["kuttl", "test", "--start-control-plane"]);
@@ -99,7 +119,8 @@ fn kubectl_finds_it_by_its_name() {
     let link = scratch.path().join("kubectl-kuttl");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_steer"), &link).unwrap();
     let mut command = Command::new(link);
-    let output = command.args(["test", "--start-kind", "suite"]).current_dir(scratch.path()).output().unwrap();
+    let output =
+        command.args(["test", "--start-kind", "suite"]).current_dir(scratch.path()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("--- PASS: kuttl/harness/good"));
 }

@@ -17,8 +17,8 @@ use crate::cluster::{Applied, Cluster, Place, is_not_found, said};
 use crate::command::{self, Surroundings};
 use crate::observe::{Event, Observer};
 use crate::outcome::{CaseOutcome, Failure, StepOutcome};
-use crate::subset::ListMatch;
 use crate::step::{self, LoadContext, Step};
+use crate::subset::ListMatch;
 use crate::template::Variables;
 use crate::types::{Command, ObjectReference, TestStep};
 use crate::wake::Wake;
@@ -150,7 +150,8 @@ impl<'a> Running<'a> {
     }
 
     fn log(&self, step: Option<&Step>, line: &str) {
-        let source = step.map_or_else(|| self.case.name.clone(), |step| format!("{}/{}", self.case.name, step.title()));
+        let source = step
+            .map_or_else(|| self.case.name.clone(), |step| format!("{}/{}", self.case.name, step.title()));
         self.shared.observer.notify(&Event::Log { source: &source, line });
     }
 
@@ -190,11 +191,13 @@ impl<'a> Running<'a> {
         self.log(None, &format!("Creating namespace {namespace:?}"));
         let place = Place::namespace(namespace);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        let failed = |error: &kube::Error| format!("failed to create test namespace {namespace:?}: {}", said(error));
+        let failed =
+            |error: &kube::Error| format!("failed to create test namespace {namespace:?}: {}", said(error));
         let existed = match cluster.create(&place, &object).await {
             Ok(_) => false,
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => true,
-            Err(error @ kube::Error::Api(_)) if matches!(&error, kube::Error::Api(status) if status.code == 403) => {
+            Err(error @ kube::Error::Api(_)) if matches!(&error, kube::Error::Api(status) if status.code == 403) =>
+            {
                 match cluster.get(&place).await {
                     Err(missing) if is_not_found(&missing) => return Err(failed(&error)),
                     // There, or not to be seen: then it is taken to be there.
@@ -215,10 +218,10 @@ impl<'a> Running<'a> {
             Ok(cluster) => cluster,
             Err(why) => return vec![Failure::new(why)],
         };
-        if step.is_lazy {
-            if let Err(why) = self.make_namespace(cluster.clone()).await {
-                return vec![Failure::new(why)];
-            }
+        if step.is_lazy
+            && let Err(why) = self.make_namespace(cluster.clone()).await
+        {
+            return vec![Failure::new(why)];
         }
         self.log(Some(step), &format!("starting test step {}", step.title()));
         let surroundings = Surroundings {
@@ -289,7 +292,8 @@ impl<'a> Running<'a> {
             let labels: Vec<String> =
                 reference.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             let found = cluster.list(&place, &labels.join(","), "").await;
-            let found = found.map_err(|error| format!("listing resources to delete failed: {}", said(&error)))?;
+            let found =
+                found.map_err(|error| format!("listing resources to delete failed: {}", said(&error)))?;
             places.extend(found.iter().map(|object| place.of(object)));
         }
         for place in &places {
@@ -300,9 +304,9 @@ impl<'a> Running<'a> {
             };
             self.log(Some(step), &format!("{} {action}", place.id()));
         }
-        wait_until_gone(cluster, &places, deadline)
-            .await
-            .map_err(|last| format!("timed out waiting for resource deletion (result of last check was: {last:?})"))
+        wait_until_gone(cluster, &places, deadline).await.map_err(|last| {
+            format!("timed out waiting for resource deletion (result of last check was: {last:?})")
+        })
     }
 
     /// Applies the step's objects; each that is created is deleted when the test case ends.
@@ -447,7 +451,8 @@ impl<'a> Running<'a> {
             Fault::StartOperator => &[OperatorChange::Start],
         };
         let controls = self.shared.controls.as_ref();
-        let controls = controls.ok_or("this run has no control over the operator: it needs the embedded cluster")?;
+        let controls =
+            controls.ok_or("this run has no control over the operator: it needs the embedded cluster")?;
         for change in changes {
             controls.change_operator(*change).await?;
         }

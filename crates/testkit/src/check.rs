@@ -42,11 +42,23 @@ pub(crate) struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(cluster: &'a Cluster, surroundings: &'a Surroundings, lists: ListMatch) -> Self {
-        Self { cluster, surroundings, lists, wake: Wake::default(), is_watching: false, is_kind_missing: false }
+        Self {
+            cluster,
+            surroundings,
+            lists,
+            wake: Wake::default(),
+            is_watching: false,
+            is_kind_missing: false,
+        }
     }
 
     /// Checks everything that the step asserts, and watches it from now on.
-    pub(crate) async fn step(&mut self, step: &Step, seconds: i64, log: &(dyn Fn(&str) + Sync)) -> Vec<Failure> {
+    pub(crate) async fn step(
+        &mut self,
+        step: &Step,
+        seconds: i64,
+        log: &(dyn Fn(&str) + Sync),
+    ) -> Vec<Failure> {
         self.is_kind_missing = false;
         let mut failures = Vec::new();
         for expected in &step.asserts {
@@ -202,7 +214,11 @@ fn difference(place: &Place, actual: &Value, mismatch: Mismatch) -> Difference {
         let (kind, status) = (text(condition, "/type"), text(condition, "/status"));
         let why = [text(condition, "/reason"), text(condition, "/message")];
         let why: Vec<&str> = why.into_iter().filter(|part| !part.is_empty()).collect();
-        if why.is_empty() { format!("{kind}={status}") } else { format!("{kind}={status} {}", why.join(": ")) }
+        if why.is_empty() {
+            format!("{kind}={status}")
+        } else {
+            format!("{kind}={status} {}", why.join(": "))
+        }
     };
     Difference {
         object: format!("{}/{}", place.kind(), text(actual, "/metadata/name")),
@@ -230,7 +246,12 @@ pub(crate) async fn event_lines(cluster: &Cluster, namespace: &str, fields: &str
     let mut events = cluster.list(&place, "", fields).await.unwrap_or_default();
     let time = |event: &Value| {
         let times = ["/lastTimestamp", "/eventTime", "/firstTimestamp", "/metadata/creationTimestamp"];
-        times.iter().map(|pointer| text(event, pointer)).find(|time| !time.is_empty()).unwrap_or_default().to_owned()
+        times
+            .iter()
+            .map(|pointer| text(event, pointer))
+            .find(|time| !time.is_empty())
+            .unwrap_or_default()
+            .to_owned()
     };
     events.sort_by_key(time);
     let line = |event: &Value| {

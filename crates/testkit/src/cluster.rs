@@ -2,13 +2,16 @@
 
 use futures_util::Stream;
 use kube::Client;
-use kube::api::{ApiResource, DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
+use kube::api::{
+    ApiResource, DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams,
+};
 use kube::core::{Request, WatchEvent};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 /// What names must not have in a path, and a test may write all the same.
-const PATH_SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+const PATH_SEGMENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// A cluster that steps work on.
 #[derive(Clone)]
@@ -125,7 +128,9 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 
 /// The labels of an object, as a selector; empty if they are missing or not all text.
 pub(crate) fn label_selector(object: &Value) -> String {
-    let Some(labels) = object.pointer("/metadata/labels").and_then(Value::as_object) else { return String::new() };
+    let Some(labels) = object.pointer("/metadata/labels").and_then(Value::as_object) else {
+        return String::new();
+    };
     let pairs: Option<Vec<String>> =
         labels.iter().map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
     pairs.unwrap_or_default().join(",")
@@ -134,7 +139,8 @@ pub(crate) fn label_selector(object: &Value) -> String {
 impl Cluster {
     /// The resource of a kind, asked anew: definitions come and go during tests.
     pub(crate) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, String> {
-        let unknown = |why: &str| format!("retrieving API resource for {api_version}, Kind={kind} failed: {why}");
+        let unknown =
+            |why: &str| format!("retrieving API resource for {api_version}, Kind={kind} failed: {why}");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let list = if group.is_empty() {
             self.client.list_core_api_resources(version).await
@@ -162,7 +168,10 @@ impl Cluster {
     }
 
     pub(crate) async fn get(&self, place: &Place) -> kube::Result<Value> {
-        let request = place.request().get(&place.segment(), &GetParams::default()).map_err(kube::Error::BuildRequest)?;
+        let request = place
+            .request()
+            .get(&place.segment(), &GetParams::default())
+            .map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await
     }
 

@@ -91,8 +91,9 @@ impl Surroundings {
             0 => timeout,
             own => own.max(0),
         };
-        let mut child =
-            builder.spawn().map_err(|error| CommandError::new(format!("command {shown:?} failed, {error}")))?;
+        let mut child = builder
+            .spawn()
+            .map_err(|error| CommandError::new(format!("command {shown:?} failed, {error}")))?;
         if command.background {
             let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
             // Nobody reads a pipe that is left: the program would stop at a full one.
@@ -125,7 +126,9 @@ impl Surroundings {
             Some(Ok(status)) if !status.success() && command.ignore_failure => Ok(None),
             None if command.ignore_failure => Ok(None),
             _ if !in_time => Err(CommandError {
-                message: format!("command {shown:?} exceeded {seconds} sec timeout, context deadline exceeded"),
+                message: format!(
+                    "command {shown:?} exceeded {seconds} sec timeout, context deadline exceeded"
+                ),
                 timed_out: true,
             }),
             Some(Ok(status)) => Err(CommandError::new(format!("command {shown:?} failed, {status}"))),
@@ -135,10 +138,15 @@ impl Surroundings {
 
     fn words(&self, command: &Command) -> Result<Vec<String>, String> {
         match (command.command.is_empty(), command.script.is_empty()) {
-            (false, false) => return Err("command and script can not be set in the same configuration".into()),
+            (false, false) => {
+                return Err("command and script can not be set in the same configuration".into());
+            }
             (true, true) => return Err("command or script must be set".into()),
             (true, false) if command.namespaced => {
-                return Err("script can not used 'namespaced', use the $NAMESPACE environment variable instead".into());
+                return Err(
+                    "script can not used 'namespaced', use the $NAMESPACE environment variable instead"
+                        .into(),
+                );
             }
             (true, false) => return Ok(vec!["sh".into(), "-c".into(), command.script.clone()]),
             (false, true) => {}
@@ -195,7 +203,9 @@ fn find(program: &str) -> Result<PathBuf, String> {
 /// Ends a program that took too long, and what it started.
 async fn kill(child: &mut Child) {
     #[cfg(unix)]
-    if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw) {
+    if let Some(group) =
+        child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+    {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let _ = child.kill().await;

@@ -20,7 +20,10 @@ impl Expressions {
         let mut environment = Environment::new();
         for reference in &assert.resource_refs {
             reference.validate().map_err(|why| {
-                format!("resourceRefs: {} {} {:?}: {why}", reference.api_version, reference.kind, reference.name)
+                format!(
+                    "resourceRefs: {} {} {:?}: {why}",
+                    reference.api_version, reference.kind, reference.name
+                )
             })?;
             environment = environment.with(&*reference.variable, Type::Dyn);
         }

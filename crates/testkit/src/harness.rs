@@ -103,13 +103,16 @@ impl Harness<'_> {
     async fn run(&self, background: &mut Vec<Child>) -> Result<Vec<SuiteOutcome>, Error> {
         let suite = &self.options.suite;
         let ignore_files = suite.ignore_files.clone().unwrap_or_else(|| vec!["README*".to_owned()]);
-        if let Some(pattern) = ignore_files.iter().find(|pattern| pattern::matches(pattern, "dummy").is_none()) {
+        if let Some(pattern) =
+            ignore_files.iter().find(|pattern| pattern::matches(pattern, "dummy").is_none())
+        {
             return Err(Error::IgnorePattern(pattern.clone()));
         }
         let filter = match self.options.filter.as_deref().filter(|pattern| !pattern.is_empty()) {
             None => None,
             Some(pattern) => Some(
-                Filter::new(pattern).map_err(|message| Error::Filter { pattern: pattern.to_owned(), message })?,
+                Filter::new(pattern)
+                    .map_err(|message| Error::Filter { pattern: pattern.to_owned(), message })?,
             ),
         };
         if !suite.crd_dir.is_empty() {
@@ -119,7 +122,8 @@ impl Harness<'_> {
             self.install(Path::new(directory), false).await?;
         }
         let working_directory = &self.options.working_directory;
-        let kubeconfig = self.options.kubeconfig.clone().unwrap_or_else(|| working_directory.join("kubeconfig"));
+        let kubeconfig =
+            self.options.kubeconfig.clone().unwrap_or_else(|| working_directory.join("kubeconfig"));
         let surroundings = Surroundings {
             namespace: "default".to_owned(),
             kubeconfig: kubeconfig.clone(),
@@ -156,8 +160,7 @@ impl Harness<'_> {
 
     /// The test cases of a directory: one for each directory in it.
     fn cases(&self, directory: &Path) -> Result<Vec<Case>, Error> {
-        let directory =
-            std::path::absolute(directory).map_err(|error| LoadError::new(directory, &error))?;
+        let directory = std::path::absolute(directory).map_err(|error| LoadError::new(directory, &error))?;
         let is_directory =
             |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
         let paths = load::entries(&directory)?.into_iter().filter(is_directory);
@@ -207,7 +210,11 @@ impl Harness<'_> {
                 let is_definition = document.kind() == "CustomResourceDefinition"
                     && text(&document.value, "/apiVersion").starts_with("apiextensions.k8s.io/");
                 if only_definitions && !is_definition {
-                    self.log(&format!("Skipping {} in {}: not a definition", document.kind(), path.display()));
+                    self.log(&format!(
+                        "Skipping {} in {}: not a definition",
+                        document.kind(),
+                        path.display()
+                    ));
                     continue;
                 }
                 let failed = |message: String| Error::Install { path: path.clone(), message };
@@ -227,9 +234,10 @@ impl Harness<'_> {
         wake.watch(&self.cluster, place);
         let is_established = |definition: &Value| {
             let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-            conditions.into_iter().flatten().any(|condition| {
-                condition["type"] == "Established" && condition["status"] == "True"
-            })
+            conditions
+                .into_iter()
+                .flatten()
+                .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
         };
         let waiting = async {
             while !self.cluster.get(place).await.is_ok_and(|definition| is_established(&definition)) {

@@ -38,7 +38,8 @@ pub fn html_report(outcome: &Outcome) -> String {
 }
 
 fn write_case(page: &mut String, case: &CaseOutcome) {
-    let (class, sign, open) = if case.is_success() { ("good", "✓ passed", "") } else { ("bad", "✗ failed", " open") };
+    let (class, sign, open) =
+        if case.is_success() { ("good", "✓ passed", "") } else { ("bad", "✗ failed", " open") };
     let _ = writeln!(
         page,
         "<details{open}><summary><span class=\"{class}\">{sign}</span> {} <span class=\"dim\">{} steps, {}</span></summary><table>",
@@ -54,11 +55,7 @@ fn write_case(page: &mut String, case: &CaseOutcome) {
 
 fn write_step(page: &mut String, step: &StepOutcome) {
     let (class, sign) = if step.failures.is_empty() { ("good", "✓") } else { ("bad", "✗") };
-    let _ = write!(
-        page,
-        "<tr><td class=\"{class}\">{sign}</td><td>{}",
-        escape(&step.name)
-    );
+    let _ = write!(page, "<tr><td class=\"{class}\">{sign}</td><td>{}", escape(&step.name));
     for failure in &step.failures {
         let _ = write!(page, "<pre>{}</pre>", escape(&described(failure)));
     }

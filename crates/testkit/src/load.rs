@@ -52,7 +52,11 @@ impl Document {
 
 fn read<T: DeserializeOwned>(value: &Value) -> Result<Box<T>, String> {
     T::deserialize(value).map(Box::new).map_err(|error| {
-        format!("{} {}: {error}", value["kind"].as_str().unwrap_or_default(), value["apiVersion"].as_str().unwrap_or_default())
+        format!(
+            "{} {}: {error}",
+            value["kind"].as_str().unwrap_or_default(),
+            value["apiVersion"].as_str().unwrap_or_default()
+        )
     })
 }
 
@@ -75,7 +79,8 @@ pub(crate) fn from_bytes(path: &Path, text: &[u8]) -> Result<Vec<Document>, Load
             Value::Object(_) if value["kind"].as_str().is_some_and(|kind| !kind.is_empty()) => {}
             _ => return Err(failed(&format_args!("document at line {line}: Object 'Kind' is missing"))),
         }
-        let document = Document::new(value).map_err(|error| failed(&format_args!("document at line {line}: {error}")))?;
+        let document = Document::new(value)
+            .map_err(|error| failed(&format_args!("document at line {line}: {error}")))?;
         documents.push(document);
     }
     Ok(documents)
@@ -144,7 +149,11 @@ pub(crate) fn walk(directory: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>
         let is_directory = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
         if is_directory {
             found.extend(walk(&path, extensions)?);
-        } else if path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| extensions.contains(&extension)) {
+        } else if path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|extension| extensions.contains(&extension))
+        {
             found.push(path);
         }
     }
@@ -156,7 +165,8 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Result<Vec<String>, String> {
-        let documents = from_bytes(Path::new("f.yaml"), text.as_bytes()).map_err(|error| error.to_string())?;
+        let documents =
+            from_bytes(Path::new("f.yaml"), text.as_bytes()).map_err(|error| error.to_string())?;
         Ok(documents.iter().map(|document| document.kind().to_owned()).collect())
     }
 
@@ -165,7 +175,9 @@ mod tests {
         assert_eq!(kinds("# a\n---\nkind: A\n--- # more\nkind: B\n---\n# nothing\n").unwrap(), ["A", "B"]);
         assert_eq!(kinds("").unwrap(), Vec::<String>::new());
         assert_eq!(kinds("kind: A\n---\n---\nkind: B").unwrap(), ["A", "B"]);
-        assert!(kinds("kind: A\n--- kind: B\n").unwrap_err().contains("line 2: invalid Yaml document separator"));
+        assert!(
+            kinds("kind: A\n--- kind: B\n").unwrap_err().contains("line 2: invalid Yaml document separator")
+        );
         assert!(kinds("a: 1\n").unwrap_err().contains("'Kind' is missing"));
         assert!(kinds("kind: A\n---\nkind: [\n").unwrap_err().contains("f.yaml: document at line 3"));
     }

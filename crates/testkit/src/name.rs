@@ -78,7 +78,9 @@ mod tests {
         assert_eq!(parsed("00-assert.yaml"), Some((Role::Assert, Some(0), String::new(), false)));
         assert_eq!(parsed("00-Assert-more.yaml"), Some((Role::Assert, Some(0), String::new(), false)));
         assert_eq!(parsed("10-errors.gotmpl.yaml"), Some((Role::Errors, Some(10), String::new(), true)));
-        for wrong in ["", ".yaml", "00-", "00-a.yml", "README.md", "a.b.yaml", "-a", "99999999999-a.yaml", "a.gotmpl"] {
+        for wrong in
+            ["", ".yaml", "00-", "00-a.yml", "README.md", "a.b.yaml", "-a", "99999999999-a.yaml", "a.gotmpl"]
+        {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }
     }

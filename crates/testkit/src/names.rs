@@ -1,12 +1,14 @@
 //! Names of namespaces that test cases get.
 
 const ADJECTIVES: [&str; 24] = [
-    "amber", "bold", "brisk", "calm", "clear", "crisp", "deep", "early", "fair", "fresh", "gentle", "keen", "light",
-    "mellow", "neat", "prime", "quick", "quiet", "rapid", "solid", "steady", "swift", "tidy", "warm",
+    "amber", "bold", "brisk", "calm", "clear", "crisp", "deep", "early", "fair", "fresh", "gentle", "keen",
+    "light", "mellow", "neat", "prime", "quick", "quiet", "rapid", "solid", "steady", "swift", "tidy",
+    "warm",
 ];
 const NOUNS: [&str; 24] = [
-    "anchor", "beacon", "breeze", "buoy", "channel", "compass", "crew", "current", "deck", "dock", "ferry", "gull",
-    "harbor", "helm", "island", "keel", "lagoon", "mast", "pilot", "reef", "rudder", "sail", "tide", "wharf",
+    "anchor", "beacon", "breeze", "buoy", "channel", "compass", "crew", "current", "deck", "dock", "ferry",
+    "gull", "harbor", "helm", "island", "keel", "lagoon", "mast", "pilot", "reef", "rudder", "sail", "tide",
+    "wharf",
 ];
 /// The letters that Kubernetes generates names from.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

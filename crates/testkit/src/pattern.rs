@@ -103,9 +103,9 @@ impl Filter {
         let case: String =
             case.chars().map(|character| if character.is_whitespace() { '_' } else { character }).collect();
         let path = ["kuttl", "harness", case.as_str()];
-        self.alternatives.iter().any(|elements| {
-            elements.iter().zip(path).all(|(element, name)| element.is_match(name))
-        })
+        self.alternatives
+            .iter()
+            .any(|elements| elements.iter().zip(path).all(|(element, name)| element.is_match(name)))
     }
 }
 

@@ -173,7 +173,8 @@ fn json_text(document: &Element) -> String {
 fn json_value(element: &Element) -> Value {
     let mut fields = Map::new();
     for (name, value) in &element.attributes {
-        let is_omitted = (*name == "assertions" && *value == json!(0)) || (*name == "type" && *value == json!(""));
+        let is_omitted =
+            (*name == "assertions" && *value == json!(0)) || (*name == "type" && *value == json!(""));
         if !is_omitted {
             fields.insert((*name).to_owned(), value.clone());
         }

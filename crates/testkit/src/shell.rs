@@ -39,7 +39,8 @@ fn variable_name(text: &str) -> (Option<&str>, usize) {
         }
         Some(byte) if is_special(*byte) => (Some(&text[..1]), 1),
         _ => {
-            let length = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+            let length =
+                bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
             ((length > 0).then(|| &text[..length]), length)
         }
     }
@@ -98,9 +99,10 @@ pub(crate) fn has_namespace(words: &[String]) -> Result<bool, String> {
             break;
         }
         if let Some(flag) = word.strip_prefix("--") {
-            let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+            let (name, value) =
+                flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
             match (name, value) {
-                ("" , _) => return Err(format!("bad flag syntax: {word}")),
+                ("", _) => return Err(format!("bad flag syntax: {word}")),
                 ("namespace", Some(value)) => found = value.to_owned(),
                 ("namespace", None) => {
                     found = rest.next().ok_or("flag needs an argument: --namespace")?.to_owned();
@@ -154,7 +156,10 @@ mod tests {
 
     #[test]
     fn words_are_split_as_in_a_shell() {
-        assert_eq!(split_words(r#"a "b c" 'd "e' f\ g h"i"j # k"#).unwrap(), ["a", "b c", "d \"e", "f g", "hij"]);
+        assert_eq!(
+            split_words(r#"a "b c" 'd "e' f\ g h"i"j # k"#).unwrap(),
+            ["a", "b c", "d \"e", "f g", "hij"]
+        );
         assert_eq!(split_words("a#b ''\n#c\nd").unwrap(), ["a#b", "", "d"]);
         assert_eq!(split_words(r#"a "b\"c" 'd\e'"#).unwrap(), ["a", "b\"c", "d\\e"]);
         for wrong in ["'a", "\"a", "a\\"] {
@@ -165,10 +170,13 @@ mod tests {
     #[test]
     fn namespace_flags_are_found() {
         let has = |text: &str| has_namespace(&split_words(text).unwrap());
-        for with in ["k get -n x", "k get --namespace x", "k -nx", "k --namespace=x", "k -A=1 -n=x", "k -o yaml -n x"] {
+        for with in
+            ["k get -n x", "k get --namespace x", "k -nx", "k --namespace=x", "k -A=1 -n=x", "k -o yaml -n x"]
+        {
             assert_eq!(has(with), Ok(true), "{with}");
         }
-        for without in ["k get", "k exec p -- -n x", "k -l a=b", "k --x -y", "k --namespace=", "k -o -- -n x"] {
+        for without in ["k get", "k exec p -- -n x", "k -l a=b", "k --x -y", "k --namespace=", "k -o -- -n x"]
+        {
             assert_eq!(has(without), Ok(false), "{without}");
         }
         assert!(has("k -n").is_err() && has("k --help").is_err());

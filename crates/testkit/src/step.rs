@@ -52,11 +52,15 @@ pub(crate) fn load_all(directory: &Path, context: &LoadContext<'_>) -> Result<Ve
         let index = match FileName::parse(&name) {
             Some(FileName { index: Some(index), .. }) => index,
             Some(_) => {
-                (context.log)(&format!("Ignoring {name:?}: does not begin with a number followed by a dash."));
+                (context.log)(&format!(
+                    "Ignoring {name:?}: does not begin with a number followed by a dash."
+                ));
                 continue;
             }
             None => {
-                (context.log)(&format!("Ignoring {name:?}: not of the pattern <number>-<name>(.gotmpl).yaml."));
+                (context.log)(&format!(
+                    "Ignoring {name:?}: not of the pattern <number>-<name>(.gotmpl).yaml."
+                ));
                 continue;
             }
         };
@@ -96,7 +100,12 @@ impl Step {
         self.assert.as_ref().map(|assert| assert.timeout).filter(|timeout| *timeout != 0).unwrap_or(of_suite)
     }
 
-    fn load_file(&mut self, directory: &Path, path: &Path, context: &LoadContext<'_>) -> Result<(), LoadError> {
+    fn load_file(
+        &mut self,
+        directory: &Path,
+        path: &Path,
+        context: &LoadContext<'_>,
+    ) -> Result<(), LoadError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let parsed = FileName::parse(&name);
         let documents = if parsed.as_ref().is_some_and(|file| file.is_template) {
@@ -224,7 +233,10 @@ fn taking_part(
         };
     }
     if !is_chosen {
-        (context.log)(&format!("Skipping file {:?}, label selector does not match test run labels.", path.display().to_string()));
+        (context.log)(&format!(
+            "Skipping file {:?}, label selector does not match test run labels.",
+            path.display().to_string()
+        ));
     }
     Ok(is_chosen.then_some(objects))
 }

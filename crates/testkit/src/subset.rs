@@ -66,7 +66,12 @@ pub fn subset(expected: &Value, actual: &Value, lists: ListMatch) -> Result<(), 
 
 fn compare(expected: &Value, actual: &Value, lists: ListMatch, path: &mut String) -> Result<(), Mismatch> {
     let differs = |reason, path: &str| {
-        Err(Mismatch { path: path.to_owned(), expected: expected.clone(), actual: Some(actual.clone()), reason })
+        Err(Mismatch {
+            path: path.to_owned(),
+            expected: expected.clone(),
+            actual: Some(actual.clone()),
+            reason,
+        })
     };
     if go_type(expected) != go_type(actual) {
         return differs(Reason::Type, path);
@@ -83,7 +88,12 @@ fn compare(expected: &Value, actual: &Value, lists: ListMatch, path: &mut String
                     Some(actual) => compare(value, actual, lists, path)?,
                     None => {
                         let path = path.clone();
-                        return Err(Mismatch { path, expected: value.clone(), actual: None, reason: Reason::Missing });
+                        return Err(Mismatch {
+                            path,
+                            expected: value.clone(),
+                            actual: None,
+                            reason: Reason::Missing,
+                        });
                     }
                 }
                 path.truncate(length);
@@ -155,10 +165,19 @@ mod tests {
         assert_eq!(verdict(json!({}), json!({"a": 1})), Ok(()));
         assert_eq!(verdict(json!([{"a": 1}]), json!([{"a": 1, "b": 2}])), Ok(()));
         let failed = |text: &str| Err(text.to_owned());
-        assert_eq!(verdict(json!({"a": [1]}), json!({"a": [1, 2]})), failed(".a: slice length mismatch: 1 != 2"));
-        assert_eq!(verdict(json!({"a": {"b": 1}}), json!({"a": {}})), failed(".a.b: key is missing from map"));
+        assert_eq!(
+            verdict(json!({"a": [1]}), json!({"a": [1, 2]})),
+            failed(".a: slice length mismatch: 1 != 2")
+        );
+        assert_eq!(
+            verdict(json!({"a": {"b": 1}}), json!({"a": {}})),
+            failed(".a.b: key is missing from map")
+        );
         assert_eq!(verdict(json!({"a": 1}), json!({"a": "1"})), failed(".a: type mismatch: int64 != string"));
-        assert_eq!(verdict(json!({"a": 1}), json!({"a": 1.5})), failed(".a: type mismatch: int64 != float64"));
+        assert_eq!(
+            verdict(json!({"a": 1}), json!({"a": 1.5})),
+            failed(".a: type mismatch: int64 != float64")
+        );
         assert_eq!(
             verdict(json!({"a": [{"b": 1}]}), json!({"a": [{"b": 2}]})),
             failed(".a[0].b: value mismatch, expected: 1 != actual: 2")

@@ -456,7 +456,12 @@ mod tests {
         );
         assert_eq!(command(json!({"command": "echo hi"})), is("echo hi"));
         assert_eq!(command(json!({"type": "Events", "pod": "e"})), is("kubectl get events e -n $NAMESPACE"));
-        for wrong in [json!({}), json!({"type": "x"}), json!({"command": "a", "pod": "b"}), json!({"type": "events", "selector": "a"})] {
+        for wrong in [
+            json!({}),
+            json!({"type": "x"}),
+            json!({"command": "a", "pod": "b"}),
+            json!({"type": "events", "selector": "a"}),
+        ] {
             assert_eq!(command(wrong), None);
         }
     }
@@ -465,7 +470,9 @@ mod tests {
     fn fields_are_read_as_go_reads_them() {
         let step: TestStep = serde_json::from_value(json!({"commands": null, "unknown": 1})).unwrap();
         assert!(step.commands.is_empty());
-        let timeout = |json: Value| serde_json::from_value::<TestAssert>(json!({"timeout": json})).map(|read| read.timeout);
+        let timeout = |json: Value| {
+            serde_json::from_value::<TestAssert>(json!({"timeout": json})).map(|read| read.timeout)
+        };
         assert_eq!(timeout(json!(5)).unwrap(), 5);
         assert_eq!(timeout(json!(5.0)).unwrap(), 5);
         assert!(timeout(json!("5")).is_err() && timeout(json!(5.5)).is_err());

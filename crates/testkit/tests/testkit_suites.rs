@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use steersman_cluster::Cluster;
 use steersman_testkit::{
-    Changed, Controls, Error, Event, FileAssertion, Observer, OperatorChange, Options, Outcome, Silent, TestSuite,
+    Changed, Controls, Error, Event, FileAssertion, Observer, OperatorChange, Options, Outcome, Silent,
+    TestSuite,
 };
 
 fn suites() -> PathBuf {
@@ -63,7 +64,7 @@ async fn suites_that_pass() {
 async fn suites_that_fail() {
     let mut options = options(&suites().join("fail"));
     // One test case leaves an object that cannot be deleted, and its namespace is waited for.
-    options.suite.timeout = 10;
+    options.suite.timeout = 5;
     let outcome = run(&options).await.unwrap();
     let passed: Vec<_> = outcome.cases().filter(|case| case.is_success()).map(|case| &case.name).collect();
     assert!(passed.is_empty(), "{passed:?}");
@@ -75,8 +76,16 @@ async fn suites_that_fail() {
     };
     assert_eq!(step("second-step").0, "step 1-b");
     assert_eq!(step("bad-yaml").0, "setup");
-    assert!(step("value").1.ends_with(".data.k: value mismatch, expected: w != actual: v"), "{}", step("value").1);
-    assert!(step("unknown-kind").1.contains("retrieving API resource for nowhere.example.com/v1, Kind=Nothing failed"));
+    assert!(
+        step("value").1.ends_with(".data.k: value mismatch, expected: w != actual: v"),
+        "{}",
+        step("value").1
+    );
+    assert!(
+        step("unknown-kind")
+            .1
+            .contains("retrieving API resource for nowhere.example.com/v1, Kind=Nothing failed")
+    );
     assert!(step("command-timeout").1.contains("exceeded 1 sec timeout"));
     let never = suites().join("fail/command/never");
     assert!(!never.exists(), "commands behind one that fails do not run");
@@ -88,16 +97,22 @@ async fn differences_come_with_conditions_and_events() {
     let web = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n";
     let spec = "spec:\n  containers:\n    - {name: c, image: example.com/c:1}\n";
     let want = "apiVersion: kuttl.dev/v1beta1\nkind: TestAssert\ntimeout: 2\n---\n";
-    write(directory.path(), &[
-        ("t/00-a.yaml", &format!("{web}{spec}")),
-        ("t/00-assert.yaml", &format!("{want}{web}status: {{phase: Succeeded}}\n")),
-    ]);
+    write(
+        directory.path(),
+        &[
+            ("t/00-a.yaml", &format!("{web}{spec}")),
+            ("t/00-assert.yaml", &format!("{want}{web}status: {{phase: Succeeded}}\n")),
+        ],
+    );
     let outcome = run(&options(directory.path())).await.unwrap();
     let failures = &outcome.cases().next().unwrap().failed_step().unwrap().failures;
     let difference = failures[0].difference.as_ref().unwrap();
     assert_eq!((difference.object.as_str(), difference.mismatch.path.as_str()), ("Pod/web", "status.phase"));
     assert_eq!((difference.want(), difference.have()), ("Succeeded".to_owned(), "Running".to_owned()));
-    assert!(difference.conditions.iter().any(|condition| condition.starts_with("Ready=True")), "{difference:?}");
+    assert!(
+        difference.conditions.iter().any(|condition| condition.starts_with("Ready=True")),
+        "{difference:?}"
+    );
     assert!(difference.events.iter().any(|event| event.contains("Pod/web")), "{difference:?}");
 }
 
@@ -120,7 +135,8 @@ impl Observer for Trigger {
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late", "namespace": "default"},
             });
             let request = http::Request::post("/api/v1/namespaces/default/configmaps");
-            let request = request.header("content-type", "application/json").body(object.to_string().into_bytes());
+            let request =
+                request.header("content-type", "application/json").body(object.to_string().into_bytes());
             *created.lock().unwrap() = Some(Instant::now());
             client.request::<Value>(request.unwrap()).await.unwrap();
         });
@@ -157,7 +173,9 @@ async fn namespaces_are_cleaned_up_unless_they_were_there() {
     };
     let before = names().await;
     let mut options = options(directory.path());
-    let run = async |options: &Options| steersman_testkit::run(cluster.client(), options, Arc::new(Silent)).await.unwrap();
+    let run = async |options: &Options| {
+        steersman_testkit::run(cluster.client(), options, Arc::new(Silent)).await.unwrap()
+    };
     let outcome = run(&options).await;
     assert!(outcome.is_success());
     assert!(outcome.cases().next().unwrap().namespace.starts_with("kuttl-"));
@@ -178,15 +196,27 @@ async fn suites_install_and_run_commands_first() {
     let directory = tempfile::tempdir().unwrap();
     let definition = std::fs::read_to_string(suites().join("pass/definition/00-crd.yaml")).unwrap();
     let gadget = "apiVersion: kuttl-check.example.com/v1\nkind: Gadget\nmetadata: {name: g}\n";
-    write(directory.path(), &[
-        ("crds/deep/gadget.yml", &format!("{definition}---\n{CONFIG_MAP}")),
-        ("manifests/a.yaml", CONFIG_MAP),
-        ("suite/t/00-g.yaml", gadget),
-        ("suite/t/00-assert.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"),
-        ("suite/t/01-run.yaml", "apiVersion: kuttl.dev/v1beta1\nkind: TestStep\ncommands:\n  - script: test -f ../../made\n"),
-        ("kuttl-test.yaml", "apiVersion: kuttl.dev/v1beta1\nkind: TestSuite\nmetadata: {name: all}\ntimeout: 5\nparallel: 2\n\
-            commands:\n  - script: test $NAMESPACE = default && touch made\n  - command: sleep 60\n    background: true\n"),
-    ]);
+    write(
+        directory.path(),
+        &[
+            ("crds/deep/gadget.yml", &format!("{definition}---\n{CONFIG_MAP}")),
+            ("manifests/a.yaml", CONFIG_MAP),
+            ("suite/t/00-g.yaml", gadget),
+            (
+                "suite/t/00-assert.yaml",
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n",
+            ),
+            (
+                "suite/t/01-run.yaml",
+                "apiVersion: kuttl.dev/v1beta1\nkind: TestStep\ncommands:\n  - script: test -f ../../made\n",
+            ),
+            (
+                "kuttl-test.yaml",
+                "apiVersion: kuttl.dev/v1beta1\nkind: TestSuite\nmetadata: {name: all}\ntimeout: 5\nparallel: 2\n\
+            commands:\n  - script: test $NAMESPACE = default && touch made\n  - command: sleep 60\n    background: true\n",
+            ),
+        ],
+    );
     let mut suite = steersman_testkit::load_suite(&directory.path().join("kuttl-test.yaml")).unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     suite.test_dirs = vec![path("suite")];
@@ -207,13 +237,16 @@ async fn reports_are_those_of_kuttl() {
     let directory = tempfile::tempdir().unwrap();
     let never = "apiVersion: kuttl.dev/v1beta1\nkind: TestAssert\ntimeout: 1\n---\n\
         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: <none>}\n";
-    write(directory.path(), &[
-        ("suite/good/00-a.yaml", CONFIG_MAP),
-        ("suite/good/00-assert.yaml", CONFIG_MAP),
-        ("suite/poor/00-a.yaml", CONFIG_MAP),
-        ("suite/poor/00-assert.yaml", never),
-        ("suite/skipped/00-a.yaml", CONFIG_MAP),
-    ]);
+    write(
+        directory.path(),
+        &[
+            ("suite/good/00-a.yaml", CONFIG_MAP),
+            ("suite/good/00-assert.yaml", CONFIG_MAP),
+            ("suite/poor/00-a.yaml", CONFIG_MAP),
+            ("suite/poor/00-assert.yaml", never),
+            ("suite/skipped/00-a.yaml", CONFIG_MAP),
+        ],
+    );
     let mut options = options(&directory.path().join("suite"));
     options.filter = Some("^(good|poor)$".into());
     options.suite.artifacts_dir = directory.path().join("out").display().to_string();
@@ -271,21 +304,26 @@ async fn actions_run_in_order_with_catch_and_finally() {
     let exact = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: d}]}\n";
     let short = "apiVersion: kuttl.dev/v1beta1\nkind: TestAssert\ntimeout: 1\n---\n";
     let applied = format!("{head}try:\n  - apply: {pod}\n");
-    write(directory.path(), &[
-        ("good/00-a.yaml", &good),
-        ("poor/00-a.yaml", &poor),
-        ("exact/00-a.yaml", &applied),
-        ("exact/00-assert.yaml", &format!("{short}{exact}")),
-        ("partial/00-a.yaml", &applied.replace("try:", "lists: partial\ntry:")),
-        ("partial/00-assert.yaml", exact),
-        ("typo/00-a.yaml", &format!("{head}tries: []\n")),
-    ]);
+    write(
+        directory.path(),
+        &[
+            ("good/00-a.yaml", &good),
+            ("poor/00-a.yaml", &poor),
+            ("exact/00-a.yaml", &applied),
+            ("exact/00-assert.yaml", &format!("{short}{exact}")),
+            ("partial/00-a.yaml", &applied.replace("try:", "lists: partial\ntry:")),
+            ("partial/00-assert.yaml", exact),
+            ("typo/00-a.yaml", &format!("{head}tries: []\n")),
+        ],
+    );
     let cluster = Cluster::start().await.unwrap();
     let recorder = Arc::new(Recorder::default());
     let options = options(directory.path());
     let controls = Some(Arc::clone(&recorder) as Arc<dyn Controls>);
-    let outcome = steersman_testkit::run_with(cluster.client(), &options, Arc::new(Silent), controls).await.unwrap();
-    let failed: Vec<_> = outcome.cases().filter(|case| !case.is_success()).map(|case| case.name.as_str()).collect();
+    let outcome =
+        steersman_testkit::run_with(cluster.client(), &options, Arc::new(Silent), controls).await.unwrap();
+    let failed: Vec<_> =
+        outcome.cases().filter(|case| !case.is_success()).map(|case| case.name.as_str()).collect();
     assert_eq!(failed, ["exact", "poor", "typo"], "{outcome:#?}");
     assert_eq!(*recorder.0.lock().unwrap(), [OperatorChange::Kill, OperatorChange::Start]);
     let has = |name: &str| directory.path().join(name).exists();
@@ -309,7 +347,10 @@ async fn single_files_are_checked() {
     let failures = async |file: &str, assertion| {
         let files = [directory.path().join(file)];
         let timeout = Duration::from_millis(100);
-        steersman_testkit::check_files(cluster.client(), "default", timeout, &files, assertion).await.unwrap().len()
+        steersman_testkit::check_files(cluster.client(), "default", timeout, &files, assertion)
+            .await
+            .unwrap()
+            .len()
     };
     assert_eq!(failures("there.yaml", FileAssertion::Present).await, 0);
     assert_eq!(failures("there.yaml", FileAssertion::Absent).await, 1);

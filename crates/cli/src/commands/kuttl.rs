@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use steersman_testkit::{FileAssertion, CaseOutcome, Event, Observer, Options, Outcome, TestSuite};
+use steersman_testkit::{CaseOutcome, Event, FileAssertion, Observer, Options, Outcome, TestSuite};
 
 use super::e2e::{CONFIG, Embedded, SuiteArgs, failure, runtime};
 use crate::args::GlobalArgs;
@@ -186,7 +186,9 @@ impl Test {
         match globals.namespace.as_deref().map(str::trim) {
             None => {}
             Some("") => {
-                return Err(Failure::new("setting namespace explicitly to \"\" or empty string is not supported"));
+                return Err(Failure::new(
+                    "setting namespace explicitly to \"\" or empty string is not supported",
+                ));
             }
             Some(namespace) => suite.namespace = namespace.to_owned(),
         }
@@ -198,8 +200,8 @@ impl Test {
                 "no test directories provided, please provide either --config or test directories on the command line",
             ));
         }
-        let working_directory =
-            std::env::current_dir().map_err(|error| Failure::new(format!("no working directory: {error}")))?;
+        let working_directory = std::env::current_dir()
+            .map_err(|error| Failure::new(format!("no working directory: {error}")))?;
         Ok(Options {
             suite,
             filter: self.suite.test.clone(),
@@ -256,7 +258,9 @@ impl Test {
     }
 
     async fn connect(&self, globals: &GlobalArgs, file: &Path) -> Result<Client> {
-        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("error getting kubernetes client config: {error}"));
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("error getting kubernetes client config: {error}"))
+        };
         let given = globals.kubeconfig.clone().filter(|path| !path.as_os_str().is_empty());
         let read = match &given {
             Some(path) => Kubeconfig::read_from(path),
@@ -342,7 +346,11 @@ impl GoTest {
         }
         for case in cases {
             let seconds = case.duration.as_secs_f64();
-            self.line(&format!("        --- {}: kuttl/harness/{} ({seconds:.2}s)", word(case.is_success()), case.name));
+            self.line(&format!(
+                "        --- {}: kuttl/harness/{} ({seconds:.2}s)",
+                word(case.is_success()),
+                case.name
+            ));
         }
         self.line(word(is_success));
     }

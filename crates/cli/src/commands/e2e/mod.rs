@@ -108,8 +108,8 @@ impl E2e {
     async fn run_suites(&self, globals: &GlobalArgs) -> Result {
         let display = Arc::new(Display::new(self.verbose));
         let suite = self.settings(globals)?;
-        let working_directory =
-            std::env::current_dir().map_err(|error| Failure::new(format!("no working directory: {error}")))?;
+        let working_directory = std::env::current_dir()
+            .map_err(|error| Failure::new(format!("no working directory: {error}")))?;
         let mut options = Options {
             filter: self.suite.test.clone(),
             run_labels: self.suite.run_labels()?,
@@ -151,7 +151,8 @@ impl E2e {
         let report = steersman_testkit::write_report(&options.suite, &outcome).map_err(failure)?;
         let outcome = outcome.map_err(failure)?;
         if outcome.cases().next().is_none() {
-            return Err(Failure::new("no test cases").help("a test case is a directory in a suite, such as tests/e2e/install"));
+            return Err(Failure::new("no test cases")
+                .help("a test case is a directory in a suite, such as tests/e2e/install"));
         }
         display.summary(&outcome);
         if let Some(path) = &self.html {

@@ -83,7 +83,9 @@ impl RunningOperator {
             let _ = stopped.await;
         }));
         let description = match &account {
-            Some(account) => format!("operator running as {} ({} permissions)", account.name, account.permissions),
+            Some(account) => {
+                format!("operator running as {} ({} permissions)", account.name, account.permissions)
+            }
             None => "operator running as administrator: there is no role in config/rbac".to_owned(),
         };
         let user = account.map(|account| account.user());
@@ -141,7 +143,9 @@ impl Controls for Operators {
     fn change_operator(&self, change: OperatorChange) -> Changed<'_> {
         Box::pin(async move {
             match change {
-                OperatorChange::Start => self.start_all().await.map_err(|failure| failure.message().to_owned()),
+                OperatorChange::Start => {
+                    self.start_all().await.map_err(|failure| failure.message().to_owned())
+                }
                 OperatorChange::Kill => {
                     for operator in self.running.lock().await.drain(..) {
                         operator.ended.abort();

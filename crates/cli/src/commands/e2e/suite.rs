@@ -120,7 +120,8 @@ impl SuiteArgs {
         });
         let labels: Option<BTreeMap<String, String>> = pairs.collect();
         labels.ok_or_else(|| {
-            Failure::new(format!("cannot parse label set {text:?}")).help("write it as key1=value1,key2=value2")
+            Failure::new(format!("cannot parse label set {text:?}"))
+                .help("write it as key1=value1,key2=value2")
         })
     }
 
@@ -129,13 +130,19 @@ impl SuiteArgs {
         let mut vars = Map::new();
         for given in &self.template_var {
             // A single pair is taken whole: its value may have commas.
-            let pairs = if given.matches('=').count() == 1 { vec![given.trim_matches('"').to_owned()] } else { flags::split_list(std::slice::from_ref(given)) };
+            let pairs = if given.matches('=').count() == 1 {
+                vec![given.trim_matches('"').to_owned()]
+            } else {
+                flags::split_list(std::slice::from_ref(given))
+            };
             for pair in pairs {
                 let (name, text) = pair
                     .split_once('=')
                     .ok_or_else(|| Failure::new(format!("{pair} must be formatted as key=value")))?;
                 let value = steersman_yaml::from_str(text).map_err(|error| {
-                    Failure::new(format!("invalid --template-var: failed to parse value of {name:?} as YAML: {error}"))
+                    Failure::new(format!(
+                        "invalid --template-var: failed to parse value of {name:?} as YAML: {error}"
+                    ))
                 })?;
                 vars.insert(name.to_owned(), value);
             }
