@@ -46,7 +46,7 @@ pub(crate) struct Kuttl {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Test(Test),
+    Test(Box<Test>),
     Assert(Assert),
     Errors(Errors),
 }
