@@ -80,7 +80,7 @@ test-scaffold: ## Make a project in Rust as `steer init` does, build it and run 
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -149,6 +149,12 @@ oracle-operators: ## Run the example operators' suites on a real control plane
 	scratch=$$(mktemp -d) && oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
 		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --quiet \
 			$(patsubst %,--test %,shell memcached ptemplate cronjob foo) -- --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
+
+.PHONY: oracle-kuttl
+oracle-kuttl: ## Run the same suites by the real kuttl and by steer, and compare the verdict of every test case
+	oracles/kubernetes/build kuttl kubectl >/dev/null
+	$(CARGO) build --quiet --bin steer
+	$(WITH_CLUSTER) oracles/kubernetes/kuttl-verdicts $(DEBUG)/steer crates/testkit/tests/suites
 
 .PHONY: oracle-envtest
 oracle-envtest: ## Run controller-runtime's own suites and ours on the programs of steer envtest and on the real ones

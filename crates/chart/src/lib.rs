@@ -43,6 +43,7 @@ mod parallel;
 mod prepare;
 mod render;
 pub mod semver;
+pub mod sprig;
 mod values;
 mod version;
 mod yaml;

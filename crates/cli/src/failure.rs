@@ -28,6 +28,7 @@ struct Report {
     diagnostic: Option<Diagnostic>,
     help: Option<String>,
     quiet: bool,
+    code: Option<u8>,
 }
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
@@ -49,6 +50,17 @@ impl Failure {
         self
     }
 
+    /// The same with an exit code of its own. Default: 1.
+    pub(crate) fn with_exit_code(mut self, code: u8) -> Self {
+        self.0.code = Some(code);
+        self
+    }
+
+    /// The tests failed, which the command has said already.
+    pub(crate) fn of_tests() -> Self {
+        Self(Box::new(Report { quiet: true, code: Some(1), ..Report::default() }))
+    }
+
     /// The same with the step that it happened in.
     pub(crate) fn within(mut self, step: &str) -> Self {
         self.0.message.insert_str(0, &format!("{step}: "));
@@ -61,7 +73,11 @@ impl Failure {
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
-        if self.0.quiet { ExitCode::from(BROKEN_PIPE) } else { ExitCode::FAILURE }
+        match self.0.code {
+            Some(code) => ExitCode::from(code),
+            None if self.0.quiet => ExitCode::from(BROKEN_PIPE),
+            None => ExitCode::FAILURE,
+        }
     }
 
     /// Draws it on standard error, with colours if that is a terminal and they are not switched off.
@@ -99,7 +115,7 @@ impl From<steersman_chart::Error> for Failure {
             message: error.to_string(),
             diagnostic: error.diagnostic().cloned(),
             help: help.map(str::to_owned),
-            quiet: false,
+            ..Report::default()
         }))
     }
 }

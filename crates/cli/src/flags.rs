@@ -7,15 +7,19 @@ use std::time::Duration;
 
 use clap::{ArgAction, Command};
 
-/// Under the name of operator-sdk's program this is that program: `helm-operator run …` is `steer run helm …`, so that an
-/// image in its place needs no other command line.
-pub(crate) fn as_helm_operator(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// Under the name of another program this is that program: operator-sdk's `helm-operator run …` is `steer run helm …`, so that
+/// an image in its place needs no other command line, and `kubectl-kuttl …` is `steer kuttl …`, so that `kubectl kuttl` finds it.
+pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.collect();
     let called = words.first().and_then(|name| Path::new(name).file_stem());
     match (called.and_then(|name| name.to_str()), words.get(1).and_then(|word| word.to_str())) {
         (Some("helm-operator"), Some("run")) => {
             let command = ["steer", "run", "helm"].map(OsString::from);
             command.into_iter().chain(words.into_iter().skip(2)).collect()
+        }
+        (Some("kubectl-kuttl"), _) => {
+            let command = ["steer", "kuttl"].map(OsString::from);
+            command.into_iter().chain(words.into_iter().skip(1)).collect()
         }
         _ => words,
     }
@@ -103,14 +107,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helm_operator_is_another_name() {
+    fn other_programs_are_other_names() {
         let typed = |text: &str| {
-            let words = as_helm_operator(text.split(' ').map(OsString::from));
+            let words = as_other_program(text.split(' ').map(OsString::from));
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(typed("/usr/bin/helm-operator run --leader-elect"), "steer run helm --leader-elect");
         assert_eq!(typed("helm-operator version"), "helm-operator version");
         assert_eq!(typed("steer run helm"), "steer run helm");
+        assert_eq!(typed("/usr/bin/kubectl-kuttl test ./suite"), "steer kuttl test ./suite");
     }
 
     #[test]

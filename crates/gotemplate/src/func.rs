@@ -166,6 +166,11 @@ impl<H> Funcs<H> {
         self.by_name.insert(name.into(), Func { signature, call });
     }
 
+    /// Removes a function, so that a template that calls it does not parse.
+    pub fn remove(&mut self, name: &str) {
+        self.by_name.remove(name.as_bytes());
+    }
+
     /// The function of that name.
     pub fn get(&self, name: &[u8]) -> Option<Func<H>> {
         self.by_name.get(name).copied()

@@ -9,11 +9,13 @@ mod create;
 mod deploy;
 mod dev;
 mod doctor;
+mod e2e;
 mod edit;
 mod envtest;
 mod generate;
 mod image;
 mod init;
+mod kuttl;
 mod lint;
 mod man;
 mod release;
@@ -63,6 +65,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("undeploy", deploy::Undeploy::augment_args),
         ],
     ),
+    ("Prove", &[("e2e", e2e::E2e::augment_args), ("kuttl", kuttl::Kuttl::augment_args)]),
     (
         "Charts",
         &[
@@ -126,6 +129,9 @@ enum Command {
     Run(run::Run),
     Deploy(deploy::Deploy),
     Undeploy(deploy::Undeploy),
+    #[command(name = "e2e")]
+    E2e(e2e::E2e),
+    Kuttl(kuttl::Kuttl),
     Template(template::Template),
     Lint(lint::Lint),
     Diff(release::diff::Diff),
@@ -177,6 +183,8 @@ impl Steer {
             Command::Run(run) => run.run(globals),
             Command::Deploy(deploy) => deploy.run(globals, output),
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
+            Command::E2e(e2e) => e2e.run(globals),
+            Command::Kuttl(kuttl) => kuttl.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
             Command::Diff(diff) => diff.run(globals, output),

@@ -65,7 +65,7 @@ fn event_line(event: &Event) -> EventLine {
 }
 
 /// What a user was not allowed to do and is not by now, as kubectl would say it.
-pub(super) fn denied(cluster: &Cluster, user: &str) -> Vec<String> {
+pub(crate) fn denied(cluster: &Cluster, user: &str) -> Vec<String> {
     let mut denied: Vec<String> = cluster.denied(user).iter().map(describe).collect();
     denied.sort();
     denied.dedup();

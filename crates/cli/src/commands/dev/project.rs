@@ -19,37 +19,37 @@ use crate::failure::{Failure, Result};
 const ESTABLISH: Duration = Duration::from_secs(30);
 
 /// The namespace that objects go to which name none.
-pub(super) const NAMESPACE: &str = "default";
+pub(crate) const NAMESPACE: &str = "default";
 
 /// A project on disk.
-pub(super) struct Project {
+pub(crate) struct Project {
     root: PathBuf,
-    pub(super) watches: Vec<WatchConfig>,
+    pub(crate) watches: Vec<WatchConfig>,
     /// Whether the operator works in one namespace alone.
-    pub(super) is_namespaced: bool,
+    pub(crate) is_namespaced: bool,
 }
 
 /// Who the operator is.
-pub(super) struct Account {
+pub(crate) struct Account {
     namespace: String,
-    pub(super) name: String,
+    pub(crate) name: String,
     /// How many things it may do, as the rules of its roles count them.
-    pub(super) permissions: usize,
+    pub(crate) permissions: usize,
 }
 
 impl Account {
-    pub(super) fn user(&self) -> User {
+    pub(crate) fn user(&self) -> User {
         User::service_account(&self.namespace, &self.name)
     }
 }
 
 /// A sample that was applied.
-pub(super) struct Sample {
-    pub(super) file: String,
+pub(crate) struct Sample {
+    pub(crate) file: String,
 }
 
 impl Project {
-    pub(super) fn load(root: &Path) -> Result<Self> {
+    pub(crate) fn load(root: &Path) -> Result<Self> {
         let watches = root.join("watches.yaml");
         if !watches.exists() {
             let help = match ProjectFile::load(root).and_then(|file| file.plugin()) {
@@ -70,7 +70,7 @@ impl Project {
     }
 
     /// Installs the definitions in config/crd and waits until they are served.
-    pub(super) async fn install_definitions(&self, client: &Client) -> Result<Vec<String>> {
+    pub(crate) async fn install_definitions(&self, client: &Client) -> Result<Vec<String>> {
         let kinds = Kinds::new(client.clone());
         let mut names = Vec::new();
         for (path, document) in documents(&self.root.join("config/crd/bases"))? {
@@ -94,7 +94,7 @@ impl Project {
     }
 
     /// Installs what is in config/rbac, and says whom the operator runs as.
-    pub(super) async fn install_role(&self, client: &Client) -> Result<Option<Account>> {
+    pub(crate) async fn install_role(&self, client: &Client) -> Result<Option<Account>> {
         let kinds = Kinds::new(client.clone());
         let mut documents = documents(&self.root.join("config/rbac"))?;
         // Namespaces first: what is in them needs them. That of kubebuilder's layout is made by config/manager, which is not
@@ -135,7 +135,7 @@ impl Project {
     }
 
     /// Applies what is in config/samples.
-    pub(super) async fn apply_samples(&self, client: &Client) -> Result<Vec<Sample>> {
+    pub(crate) async fn apply_samples(&self, client: &Client) -> Result<Vec<Sample>> {
         let kinds = Kinds::new(client.clone());
         let mut samples = Vec::new();
         for (path, document) in documents(&self.root.join("config/samples"))? {

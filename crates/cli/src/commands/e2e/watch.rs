@@ -1,0 +1,52 @@
+//! Changes of files, for `--watch`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Interval at which files are looked at.
+const INTERVAL: Duration = Duration::from_millis(300);
+/// Directories that runs and builds write to.
+const IGNORED: [&str; 4] = [".git", ".steer", "node_modules", "target"];
+/// Most files that are looked at.
+const MAX_FILES: usize = 20_000;
+
+/// When each file was changed.
+pub(super) type Snapshot = BTreeMap<PathBuf, SystemTime>;
+
+/// The files below directories, without hidden ones and reports.
+pub(super) fn snapshot(directories: &[PathBuf]) -> Snapshot {
+    let mut files = Snapshot::new();
+    for directory in directories {
+        add(directory, &mut files);
+    }
+    files
+}
+
+fn add(directory: &Path, files: &mut Snapshot) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Ok(metadata) = entry.metadata() else { continue };
+        if files.len() >= MAX_FILES || IGNORED.iter().any(|ignored| name == *ignored) {
+            continue;
+        }
+        if metadata.is_dir() {
+            add(&entry.path(), files);
+        } else if is_source(&name.to_string_lossy()) {
+            files.insert(entry.path(), metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH));
+        }
+    }
+}
+
+/// Whether a file is one that people write: reports and kubeconfigs are written by the run.
+fn is_source(name: &str) -> bool {
+    !name.starts_with("kuttl-report.") && !name.starts_with("kubeconfig") && !name.ends_with(".html")
+}
+
+/// Waits until files are not as they were.
+pub(super) async fn changed(directories: &[PathBuf], seen: &Snapshot) {
+    while snapshot(directories) == *seen {
+        tokio::time::sleep(INTERVAL).await;
+    }
+}

@@ -1,0 +1,280 @@
+//! Objects of a cluster, as JSON: what is read is compared as it came.
+
+use futures_util::Stream;
+use kube::Client;
+use kube::api::{
+    ApiResource, DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, WatchParams,
+};
+use kube::core::{Request, WatchEvent};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+/// What names must not have in a path, and a test may write all the same.
+const PATH_SEGMENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// A cluster that steps work on.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+}
+
+/// A kind that the cluster serves.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Resource {
+    resource: ApiResource,
+    namespaced: bool,
+}
+
+/// What an object is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) resource: Resource,
+    /// Empty for objects that are in no namespace.
+    pub(crate) namespace: String,
+    /// Empty for all.
+    pub(crate) name: String,
+}
+
+impl Place {
+    fn request(&self) -> Request {
+        let Resource { resource, namespaced } = &self.resource;
+        let base = match resource.group.as_str() {
+            "" => format!("/api/{}", resource.version),
+            group => format!("/apis/{group}/{}", resource.version),
+        };
+        if *namespaced && !self.namespace.is_empty() {
+            let namespace = utf8_percent_encode(&self.namespace, PATH_SEGMENT);
+            Request::new(format!("{base}/namespaces/{namespace}/{}", resource.plural))
+        } else {
+            Request::new(format!("{base}/{}", resource.plural))
+        }
+    }
+
+    /// The name as a segment of a path.
+    fn segment(&self) -> String {
+        utf8_percent_encode(&self.name, PATH_SEGMENT).to_string()
+    }
+
+    /// A namespace.
+    pub(crate) fn namespace(name: &str) -> Self {
+        let resource = ApiResource {
+            group: String::new(),
+            version: "v1".into(),
+            api_version: "v1".into(),
+            kind: "Namespace".into(),
+            plural: "namespaces".into(),
+        };
+        let resource = Resource { resource, namespaced: false };
+        Self { resource, namespace: String::new(), name: name.to_owned() }
+    }
+
+    /// An object of the same kind.
+    pub(crate) fn of(&self, object: &Value) -> Self {
+        let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
+        Self { resource: self.resource.clone(), namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The object with the namespace that it is in, if it says none.
+    pub(crate) fn placed(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        if !self.namespace.is_empty() {
+            if !object["metadata"].is_object() {
+                object["metadata"] = serde_json::json!({});
+            }
+            object["metadata"]["namespace"] = self.namespace.as_str().into();
+        }
+        object
+    }
+
+    /// `Kind:namespace/name`, as kuttl names objects.
+    pub(crate) fn id(&self) -> String {
+        format!("{}:{}/{}", self.resource.resource.kind, self.namespace, self.name)
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        &self.resource.resource.kind
+    }
+}
+
+impl Resource {
+    /// Where an object is: in its own namespace, else in the other one if the kind has namespaces.
+    pub(crate) fn place(self, own: &str, otherwise: &str, name: &str) -> Place {
+        let namespace = match own {
+            "" if self.namespaced => otherwise,
+            own => own,
+        };
+        Place { namespace: namespace.to_owned(), name: name.to_owned(), resource: self }
+    }
+}
+
+/// Whether the cluster says that something is not there.
+pub(crate) fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// What the cluster says, without the names of client types around it.
+pub(crate) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
+/// A field of text; empty if it is missing or no text.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The labels of an object, as a selector; empty if they are missing or not all text.
+pub(crate) fn label_selector(object: &Value) -> String {
+    let Some(labels) = object.pointer("/metadata/labels").and_then(Value::as_object) else {
+        return String::new();
+    };
+    let pairs: Option<Vec<String>> =
+        labels.iter().map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    pairs.unwrap_or_default().join(",")
+}
+
+impl Cluster {
+    /// The resource of a kind, asked anew: definitions come and go during tests.
+    pub(crate) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, String> {
+        let unknown =
+            |why: &str| format!("retrieving API resource for {api_version}, Kind={kind} failed: {why}");
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let list = if group.is_empty() {
+            self.client.list_core_api_resources(version).await
+        } else {
+            self.client.list_api_group_resources(api_version).await
+        };
+        let list = list.map_err(|error| unknown(&said(&error)))?;
+        let is_wanted = |name: &str, known: &str| !name.contains('/') && known.eq_ignore_ascii_case(kind);
+        let found = list.resources.into_iter().find(|resource| is_wanted(&resource.name, &resource.kind));
+        let found = found.ok_or_else(|| unknown("resource type not found"))?;
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: api_version.to_owned(),
+            kind: found.kind,
+            plural: found.name,
+        };
+        Ok(Resource { resource, namespaced: found.namespaced })
+    }
+
+    /// Where an object is: in its own namespace, else in the given one if its kind has namespaces.
+    pub(crate) async fn place(&self, object: &Value, namespace: &str) -> Result<Place, String> {
+        let resource = self.resource(text(object, "/apiVersion"), text(object, "/kind")).await?;
+        Ok(resource.place(text(object, "/metadata/namespace"), namespace, text(object, "/metadata/name")))
+    }
+
+    pub(crate) async fn get(&self, place: &Place) -> kube::Result<Value> {
+        let request = place
+            .request()
+            .get(&place.segment(), &GetParams::default())
+            .map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
+    }
+
+    /// The objects in the place's namespace, or in all if it has none.
+    pub(crate) async fn list(&self, place: &Place, labels: &str, fields: &str) -> kube::Result<Vec<Value>> {
+        let mut params = ListParams::default();
+        if !labels.is_empty() {
+            params = params.labels(labels);
+        }
+        if !fields.is_empty() {
+            params = params.fields(fields);
+        }
+        let request = place.request().list(&params).map_err(kube::Error::BuildRequest)?;
+        let mut list: Value = self.client.request(request).await?;
+        let items = match list["items"].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        };
+        let typed = |mut item: Value| {
+            // The items of a list do not say what they are.
+            item["apiVersion"] = place.resource.resource.api_version.as_str().into();
+            item["kind"] = place.resource.resource.kind.as_str().into();
+            item
+        };
+        Ok(items.into_iter().map(typed).collect())
+    }
+
+    pub(crate) async fn create(&self, place: &Place, object: &Value) -> kube::Result<Value> {
+        let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+        let request =
+            place.request().create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
+    }
+
+    pub(crate) async fn merge(&self, place: &Place, patch: &Value) -> kube::Result<Value> {
+        let request = place
+            .request()
+            .patch(&place.segment(), &PatchParams::default(), &Patch::Merge(patch))
+            .map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
+    }
+
+    pub(crate) async fn delete(&self, place: &Place) -> kube::Result<()> {
+        self.delete_with(place, &DeleteParams::default()).await
+    }
+
+    /// Deletes without grace.
+    pub(crate) async fn kill(&self, place: &Place) -> kube::Result<()> {
+        self.delete_with(place, &DeleteParams::default().grace_period(0)).await
+    }
+
+    async fn delete_with(&self, place: &Place, params: &DeleteParams) -> kube::Result<()> {
+        let request = place.request().delete(&place.segment(), params).map_err(kube::Error::BuildRequest)?;
+        self.client.request::<Value>(request).await.map(|_| ())
+    }
+
+    /// The events of a place from now on; existing objects come first.
+    pub(crate) async fn watch(
+        &self,
+        place: &Place,
+    ) -> kube::Result<impl Stream<Item = kube::Result<WatchEvent<Value>>> + use<>> {
+        let mut params = WatchParams::default();
+        if !place.name.is_empty() {
+            params = params.fields(&format!("metadata.name={}", place.name));
+        }
+        let request = place.request().watch(&params, "0").map_err(kube::Error::BuildRequest)?;
+        self.client.request_events(request).await
+    }
+}
+
+/// What became of an object that was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Created,
+    Updated,
+}
+
+impl Cluster {
+    /// Creates an object, or merges it into the one that is there. Conflicts are tried again.
+    pub(crate) async fn apply(&self, place: &Place, object: &Value) -> Result<Applied, String> {
+        if place.name.is_empty() {
+            return Err("failed to check object's existence: resource name may not be empty".into());
+        }
+        loop {
+            let attempt = match self.get(place).await {
+                Ok(live) => {
+                    let mut patch = object.clone();
+                    patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+                    self.merge(place, &patch).await.map(|_| Applied::Updated)
+                }
+                Err(error) if is_not_found(&error) => {
+                    self.create(place, object).await.map(|_| Applied::Created)
+                }
+                Err(error) => return Err(format!("failed to check object's existence: {}", said(&error))),
+            };
+            match attempt {
+                Ok(applied) => return Ok(applied),
+                // It was changed, created or deleted in between; admission says otherwise with other reasons.
+                Err(kube::Error::Api(status))
+                    if matches!(status.reason.as_str(), "Conflict" | "AlreadyExists") => {}
+                Err(error) => return Err(said(&error)),
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+}

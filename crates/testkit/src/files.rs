@@ -1,0 +1,59 @@
+//! Assertions of single files, outside a suite.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::Instant;
+
+use crate::check::{Checker, Expectation};
+use crate::cluster::Cluster;
+use crate::command::Surroundings;
+use crate::error::LoadError;
+use crate::load;
+use crate::outcome::Failure;
+use crate::subset::ListMatch;
+
+/// What the objects of files are asserted to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileAssertion {
+    /// Each matches an object of the cluster.
+    Present,
+    /// None matches an object of the cluster.
+    Absent,
+}
+
+/// Waits until the objects of files are as asserted, and gives what is not when time is up.
+///
+/// # Errors
+/// Fails if a file cannot be read.
+pub async fn check_files(
+    client: Client,
+    namespace: &str,
+    timeout: Duration,
+    files: &[PathBuf],
+    assertion: FileAssertion,
+) -> Result<Vec<Failure>, LoadError> {
+    let mut documents = Vec::new();
+    for file in files {
+        documents.extend(load::from_path(Path::new(file))?);
+    }
+    let cluster = Cluster { client };
+    let surroundings = Surroundings {
+        namespace: namespace.to_owned(),
+        kubeconfig: PathBuf::new(),
+        working_directory: PathBuf::new(),
+        directory: PathBuf::new(),
+    };
+    let deadline = Instant::now() + timeout;
+    let mut failures = Vec::new();
+    for document in &documents {
+        let mut checker = Checker::new(&cluster, &surroundings, ListMatch::Exact);
+        let expectation = match assertion {
+            FileAssertion::Present => Expectation::Present(&document.value),
+            FileAssertion::Absent => Expectation::Absent(&document.value),
+        };
+        failures.extend(checker.until(deadline, expectation).await);
+    }
+    Ok(failures)
+}

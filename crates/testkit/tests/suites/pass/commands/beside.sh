@@ -1,0 +1,2 @@
+#!/bin/sh
+test -f 00-run.yaml
