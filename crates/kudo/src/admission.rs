@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{
-    ExecutionStatus, FINALIZER, Instance, OperatorVersion, Parameter, PlanExecution,
-};
+use crate::api::{ExecutionStatus, FINALIZER, Instance, OperatorVersion, Parameter, PlanExecution};
 use crate::error::Error;
 use crate::parameters;
 
@@ -25,7 +23,10 @@ pub fn create(
         return Err(denied("couldn't find 'deploy' plan in the operatorVersion".into()));
     }
     if let Some(unknown) = instance.spec.parameters.keys().find(|name| spec.parameter(name).is_none()) {
-        return Err(denied(format!("parameter {unknown:?} is not in the OperatorVersion {}", version.name())));
+        return Err(denied(format!(
+            "parameter {unknown:?} is not in the OperatorVersion {}",
+            version.name()
+        )));
     }
     for parameter in spec.parameters.iter().filter(|parameter| parameter.is_immutable()) {
         if let Some(default) = &parameter.default {
@@ -95,8 +96,9 @@ fn triggered(
     }
 
     let changed = changed_parameters(old, new, version).map_err(denied)?;
-    immutable(old, new, old_version, version, &changed, is_upgrade)
-        .map_err(|why| Error::Denied(format!("failed to check immutable parameters for Instance {place}: {why}")))?;
+    immutable(old, new, old_version, version, &changed, is_upgrade).map_err(|why| {
+        Error::Denied(format!("failed to check immutable parameters for Instance {place}: {why}"))
+    })?;
     validate(version, new)
         .map_err(|why| Error::Denied(format!("failed to validate parameters for Instance {place}: {why}")))?;
     // A parameter that only the new version has is not a change of an old one.
@@ -109,7 +111,9 @@ fn triggered(
                 "'{old_plan}' plan can not be cancelled or overridden by another plan since the instance is being deleted"
             )))
         } else if by_parameters.is_some() || is_upgrade {
-            Err(denied("parameter update and/or upgrade is not allowed when an instance is being deleted".into()))
+            Err(denied(
+                "parameter update and/or upgrade is not allowed when an instance is being deleted".into(),
+            ))
         } else if !matches!(new_plan, "" | "cleanup") {
             Err(denied("only 'cleanup' plan can be scheduled when an instance is being deleted".into()))
         } else {
@@ -165,7 +169,10 @@ fn triggered(
     if is_upgrade {
         let plan = ["upgrade", "update", "deploy"].into_iter().find(|plan| plans.contains_key(*plan));
         return plan.map(|plan| Some(plan.to_owned())).ok_or_else(|| {
-            denied("couldn't find any suitable plan that would be triggered by an OperatorVersion upgrade".into())
+            denied(
+                "couldn't find any suitable plan that would be triggered by an OperatorVersion upgrade"
+                    .into(),
+            )
         });
     }
     if by_parameters.is_some() {
@@ -198,12 +205,18 @@ fn changed_parameters<'a>(
     let mut changed = Vec::new();
     for (name, _) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
         let definition = version.spec.parameter(name);
-        changed.push(definition.ok_or_else(|| {
-            format!("failed to find parameter \"{name}\" in the OperatorVersion")
-        })?);
+        changed.push(
+            definition
+                .ok_or_else(|| format!("failed to find parameter \"{name}\" in the OperatorVersion"))?,
+        );
     }
     // A new version may not have a parameter any more.
-    changed.extend(before.keys().filter(|name| !after.contains_key(*name)).filter_map(|name| version.spec.parameter(name)));
+    changed.extend(
+        before
+            .keys()
+            .filter(|name| !after.contains_key(*name))
+            .filter_map(|name| version.spec.parameter(name)),
+    );
     Ok(changed)
 }
 

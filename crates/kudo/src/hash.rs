@@ -43,9 +43,13 @@ pub fn dependencies_hash<'a>(objects: impl IntoIterator<Item = Option<&'a Value>
     let mut all = Md5::new();
     for object in objects {
         let skipped = |object: &Value| {
-            object.pointer("/metadata/annotations").is_some_and(|all| all.get(annotation::SKIP_HASH).is_some())
+            object
+                .pointer("/metadata/annotations")
+                .is_some_and(|all| all.get(annotation::SKIP_HASH).is_some())
         };
-        match object.filter(|object| !skipped(object)).and_then(|object| steersman_yaml::to_string(&sanitized(object)).ok())
+        match object
+            .filter(|object| !skipped(object))
+            .and_then(|object| steersman_yaml::to_string(&sanitized(object)).ok())
         {
             Some(text) => all.update(Md5::digest(text.as_bytes())),
             None => all.update([0; 16]),

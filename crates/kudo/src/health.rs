@@ -21,17 +21,20 @@ pub fn health(object: &Value) -> Readiness {
             phase => Readiness::Waiting(format!("is {}", phase.unwrap_or("new"))),
         },
         ("", "Service") => service(object),
-        ("kudo.dev", "Instance") => match object.pointer("/spec/planExecution/planName").and_then(Value::as_str) {
-            None | Some("") => Readiness::Ready,
-            Some(plan) => Readiness::Waiting(format!("plan {plan} is scheduled")),
-        },
+        ("kudo.dev", "Instance") => {
+            match object.pointer("/spec/planExecution/planName").and_then(Value::as_str) {
+                None | Some("") => Readiness::Ready,
+                Some(plan) => Readiness::Waiting(format!("plan {plan} is scheduled")),
+            }
+        }
         _ => Readiness::Ready,
     }
 }
 
 fn service(object: &Value) -> Readiness {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let has = |path: &str| object.pointer(path).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let has =
+        |path: &str| object.pointer(path).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     match text("/spec/type") {
         "ExternalName" => Readiness::Ready,
         _ if text("/spec/clusterIP").is_empty() => Readiness::Waiting("has no cluster IP yet".into()),

@@ -42,8 +42,8 @@ pub mod tree;
 pub use api::{
     API_VERSION, ExecutionStatus, FINALIZER, GROUP, Instance, InstanceSpec, InstanceStatus, Maintainer,
     ObjectReference, Operator, OperatorSpec, OperatorVersion, OperatorVersionSpec, Parameter, ParameterType,
-    Phase, PhaseStatus, PipeSpec, Plan, PlanExecution, PlanStatus, Step, StepStatus, Strategy, Task, TaskSpec,
-    VERSION, annotation, label, operator_version_name,
+    Phase, PhaseStatus, PipeSpec, Plan, PlanExecution, PlanStatus, Step, StepStatus, Strategy, Task,
+    TaskSpec, VERSION, annotation, label, operator_version_name,
 };
 pub use crds::{crds, webhook_configuration};
 pub use error::{Error, Problem};

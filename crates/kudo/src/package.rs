@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::{
-    Instance, Maintainer, Operator, OperatorSpec, OperatorVersion, OperatorVersionSpec, Parameter, ParameterType,
-    Plan, Task, label, operator_version_name,
+    Instance, Maintainer, Operator, OperatorSpec, OperatorVersion, OperatorVersionSpec, Parameter,
+    ParameterType, Plan, Task, label, operator_version_name,
 };
 use crate::error::{Error, Problem};
 use crate::parameters;
@@ -212,7 +212,12 @@ impl Package {
 
     /// An instance of it. Default name: the operator's and `-instance`.
     #[must_use]
-    pub fn instance(&self, namespace: &str, name: Option<&str>, values: BTreeMap<String, String>) -> Instance {
+    pub fn instance(
+        &self,
+        namespace: &str,
+        name: Option<&str>,
+        values: BTreeMap<String, String>,
+    ) -> Instance {
         let default = format!("{}-instance", self.operator.name);
         let mut instance = Instance::new(namespace, name.unwrap_or(&default));
         let labels = instance.metadata.labels.get_or_insert_default();

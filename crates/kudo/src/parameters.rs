@@ -19,15 +19,13 @@ pub fn validate(parameter: &Parameter, value: &str) -> Result<(), Error> {
         }
         return Ok(());
     }
-    let refused = |why: String| {
-        Error::Parameter(format!("parameter \"{name}\" has an invalid value {value:?}: {why}"))
-    };
+    let refused =
+        |why: String| Error::Parameter(format!("parameter \"{name}\" has an invalid value {value:?}: {why}"));
     fits(parameter.ty(), value).map_err(refused)?;
     match &parameter.values {
-        Some(allowed) if !allowed.iter().any(|one| one == value) => Err(refused(format!(
-            "value is {value:?}, but only allowed values are [{}]",
-            allowed.join(" ")
-        ))),
+        Some(allowed) if !allowed.iter().any(|one| one == value) => {
+            Err(refused(format!("value is {value:?}, but only allowed values are [{}]", allowed.join(" "))))
+        }
         _ => Ok(()),
     }
 }

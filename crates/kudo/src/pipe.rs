@@ -76,7 +76,8 @@ pub fn pod(place: &Place<'_>, mut object: Value, files: &[PipeSpec]) -> Result<V
     let volume = (*volume).to_owned();
     for file in files.iter().map(path) {
         let below = file.strip_prefix(mount.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
-        if below.is_none_or(|rest| rest.is_empty() || rest.split('/').any(|part| part == ".." || part == ".")) {
+        if below.is_none_or(|rest| rest.is_empty() || rest.split('/').any(|part| part == ".." || part == "."))
+        {
             return Err(wrong(&format!("pipe file {file} should be a child of {mount} mount path")));
         }
         let base = base_name(file);

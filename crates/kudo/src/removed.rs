@@ -151,7 +151,8 @@ fn definition(object: &mut Value) {
         && let Some(client) = conversion.remove("webhookClientConfig")
     {
         let reviews = conversion.remove("conversionReviewVersions").unwrap_or_else(|| json!(["v1beta1"]));
-        conversion.insert("webhook".into(), json!({ "clientConfig": client, "conversionReviewVersions": reviews }));
+        conversion
+            .insert("webhook".into(), json!({ "clientConfig": client, "conversionReviewVersions": reviews }));
     }
 }
 

@@ -149,7 +149,12 @@ impl Place<'_> {
     ///
     /// # Errors
     /// Fails if it is missing or does not render.
-    pub fn render_text(&self, renderer: &mut Renderer, file: &str, variables: &Value) -> Result<String, Failure> {
+    pub fn render_text(
+        &self,
+        renderer: &mut Renderer,
+        file: &str,
+        variables: &Value,
+    ) -> Result<String, Failure> {
         let Some(template) = self.run.version.templates.get(file) else {
             let message = format!("error finding resource named {file}");
             return Err(Failure::new("TaskRenderingError", message));
@@ -180,7 +185,9 @@ impl Place<'_> {
             ],
         );
         if has_pod_template(object) {
-            for path in POD_TEMPLATES.into_iter().filter(|path| object.pointer(path).is_some()).collect::<Vec<_>>() {
+            for path in
+                POD_TEMPLATES.into_iter().filter(|path| object.pointer(path).is_some()).collect::<Vec<_>>()
+            {
                 insert_strings(object, path, "labels", &labels);
                 let version = [(annotation::OPERATOR_VERSION, run.version.version.as_str())];
                 insert_strings(object, path, "annotations", &version);
@@ -205,17 +212,17 @@ impl Place<'_> {
         let failed = |why: String| Failure::new("ToggleTaskError", why);
         match self.run.parameters.get(name) {
             None => Err(failed(format!("no value for parameter {name} found"))),
-            Some(value) => value
-                .as_str()
-                .and_then(parameters::parse_bool)
-                .ok_or_else(|| failed(format!("could not parse value of parameter {name}: {value} is no boolean"))),
+            Some(value) => value.as_str().and_then(parameters::parse_bool).ok_or_else(|| {
+                failed(format!("could not parse value of parameter {name}: {value} is no boolean"))
+            }),
         }
     }
 }
 
 /// Whether it is a workload of Kubernetes' own, whose pods have a template.
 fn has_pod_template(object: &Value) -> bool {
-    let group = object["apiVersion"].as_str().unwrap_or_default().rsplit_once('/').map_or("", |(group, _)| group);
+    let group =
+        object["apiVersion"].as_str().unwrap_or_default().rsplit_once('/').map_or("", |(group, _)| group);
     matches!(
         (group, object["kind"].as_str().unwrap_or_default()),
         ("apps", "StatefulSet" | "Deployment" | "ReplicaSet" | "DaemonSet")

@@ -23,7 +23,10 @@ impl std::fmt::Debug for Renderer {
 impl Renderer {
     /// Takes time and randomness from an environment.
     pub fn new(environment: impl Environment + 'static) -> Self {
-        Self { host: Host { environment: Box::new(environment), changed: Vec::new() }, limits: Limits::default() }
+        Self {
+            host: Host { environment: Box::new(environment), changed: Vec::new() },
+            limits: Limits::default(),
+        }
     }
 
     /// Limits on cost, memory and depth of each template. Default: [`Limits::default`].

@@ -51,7 +51,9 @@ fn message(text: &str) -> String {
 pub fn plan_status(instance: &Instance, version: &OperatorVersionSpec) -> String {
     let (name, namespace) = (instance.name(), instance.namespace());
     let Some(last) = instance.status.last_plan() else {
-        return format!("No plan ever run for instance - nothing to show for instance {name} in namespace {namespace}\n");
+        return format!(
+            "No plan ever run for instance - nothing to show for instance {name} in namespace {namespace}\n"
+        );
     };
     let mut root = Branch::new(format!(
         "{name} (Operator-Version: \"{}\" Active-Plan: \"{}\")",

@@ -8,14 +8,34 @@ use super::{OPERATOR_FILE, PARAMS_FILE, line_of};
 use crate::error::Problem;
 
 const OPERATOR: &[&str] = &[
-    "apiVersion", "name", "description", "operatorVersion", "appVersion", "kubernetesVersion", "kudoVersion",
-    "maintainers", "url", "tasks", "plans", "namespaceManifest",
+    "apiVersion",
+    "name",
+    "description",
+    "operatorVersion",
+    "appVersion",
+    "kubernetesVersion",
+    "kudoVersion",
+    "maintainers",
+    "url",
+    "tasks",
+    "plans",
+    "namespaceManifest",
 ];
 const MAINTAINER: &[&str] = &["name", "email"];
 const TASK: &[&str] = &["name", "kind", "spec"];
 const TASK_SPEC: &[&str] = &[
-    "resources", "parameter", "pod", "pipe", "wantErr", "fatal", "done", "package", "instanceName", "appVersion",
-    "operatorVersion", "parameterFile",
+    "resources",
+    "parameter",
+    "pod",
+    "pipe",
+    "wantErr",
+    "fatal",
+    "done",
+    "package",
+    "instanceName",
+    "appVersion",
+    "operatorVersion",
+    "parameterFile",
 ];
 const PIPE: &[&str] = &["file", "envFile", "kind", "key"];
 const PLAN: &[&str] = &["strategy", "phases"];
@@ -24,8 +44,18 @@ const STEP: &[&str] = &["name", "tasks"];
 const PARAMS: &[&str] = &["apiVersion", "groups", "parameters"];
 const GROUP: &[&str] = &["name", "displayName", "description", "prio"];
 const PARAMETER: &[&str] = &[
-    "name", "displayName", "description", "default", "required", "trigger", "type", "immutable", "enum", "group",
-    "advanced", "hint",
+    "name",
+    "displayName",
+    "description",
+    "default",
+    "required",
+    "trigger",
+    "type",
+    "immutable",
+    "enum",
+    "group",
+    "advanced",
+    "hint",
 ];
 
 /// Warns of every unknown key, with the key that was probably meant.

@@ -89,7 +89,12 @@ fn is_yaml(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
-fn walk(directory: &Path, prefix: &str, files: &mut BTreeMap<String, String>, depth: usize) -> Result<(), Error> {
+fn walk(
+    directory: &Path,
+    prefix: &str,
+    files: &mut BTreeMap<String, String>,
+    depth: usize,
+) -> Result<(), Error> {
     let failed = |reason: String| Error::Read { path: directory.display().to_string(), reason };
     if depth > 16 {
         return Err(failed("directories are nested too deeply".into()));

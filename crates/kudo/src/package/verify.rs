@@ -27,7 +27,9 @@ impl Faults<'_> {
 pub(super) fn faults(package: &Package, files: &BTreeMap<String, String>) -> Vec<Problem> {
     let mut faults = Faults { files, found: Vec::new() };
     let operator = &package.operator;
-    for (file, version) in [(OPERATOR_FILE, &operator.api_version), (PARAMS_FILE, &package.params.api_version)] {
+    for (file, version) in
+        [(OPERATOR_FILE, &operator.api_version), (PARAMS_FILE, &package.params.api_version)]
+    {
         if !version.is_empty() && version != API_VERSION {
             faults.at(file, version, format!("apiVersion {version} is not supported: {API_VERSION} is"));
         }
@@ -63,7 +65,9 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
             }
             if kind == "Toggle" && spec.parameter.is_empty() {
                 wrong("Toggle has no parameter".into());
-            } else if kind == "Toggle" && !package.params.parameters.iter().any(|one| one.name == spec.parameter) {
+            } else if kind == "Toggle"
+                && !package.params.parameters.iter().any(|one| one.name == spec.parameter)
+            {
                 wrong(format!("Toggle is by parameter {}, which is not in {PARAMS_FILE}", spec.parameter));
             }
             files.extend(&spec.resources);
@@ -103,7 +107,8 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
         }
         "Dummy" => {}
         other => {
-            let hint = keys::nearest(other, KINDS).map_or(String::new(), |kind| format!(", did you mean {kind}?"));
+            let hint =
+                keys::nearest(other, KINDS).map_or(String::new(), |kind| format!(", did you mean {kind}?"));
             wrong(format!("unknown task kind {other}{hint}"));
         }
     }
@@ -132,7 +137,11 @@ fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
         let mut phases = BTreeSet::new();
         for phase in &plan.phases {
             if !phases.insert(&phase.name) {
-                faults.at(OPERATOR_FILE, &phase.name, format!("plan {plan_name} has two phases {}", phase.name));
+                faults.at(
+                    OPERATOR_FILE,
+                    &phase.name,
+                    format!("plan {plan_name} has two phases {}", phase.name),
+                );
             }
             let mut steps = BTreeSet::new();
             for step in &phase.steps {
@@ -167,7 +176,11 @@ fn check_parameters(package: &Package, faults: &mut Faults<'_>) {
         if let Some(default) = definition.default.as_deref().filter(|default| !default.is_empty())
             && let Err(error) = parameters::validate(&definition, default)
         {
-            faults.at(PARAMS_FILE, name, error.to_string().replacen("an invalid value", "an invalid default value", 1));
+            faults.at(
+                PARAMS_FILE,
+                name,
+                error.to_string().replacen("an invalid value", "an invalid default value", 1),
+            );
         }
         if definition.values.as_ref().is_some_and(Vec::is_empty) {
             faults.at(PARAMS_FILE, name, format!("parameter {name}: the enum has no values"));
@@ -182,7 +195,11 @@ pub(super) fn warnings(package: &Package, files: &BTreeMap<String, String>) -> V
         if !matches!(strategy, "serial" | "parallel" | "") {
             let hint = keys::nearest(strategy, &["serial", "parallel"])
                 .map_or(String::new(), |word| format!(", did you mean {word}?"));
-            faults.at(OPERATOR_FILE, strategy, format!("{place}: unknown strategy {strategy} runs in parallel{hint}"));
+            faults.at(
+                OPERATOR_FILE,
+                strategy,
+                format!("{place}: unknown strategy {strategy} runs in parallel{hint}"),
+            );
         }
     };
     for (name, plan) in &package.operator.plans {
