@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use clap::{ArgAction, Command};
 
-/// Under the name of operator-sdk's program this is that program: `helm-operator run …` is `steer run helm …`, so that an
-/// image in its place needs no other command line.
-pub(crate) fn as_helm_operator(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// Under the name of another program this is that program: `helm-operator run …` is `steer run helm …`, so that an image in its
+/// place needs no other command line, and `kubectl-kudo …`, which kubectl calls for `kubectl kudo …`, is `steer kudo …`.
+pub(crate) fn as_called(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.collect();
     let called = words.first().and_then(|name| Path::new(name).file_stem());
     match (called.and_then(|name| name.to_str()), words.get(1).and_then(|word| word.to_str())) {
         (Some("helm-operator"), Some("run")) => {
             let command = ["steer", "run", "helm"].map(OsString::from);
             command.into_iter().chain(words.into_iter().skip(2)).collect()
+        }
+        (Some("kubectl-kudo"), _) => {
+            ["steer", "kudo"].map(OsString::from).into_iter().chain(words.into_iter().skip(1)).collect()
         }
         _ => words,
     }
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn helm_operator_is_another_name() {
         let typed = |text: &str| {
-            let words = as_helm_operator(text.split(' ').map(OsString::from));
+            let words = as_called(text.split(' ').map(OsString::from));
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(typed("/usr/bin/helm-operator run --leader-elect"), "steer run helm --leader-elect");

@@ -139,12 +139,15 @@ impl Kudo {
         for package in packages.iter().rev() {
             let operator = package.operator(&self.namespace);
             if self.create_unless_there(operator.name(), &operator).await? {
-                said.push(format!("operator.kudo.dev/v1beta1/{} created", operator.name()));
+                said.push(format!("operator {}/{} created", self.namespace, operator.name()));
             }
             let version = package.operator_version(&self.namespace)?;
-            if self.create_unless_there(version.name(), &version).await? {
-                said.push(format!("operatorversion.kudo.dev/v1beta1/{} created", version.name()));
-            }
+            let done = if self.create_unless_there(version.name(), &version).await? {
+                "created"
+            } else {
+                "already installed"
+            };
+            said.push(format!("operatorversion {}/{} {done}", self.namespace, version.name()));
         }
         Ok(said)
     }
@@ -189,7 +192,7 @@ impl Kudo {
         let mut said = self.install_packages(packages).await?;
         let created = self.api::<Instance>().create(&PostParams::default(), &instance).await;
         created.map_err(Error::kube(format!("failed to install instance {}/{name}", self.namespace)))?;
-        said.push(format!("instance.kudo.dev/v1beta1/{name} created"));
+        said.push(format!("instance {}/{name} created", self.namespace));
         Ok(said)
     }
 
@@ -218,7 +221,7 @@ impl Kudo {
             "operatorVersion": { "name": package.version_name() }, "parameters": values,
         } });
         self.patch(instance, &patch).await?;
-        said.push(format!("instance.kudo.dev/v1beta1/{instance} upgraded"));
+        said.push(format!("instance {}/{instance} updated", self.namespace));
         Ok(said)
     }
 

@@ -77,11 +77,16 @@ impl KudoOperator {
     pub fn operator(self) -> Operator {
         let Self { files, webhook } = self;
         let reconciler = Arc::new(Reconciler { files, kinds: OnceCell::new() });
+        let cleaner = Arc::clone(&reconciler);
         let controller = Controller::of_existing::<Instance>(move |instance: Arc<Instance>, context| {
             let reconciler = Arc::clone(&reconciler);
             async move { reconciler.reconcile(&instance, &context).await }
         })
         .named("instance")
+        .honour_finalizer(FINALIZER, move |instance: Arc<Instance>, context| {
+            let cleaner = Arc::clone(&cleaner);
+            async move { cleaner.clean_up(&instance, &context).await }
+        })
         .backoff(FIRST_RETRY, LAST_RETRY)
         .owns::<Deployment>()
         .owns::<StatefulSet>()
@@ -119,10 +124,16 @@ impl Reconciler {
         // A plan goes by what is stored, not by what a cache has: a run that has ended must not go on.
         let Some(mut instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
         let Some(version) = operator_version(&instance, context).await? else {
-            return self.without_version(instance, &api, context).await;
+            return Err(steersman::Error::other(missing_version(&instance, context)));
         };
-        if self.schedule(&mut instance, &version, &api, context).await? == Scheduling::Denied {
-            return Ok(Action::await_change());
+        // Where no webhook has scheduled the first plan, it is done here.
+        if instance.spec.plan_execution.plan_name.is_empty() && instance.status.last_plan().is_none() {
+            if let Err(error) = admission::create(&mut instance, &version, uid) {
+                context.warn("InvalidInstance", error.to_string());
+                return Ok(Action::await_change());
+            }
+            instance = api.replace(instance.name(), &post(), &instance).await?;
+            context.observe(&instance)?;
         }
         if instance.spec.plan_execution.plan_name.is_empty() {
             return readiness(instance, &api, context).await;
@@ -130,69 +141,34 @@ impl Reconciler {
         self.run_plan(instance, &version, &api, context).await
     }
 
-    /// Nothing can be done without the operator version, but to let go an instance that is being deleted.
-    async fn without_version(
-        &self,
-        instance: Instance,
-        api: &Api<Instance>,
-        context: &Context,
-    ) -> steersman::Result<Action> {
-        let message = format!(
-            "OperatorVersion {}/{} of Instance {}/{} is not there",
-            instance.operator_version_namespace(),
-            instance.spec.operator_version.name,
-            instance.namespace(),
-            instance.name()
-        );
-        context.warn("InvalidOperatorVersion", message.as_str());
-        if instance.is_deleting() && instance.has_finalizer() {
-            remove_finalizer(&instance, api).await?;
+    /// Carries out the `cleanup` plan of an instance that is being deleted: admission cannot schedule it. A plan that failed keeps
+    /// the instance, as in KUDO: nothing is left behind unseen.
+    async fn clean_up(&self, seen: &Instance, context: &Context) -> steersman::Result<Action> {
+        let api: Api<Instance> = Api::namespaced(context.client(), context.namespace());
+        let Some(mut instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
+        let Some(version) = operator_version(&instance, context).await? else {
+            missing_version(&instance, context);
+            return Ok(Action::await_change());
+        };
+        if !version.spec.plans.contains_key("cleanup") {
             return Ok(Action::await_change());
         }
-        Err(steersman::Error::other(message))
-    }
-
-    /// What admission cannot do: schedules `cleanup` when an instance is deleted, and `deploy` where no webhook did.
-    async fn schedule(
-        &self,
-        instance: &mut Instance,
-        version: &OperatorVersion,
-        api: &Api<Instance>,
-        context: &Context,
-    ) -> steersman::Result<Scheduling> {
-        let has_run = |plan: &str| {
-            instance
-                .status
-                .plan_status
-                .get(plan)
-                .is_some_and(|status| status.status != ExecutionStatus::NeverRun)
-        };
-        if instance.is_deleting() {
-            if !instance.has_finalizer() {
-                return Ok(Scheduling::Unchanged);
-            }
-            if !version.spec.plans.contains_key("cleanup") {
-                remove_finalizer(instance, api).await?;
-                return Ok(Scheduling::Denied);
-            }
-            if has_run("cleanup") || instance.spec.plan_execution.plan_name == "cleanup" {
-                return Ok(Scheduling::Unchanged);
-            }
-            instance.spec.plan_execution = PlanExecution {
-                plan_name: "cleanup".into(),
-                uid: uid(),
-                status: Some(ExecutionStatus::NeverRun),
-            };
-        } else if instance.spec.plan_execution.plan_name.is_empty() && instance.status.last_plan().is_none() {
-            if let Err(error) = admission::create(instance, version, uid) {
-                context.warn("InvalidInstance", error.to_string());
-                return Ok(Scheduling::Denied);
-            }
-        } else {
-            return Ok(Scheduling::Unchanged);
+        let status = instance.status.plan_status.get("cleanup").map(|plan| plan.status).unwrap_or_default();
+        if instance.spec.plan_execution.plan_name != "cleanup" && status == ExecutionStatus::NeverRun {
+            let status = Some(ExecutionStatus::NeverRun);
+            instance.spec.plan_execution = PlanExecution { plan_name: "cleanup".into(), uid: uid(), status };
+            instance = api.replace(instance.name(), &post(), &instance).await?;
+            context.observe(&instance)?;
         }
-        *instance = api.replace(instance.name(), &post(), instance).await?;
-        Ok(Scheduling::Changed)
+        let action = self.run_plan(instance, &version, &api, context).await?;
+        let Some(instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
+        match instance.status.plan_status.get("cleanup").map(|plan| plan.status) {
+            Some(ExecutionStatus::Complete) => Ok(Action::await_change()),
+            Some(ExecutionStatus::FatalError) => {
+                Err(steersman::Error::terminal("the cleanup plan failed: the instance is kept"))
+            }
+            _ => Ok(action),
+        }
     }
 
     async fn run_plan(
@@ -259,8 +235,9 @@ impl Reconciler {
         // The status first: if this ends in between, the next reconcile finds a run that has ended, and takes it off.
         if instance.status != before {
             instance = api.replace_status(instance.name(), &post(), &instance).await?;
+            context.observe(&instance)?;
         }
-        self.take_off(instance, &status, api).await?;
+        self.take_off(instance, &status, api, context).await?;
         if let Some(message) = finished {
             context.event("PlanFinished", message);
         }
@@ -346,43 +323,38 @@ impl Reconciler {
         mut instance: Instance,
         status: &PlanStatus,
         api: &Api<Instance>,
+        context: &Context,
     ) -> steersman::Result<()> {
-        let is_cleaned =
-            instance.is_deleting() && status.name == "cleanup" && status.status == ExecutionStatus::Complete;
+        let is_kept = !status.status.is_terminal() || instance.is_deleting();
         let run = &mut instance.spec.plan_execution;
-        let is_kept = !status.status.is_terminal() || instance.metadata.deletion_timestamp.is_some();
-        if run.status == Some(status.status) && !is_cleaned && is_kept {
+        if run.status == Some(status.status) && is_kept {
             return Ok(());
         }
         run.status = Some(status.status);
-        if is_cleaned {
-            instance.metadata.finalizers.iter_mut().for_each(|names| names.retain(|name| name != FINALIZER));
-        }
-        let replaced = match api.replace(instance.name(), &post(), &instance).await {
-            // It was deleted, and is gone with its finalizer.
-            Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(()),
-            other => other?,
-        };
-        let is_left = replaced.spec.plan_execution.plan_name == status.name
-            && replaced.spec.plan_execution.uid == status.uid
-            && status.status.is_terminal()
-            && !replaced.is_deleting();
-        if is_left {
+        let mut replaced = api.replace(instance.name(), &post(), &instance).await?;
+        let run = &replaced.spec.plan_execution;
+        if run.plan_name == status.name && run.uid == status.uid && !is_kept {
             let patch = json!({
                 "metadata": { "resourceVersion": replaced.metadata.resource_version },
                 "spec": { "planExecution": Value::Null },
             });
-            api.patch(replaced.name(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+            replaced = api.patch(replaced.name(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
         }
-        Ok(())
+        context.observe(&replaced)
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Scheduling {
-    Unchanged,
-    Changed,
-    Denied,
+/// Tells that an instance's operator version is not there.
+fn missing_version(instance: &Instance, context: &Context) -> String {
+    let message = format!(
+        "OperatorVersion {}/{} of Instance {}/{} is not there",
+        instance.operator_version_namespace(),
+        instance.spec.operator_version.name,
+        instance.namespace(),
+        instance.name()
+    );
+    context.warn("InvalidOperatorVersion", message.as_str());
+    message
 }
 
 fn post() -> PostParams {
@@ -402,17 +374,6 @@ async fn operator_version(
     // It may be newer than the cache.
     let api: Api<OperatorVersion> = Api::namespaced(context.client(), namespace);
     Ok(api.get_opt(name).await?)
-}
-
-async fn remove_finalizer(instance: &Instance, api: &Api<Instance>) -> steersman::Result<()> {
-    let left: Vec<&String> = instance.finalizers().iter().filter(|name| *name != FINALIZER).collect();
-    let patch = json!({ "metadata": {
-        "finalizers": left, "resourceVersion": instance.metadata.resource_version,
-    } });
-    match api.patch(instance.name(), &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        other => other.map(drop).map_err(Into::into),
-    }
 }
 
 /// The condition `Ready` while a plan runs and when it has ended.
