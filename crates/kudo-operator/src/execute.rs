@@ -98,6 +98,9 @@ impl Executor<'_> {
     async fn apply(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
         let rendered = Self::render(at, resources)?;
         let mut targets = Vec::new();
+        for one in &rendered {
+            one.name()?;
+        }
         for Rendered { file, object, mapped } in rendered {
             if let Some(mapped) = mapped {
                 self.notes.push(("RemovedAPIVersion", format!("templates/{file}: {mapped}")));
@@ -196,7 +199,9 @@ impl Executor<'_> {
 
     async fn delete(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
         let mut waiting = None;
-        for Rendered { object, .. } in Self::render(at, resources)? {
+        for one in Self::render(at, resources)? {
+            one.name()?;
+            let Rendered { object, .. } = one;
             // Of a kind that the cluster does not have there is nothing to delete.
             let Some(kind) = self.kind(&object).await? else { continue };
             let mut target = Target { kind, content: object };

@@ -103,7 +103,7 @@ fn web(operator: &str) -> Package {
         ),
         (
             "templates/pipe.yaml",
-            "apiVersion: v1\nkind: Pod\nspec:\n  volumes: [{name: out, emptyDir: {}}]\n  initContainers: [{name: make, image: busybox, command: ['true'], volumeMounts: [{name: out, mountPath: /out}]}]\nmetadata: {name: pipe}\n",
+            "apiVersion: v1\nkind: Pod\nspec:\n  volumes: [{name: out, emptyDir: {}}]\n  initContainers: [{name: make, image: busybox, command: ['true'], volumeMounts: [{name: out, mountPath: /out}]}]\n",
         ),
         (
             "templates/uses.yaml",

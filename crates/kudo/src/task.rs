@@ -72,6 +72,20 @@ pub struct Rendered {
     pub mapped: Option<Mapped>,
 }
 
+impl Rendered {
+    /// The object's name.
+    ///
+    /// # Errors
+    /// Fails if it has none: only the pod of a Pipe task need not have one.
+    pub fn name(&self) -> Result<&str, Failure> {
+        let name = self.object["metadata"]["name"].as_str().filter(|name| !name.is_empty());
+        name.ok_or_else(|| {
+            let kind = self.object["kind"].as_str().unwrap_or_default();
+            Failure::new("TaskRenderingError", format!("templates/{}: a {kind} without a name", self.file))
+        })
+    }
+}
+
 /// `.Pipes` of a plan: the object of each key.
 ///
 /// # Errors
@@ -272,9 +286,6 @@ fn add(file: &str, mut value: Value, objects: &mut Vec<Rendered>) -> Result<(), 
             }
         }
         return Ok(());
-    }
-    if value["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
-        return Err(wrong(&format!("a {kind} without a name")));
     }
     let mapped = map_removed_api(&mut value);
     objects.push(Rendered { file: file.to_owned(), object: value, mapped });
