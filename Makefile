@@ -78,9 +78,15 @@ package-check: ## Package every crate as for a registry, and look at what is in 
 test-scaffold: ## Make a project in Rust as `steer init` does, build it and run its tests
 	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust -- --ignored --nocapture
 
+.PHONY: kudo
+kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERATORS, run the public packages too
+	$(CARGO) test --quiet --package steersman-kudo-operator --test kudo_crash -- --ignored
+	if [ -n "$$STEERSMAN_KUDO_OPERATORS" ]; then $(CARGO) test --quiet --package steersman-kudo --package steersman-kudo-operator \
+		--test kudo_packages --test kudo_public -- --ignored --nocapture; fi
+
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases

@@ -53,6 +53,7 @@ pub use chart::{Chart, Crd, File};
 pub use engine::template_name;
 pub use environment::{Environment, Seeded, System};
 pub use error::{Diagnostic, Error, Location, TemplateError};
+pub use functions::{Host as FunctionHost, register as register_functions};
 pub use lint::{LintMessage, LintOptions, Severity, lint};
 pub use load::{Links, LoadOptions, archive_files};
 pub use manifest::{

@@ -144,6 +144,20 @@ impl From<steersman_release::Error> for Failure {
     }
 }
 
+impl From<steersman_kudo::Error> for Failure {
+    fn from(error: steersman_kudo::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<steersman_kudo_operator::Error> for Failure {
+    fn from(error: steersman_kudo_operator::Error) -> Self {
+        let help =
+            (error.code() == Some(404)).then(|| "`steer kudo init` installs KUDO's definitions".to_owned());
+        Self(Box::new(Report { message: error.to_string(), help, ..Report::default() }))
+    }
+}
+
 impl From<steersman_registry::Error> for Failure {
     fn from(error: steersman_registry::Error) -> Self {
         let report = Report { message: error.to_string(), help: error.help(), ..Report::default() };

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::{ArgAction, Command};
 
 /// Under the name of another program this is that program: operator-sdk's `helm-operator run …` is `steer run helm …`, so that
-/// an image in its place needs no other command line, and `kubectl-kuttl …` is `steer kuttl …`, so that `kubectl kuttl` finds it.
+/// an image in its place needs no other command line, and `kubectl-kudo …` and `kubectl-kuttl …`, which kubectl calls for
+/// `kubectl kudo …` and `kubectl kuttl …`, are `steer kudo …` and `steer kuttl …`.
 pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.collect();
     let called = words.first().and_then(|name| Path::new(name).file_stem());
@@ -17,8 +18,8 @@ pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsS
             let command = ["steer", "run", "helm"].map(OsString::from);
             command.into_iter().chain(words.into_iter().skip(2)).collect()
         }
-        (Some("kubectl-kuttl"), _) => {
-            let command = ["steer", "kuttl"].map(OsString::from);
+        (Some(plugin @ ("kubectl-kudo" | "kubectl-kuttl")), _) => {
+            let command = ["steer", plugin.trim_start_matches("kubectl-")].map(OsString::from);
             command.into_iter().chain(words.into_iter().skip(1)).collect()
         }
         _ => words,

@@ -63,6 +63,7 @@ pub use confinement::Confinement;
 pub use diff::{Change, Diff, FieldChange, ObjectChange, changes};
 pub use error::{Error, Result};
 pub use kinds::{Kind, Kinds};
+pub use merge::{is_built_in, three_way, two_way};
 pub use object::{Object, ObjectId, documents, parse, parse_known, resolve, set_metadata};
 pub use ownership::is_owned;
 pub use progress::Progress;

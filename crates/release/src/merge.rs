@@ -61,7 +61,7 @@ const BUILT_IN: &[&str] = &[
 ];
 
 /// Whether the kinds of a group are Kubernetes' own.
-pub(crate) fn is_built_in(group: &str) -> bool {
+pub fn is_built_in(group: &str) -> bool {
     BUILT_IN.contains(&group)
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn strip_nulls(value: &mut Value) {
 }
 
 /// The merge patch that makes `modified` of `original`.
-pub(crate) fn two_way(original: &Value, modified: &Value) -> Value {
+pub fn two_way(original: &Value, modified: &Value) -> Value {
     let (Value::Object(original), Value::Object(modified)) = (original, modified) else {
         return modified.clone();
     };
@@ -101,7 +101,7 @@ pub(crate) fn two_way(original: &Value, modified: &Value) -> Value {
 }
 
 /// `current` with all that `modified` says, and without what only `original` said.
-pub(crate) fn three_way(original: &Value, modified: &Value, current: &Value) -> Value {
+pub fn three_way(original: &Value, modified: &Value, current: &Value) -> Value {
     merge("", original, modified, current, MAX_DEPTH)
 }
 

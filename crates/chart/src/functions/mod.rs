@@ -35,7 +35,7 @@ use steersman_gotemplate::{CallError, Funcs, Map, Str, Value};
 use crate::environment::Environment;
 
 /// What the functions need of the state that a render carries.
-pub(crate) trait Host {
+pub trait Host {
     /// The outside world of this render.
     fn environment(&mut self) -> &mut dyn Environment;
 
@@ -44,7 +44,7 @@ pub(crate) trait Host {
 }
 
 /// Adds sprig's functions and those of Helm's that need nothing but their arguments and the environment.
-pub(crate) fn register<H: Host>(funcs: &mut Funcs<H>) {
+pub fn register<H: Host>(funcs: &mut Funcs<H>) {
     text::register(funcs);
     math::register(funcs);
     random::register(funcs);

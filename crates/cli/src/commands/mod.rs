@@ -15,6 +15,7 @@ mod envtest;
 mod generate;
 mod image;
 mod init;
+mod kudo;
 mod kuttl;
 mod lint;
 mod man;
@@ -63,6 +64,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("run", run::Run::augment_args),
             ("deploy", deploy::Deploy::augment_args),
             ("undeploy", deploy::Undeploy::augment_args),
+            ("kudo", kudo::KudoCommand::augment_args),
         ],
     ),
     ("Prove", &[("e2e", e2e::E2e::augment_args), ("kuttl", kuttl::Kuttl::augment_args)]),
@@ -129,6 +131,7 @@ enum Command {
     Run(run::Run),
     Deploy(deploy::Deploy),
     Undeploy(deploy::Undeploy),
+    Kudo(kudo::KudoCommand),
     #[command(name = "e2e")]
     E2e(e2e::E2e),
     Kuttl(kuttl::Kuttl),
@@ -183,6 +186,7 @@ impl Steer {
             Command::Run(run) => run.run(globals),
             Command::Deploy(deploy) => deploy.run(globals, output),
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
+            Command::Kudo(kudo) => kudo.run(globals, output),
             Command::E2e(e2e) => e2e.run(globals),
             Command::Kuttl(kuttl) => kuttl.run(globals),
             Command::Template(template) => template.run(globals, output),

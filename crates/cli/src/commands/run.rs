@@ -35,6 +35,7 @@ pub(crate) struct Run {
 #[derive(Debug, Subcommand)]
 enum What {
     Helm(Helm),
+    Kudo(super::kudo::run::RunKudo),
 }
 
 /// Run a chart operator: a release for each object of the kinds in watches.yaml
@@ -140,6 +141,7 @@ impl Run {
             .map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
         match self.what {
             What::Helm(helm) => runtime.block_on(helm.run(globals)),
+            What::Kudo(kudo) => runtime.block_on(kudo.run(globals)),
         }
     }
 }

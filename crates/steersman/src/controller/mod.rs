@@ -83,6 +83,8 @@ impl Default for Options {
 pub(crate) struct Finalizer {
     pub(crate) name: &'static str,
     pub(crate) cleanup: ReconcileFn,
+    /// Whether the runtime puts it on objects that lack it.
+    pub(crate) is_set: bool,
 }
 
 impl Finalizer {
@@ -257,7 +259,25 @@ impl<K: Send + Sync + 'static> Controller<K> {
     /// ```
     pub fn finalizer(mut self, name: &'static str, cleanup: impl Reconcile<K>) -> Self {
         let cleanup = step(self.spec.primary.kind.clone(), self.read, cleanup);
-        self.spec.finalizers.push(Finalizer { name, cleanup });
+        self.spec.finalizers.push(Finalizer { name, cleanup, is_set: true });
+        self
+    }
+
+    /// As [`Controller::finalizer`], for objects that carry the finalizer already: a webhook puts it on those that need it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use steersman::{Action, Context, Controller};
+    ///
+    /// async fn reconcile(_: Arc<ConfigMap>, _: Context) -> steersman::Result<Action> {
+    ///     Ok(Action::await_change())
+    /// }
+    /// let controller = Controller::of_existing::<ConfigMap>(reconcile).honour_finalizer("example.com/cleanup", reconcile);
+    /// ```
+    pub fn honour_finalizer(mut self, name: &'static str, cleanup: impl Reconcile<K>) -> Self {
+        let cleanup = step(self.spec.primary.kind.clone(), self.read, cleanup);
+        self.spec.finalizers.push(Finalizer { name, cleanup, is_set: false });
         self
     }
 
@@ -266,7 +286,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
     pub fn finalizer_on<O: Object>(mut self, name: &'static str, cleanup: impl Reconcile<O>) -> Self {
         let kind = Kind::of::<O>();
         let cleanup = step(kind.clone(), |snapshot, _| snapshot.parse(), cleanup);
-        self.spec.secondary.push((kind, Finalizer { name, cleanup }));
+        self.spec.secondary.push((kind, Finalizer { name, cleanup, is_set: false }));
         self
     }
 

@@ -170,7 +170,7 @@ impl Engine {
             } else {
                 let mut names: Vec<String> = meta.finalizers.iter().map(ToString::to_string).collect();
                 let before = names.len();
-                for finalizer in &self.finalizers {
+                for finalizer in self.finalizers.iter().filter(|finalizer| finalizer.is_set) {
                     if !meta.has_finalizer(finalizer.name) {
                         names.push(finalizer.name.to_owned());
                     }

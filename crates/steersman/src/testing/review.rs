@@ -1,5 +1,6 @@
 //! Asks an operator's webhooks without a server.
 
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::{Kind, Object, Operator};
@@ -40,8 +41,9 @@ pub fn review<K: Object>(
     };
     let request = json!({"uid": "test", "operation": operation, "object": new, "oldObject": old});
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-    let answer =
-        operator.webhooks().answer(&path, &review).ok_or_else(|| format!("there is no webhook {path}"))?;
+    let answer = operator.webhooks().answer(&path, &review).now_or_never();
+    let answer = answer.ok_or("the webhook waits for something: deploy the operator to ask it")?;
+    let answer = answer.ok_or_else(|| format!("there is no webhook {path}"))?;
     let response = &answer["response"];
     if response["allowed"] != true {
         return Err(response["status"]["message"].as_str().unwrap_or_default().to_owned());
@@ -81,7 +83,8 @@ pub fn convert<A: Object, B: Object>(operator: &Operator, object: &A) -> Result<
     let request = json!({"uid": "test", "desiredAPIVersion": desired, "objects": [object]});
     let review =
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request});
-    let answer = operator.webhooks().answer("/convert", &review).ok_or("nothing is converted")?;
+    let answer = operator.webhooks().answer("/convert", &review).now_or_never().flatten();
+    let answer = answer.ok_or("nothing is converted")?;
     let response = &answer["response"];
     if response["result"]["status"] != "Success" {
         return Err(response["result"]["message"].as_str().unwrap_or_default().to_owned());

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use futures::future::FutureExt as _;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -24,6 +25,8 @@ pub struct Review<K> {
     pub operation: Operation,
     /// The object before an update or a deletion.
     pub old: Option<K>,
+    /// The object's namespace, empty if it has none. The object itself may not name it yet.
+    pub namespace: String,
     /// Who wants it.
     pub user: String,
     /// Whether it will not be stored.
@@ -120,6 +123,7 @@ fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>),
     let review = Review {
         operation,
         old,
+        namespace: request["namespace"].as_str().unwrap_or_default().to_owned(),
         user: request["userInfo"]["username"].as_str().unwrap_or_default().to_owned(),
         dry_run: request["dryRun"].as_bool().unwrap_or_default(),
     };
@@ -128,10 +132,12 @@ fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>),
 
 /// Runs the author's function. A panic denies: nothing is known about the object then.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Denied>) -> Result<T, Denied> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        tracing::error!("a webhook panicked, and the request is denied");
-        Err(Denied { panicked: true, ..Denied::from("the webhook panicked") })
-    })
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
+}
+
+fn panicked() -> Denied {
+    tracing::error!("a webhook panicked, and the request is denied");
+    Denied { panicked: true, ..Denied::from("the webhook panicked") }
 }
 
 pub(super) fn validate<K: DeserializeOwned>(request: &Value, check: &Check<K>) -> Value {
@@ -143,16 +149,36 @@ pub(super) fn validate<K: DeserializeOwned>(request: &Value, check: &Check<K>) -
 pub(super) fn mutate<K: DeserializeOwned + Serialize>(request: &Value, change: &Change<K>) -> Value {
     let result = review::<K>(request).and_then(|(_, mut object, review)| {
         guarded(move || {
-            // Fields that the type does not know must not get lost, so the patch is between two states of the type.
-            let unwritten =
-                |error: serde_json::Error| Denied::from(format!("the object can't be written: {error}"));
-            let before = serde_json::to_value(&object).map_err(unwritten)?;
+            let before = written(&object)?;
             change(&mut object, &review)?;
-            let after = serde_json::to_value(&object).map_err(unwritten)?;
-            Ok(Value::Array(changes(&before, &after)))
+            Ok(Value::Array(changes(&before, &written(&object)?)))
         })
     });
     respond(request, result)
+}
+
+/// As [`mutate`], with a function that waits for something.
+pub(super) async fn mutate_async<K, R>(request: Value, change: impl FnOnce(K, Review<K>) -> R) -> Value
+where
+    K: DeserializeOwned + Serialize,
+    R: Future<Output = Result<K, Denied>>,
+{
+    let result =
+        match review::<K>(&request).and_then(|(_, object, review)| Ok((written(&object)?, object, review))) {
+            Err(denied) => Err(denied),
+            Ok((before, object, review)) => {
+                let changed = AssertUnwindSafe(async { change(object, review).await }).catch_unwind().await;
+                let changed = changed.unwrap_or_else(|_| Err(panicked()));
+                changed.and_then(|object| Ok(Value::Array(changes(&before, &written(&object)?))))
+            }
+        };
+    respond(&request, result)
+}
+
+/// Fields that the type does not know must not get lost, so the patch is between two states of the type.
+fn written<K: Serialize>(object: &K) -> Result<Value, Denied> {
+    serde_json::to_value(object)
+        .map_err(|error| Denied::from(format!("the object can't be written: {error}")))
 }
 
 /// The way from one object to another as a JSON patch. A field is replaced as a whole if it is not an object on both sides.

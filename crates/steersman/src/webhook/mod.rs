@@ -6,6 +6,7 @@ mod server;
 
 use std::sync::Arc;
 
+use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::Value;
 
 pub(crate) use self::server::serve;
@@ -16,7 +17,7 @@ pub use self::{
 use crate::kind::{Kind, Object};
 
 /// Answers one admission request, which is the `request` of a review, with the `response`.
-type Answer = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
+type Answer = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
 
 /// A webhook, described. [`crate::Operator::webhook`] takes it.
 ///
@@ -58,7 +59,39 @@ impl Webhook {
     pub fn mutating<K: Object>(
         change: impl Fn(&mut K, &Review<K>) -> Result<(), Denied> + Send + Sync + 'static,
     ) -> Self {
-        let answer = Arc::new(move |request: &Value| admission::mutate(request, &change));
+        let answer = at_once(move |request: &Value| admission::mutate(request, &change));
+        let operations = vec![Operation::Create, Operation::Update];
+        Self { kind: Kind::of::<K>(), mutating: true, operations, answer }
+    }
+
+    /// As [`Webhook::mutating`], by a function that may read other objects before it decides.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kube::{Api, Client, ResourceExt as _};
+    /// use steersman::{Denied, Webhook};
+    ///
+    /// fn webhook(client: Client) -> Webhook {
+    ///     Webhook::mutating_async::<ConfigMap, _, _>(move |map, review| {
+    ///         let secrets: Api<Secret> = Api::namespaced(client.clone(), &review.namespace);
+    ///         async move {
+    ///             let found = secrets.get_opt(&map.name_any()).await.map_err(|error| Denied::from(error.to_string()))?;
+    ///             if found.is_none() { Err(Denied::from("a Secret of that name is wanted")) } else { Ok(map) }
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    pub fn mutating_async<K, F, R>(change: F) -> Self
+    where
+        K: Object,
+        F: Fn(K, Review<K>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<K, Denied>> + Send + 'static,
+    {
+        let change = Arc::new(change);
+        let answer: Answer = Arc::new(move |request| {
+            let change = Arc::clone(&change);
+            admission::mutate_async(request, move |object, review| change(object, review)).boxed()
+        });
         let operations = vec![Operation::Create, Operation::Update];
         Self { kind: Kind::of::<K>(), mutating: true, operations, answer }
     }
@@ -67,7 +100,7 @@ impl Webhook {
     pub fn validating<K: Object>(
         check: impl Fn(&K, &Review<K>) -> Result<(), Denied> + Send + Sync + 'static,
     ) -> Self {
-        let answer = Arc::new(move |request: &Value| admission::validate(request, &check));
+        let answer = at_once(move |request: &Value| admission::validate(request, &check));
         let operations = vec![Operation::Create, Operation::Update];
         Self { kind: Kind::of::<K>(), mutating: false, operations, answer }
     }
@@ -76,6 +109,11 @@ impl Webhook {
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         self
+    }
+
+    /// Answers one request without a server: the `request` of a review in, its `response` out.
+    pub async fn review(&self, request: Value) -> Value {
+        (self.answer)(request).await
     }
 
     /// Where it is served: kubebuilder's paths.
@@ -93,6 +131,11 @@ impl Webhook {
         let group = if resource.group.is_empty() { "core.k8s.io" } else { &resource.group };
         format!("{verb}{}-{}.{group}", resource.kind.to_lowercase(), resource.version)
     }
+}
+
+/// The answer of a function that waits for nothing.
+fn at_once(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Answer {
+    Arc::new(move |request| std::future::ready(answer(&request)).boxed())
 }
 
 /// Everything that an operator serves.
@@ -116,13 +159,13 @@ impl Webhooks {
     }
 
     /// Answers the review that was posted to a path. `None`: there is nothing at this path, or it is no review.
-    pub(crate) fn answer(&self, path: &str, review: &Value) -> Option<Value> {
+    pub(crate) async fn answer(&self, path: &str, review: &Value) -> Option<Value> {
         let request = review.get("request")?;
         let response = if path == "/convert" {
             conversion::answer(&self.conversions, request)
         } else {
             let webhook = self.admission.iter().find(|webhook| webhook.path() == path)?;
-            (webhook.answer)(request)
+            (webhook.answer)(request.clone()).await
         };
         Some(serde_json::json!({
             "apiVersion": review.get("apiVersion")?, "kind": review.get("kind")?, "response": response,

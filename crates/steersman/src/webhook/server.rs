@@ -50,8 +50,11 @@ async fn answer(webhooks: &Webhooks, metrics: &Metrics, request: Request<Request
         return text(StatusCode::NOT_FOUND, "text/plain", "no such webhook\n");
     }
     let reviewing = metrics.review(&path);
-    let Some(answer) = serde_json::from_slice(&body).ok().and_then(|review| webhooks.answer(&path, &review))
-    else {
+    let answer = match serde_json::from_slice(&body) {
+        Ok(review) => webhooks.answer(&path, &review).await,
+        Err(_) => None,
+    };
+    let Some(answer) = answer else {
         reviewing.ended(400, false);
         return text(StatusCode::BAD_REQUEST, "text/plain", "not a review\n");
     };

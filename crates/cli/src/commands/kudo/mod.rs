@@ -1,0 +1,131 @@
+//! `steer kudo`, also as `kubectl kudo`.
+
+mod instance;
+mod package;
+mod plan;
+pub(super) mod run;
+mod show;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use steersman_kudo::{Package, package as packages, parameters};
+use steersman_kudo_operator::Kudo;
+
+use crate::args::GlobalArgs;
+use crate::failure::{self, Failure, Result};
+use crate::output::Output;
+use crate::{cluster, namespace};
+
+/// Install and drive KUDO packages: operators as plans
+#[derive(Args, Debug)]
+pub(crate) struct KudoCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Init(instance::Init),
+    Install(instance::Install),
+    Upgrade(instance::Upgrade),
+    Update(instance::Update),
+    Uninstall(instance::Uninstall),
+    Plan(plan::PlanCommand),
+    Get(show::Get),
+    Package(package::PackageCommand),
+}
+
+impl KudoCommand {
+    pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        match self.what {
+            What::Init(init) => cluster::run(init.run(globals, output)),
+            What::Install(install) => cluster::run(install.run(globals, output)),
+            What::Upgrade(upgrade) => cluster::run(upgrade.run(globals, output)),
+            What::Update(update) => cluster::run(update.run(globals, output)),
+            What::Uninstall(uninstall) => cluster::run(uninstall.run(globals, output)),
+            What::Plan(plan) => cluster::run(plan.run(globals, output)),
+            What::Get(get) => cluster::run(get.run(globals, output)),
+            What::Package(package) => package.run(output),
+        }
+    }
+}
+
+/// A client for the namespace that flags and environment choose.
+async fn kudo(globals: &GlobalArgs) -> Result<Kudo> {
+    Ok(Kudo::new(cluster::client(globals).await?, namespace::resolve(globals)))
+}
+
+/// Reads a package with those that it depends on, and says what is suspicious.
+fn read(path: &Path) -> Result<Vec<Package>> {
+    let found = packages::with_dependencies(path)
+        .map_err(|error| Failure::from(error).within(&path.display().to_string()))?;
+    for warning in found.iter().flat_map(|package| &package.warnings) {
+        failure::warn(&warning.to_string());
+    }
+    Ok(found)
+}
+
+/// Flags with values of parameters.
+#[derive(Args, Debug, Default)]
+struct ParameterArgs {
+    /// Value of a parameter; may be repeated, and wins over those of files
+    #[arg(short = 'p', long = "parameter", value_name = "NAME=VALUE", allow_hyphen_values = true)]
+    parameters: Vec<String>,
+
+    /// YAML file with values of parameters; may be repeated
+    #[arg(short = 'P', long = "parameter-file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+impl ParameterArgs {
+    fn values(&self) -> Result<BTreeMap<String, String>> {
+        let mut values = BTreeMap::new();
+        for path in &self.files {
+            let name = path.display().to_string();
+            let text = std::fs::read(path).map_err(|error| Failure::new(format!("{name}: {error}")))?;
+            values.extend(parameters::from_file(&name, &text)?);
+        }
+        for word in &self.parameters {
+            match word.split_once('=') {
+                Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+                    values.insert(name.to_owned(), value.to_owned());
+                }
+                _ => {
+                    return Err(Failure::new(format!(
+                        "could not parse parameters: {word:?} is no NAME=VALUE"
+                    )));
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Flags that say whether to wait.
+#[derive(Args, Debug, Default)]
+struct WaitArgs {
+    /// Wait until the plan has ended
+    #[arg(long)]
+    wait: bool,
+
+    /// How long to wait, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    wait_time: u64,
+}
+
+impl WaitArgs {
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.wait_time)
+    }
+
+    /// Waits for the plan of an instance, if that is wanted.
+    async fn wait(&self, kudo: &Kudo, instance: &str) -> Result {
+        if self.wait {
+            kudo.wait(instance, self.limit()).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! `steer kudo package`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use steersman_kudo::Package;
+use steersman_kudo::package::files_of;
+use steersman_kudo::tree::{Branch, draw};
+
+use super::read;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+/// Verify, list and archive packages
+#[derive(Args, Debug)]
+pub(super) struct PackageCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Create(Create),
+    Verify(Verify),
+    List(List),
+}
+
+impl PackageCommand {
+    pub(super) fn run(self, output: &mut Output) -> Result {
+        match self.what {
+            What::Create(create) => create.run(output),
+            What::Verify(verify) => verify.run(output),
+            What::List(list) => list.run(output),
+        }
+    }
+}
+
+/// Make an archive of a package
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  steer kudo package create ./my-operator -d ./archives")]
+struct Create {
+    /// Directory of the package
+    directory: PathBuf,
+
+    /// Directory for the archive
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    destination: PathBuf,
+
+    /// Replace an archive of that name
+    #[arg(short = 'w', long)]
+    overwrite: bool,
+}
+
+impl Create {
+    fn run(self, output: &mut Output) -> Result {
+        let packages = read(&self.directory)?;
+        let Some(package) = packages.first() else { return Ok(()) };
+        let path = self.destination.join(package.archive_name());
+        let shown = path.display().to_string();
+        if path.exists() && !self.overwrite {
+            return Err(Failure::new(format!("{shown} is there already")).help("--overwrite replaces it"));
+        }
+        archive(&self.directory, &path).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
+        output.line(format!("Package created: {shown}"));
+        Ok(())
+    }
+}
+
+/// The same files give the same bytes: no times, no owners.
+fn archive(directory: &Path, path: &Path) -> std::io::Result<()> {
+    let files = files_of(directory).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let mut archive = tar::Builder::new(GzEncoder::new(std::fs::File::create(path)?, Compression::default()));
+    for (name, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, text.as_bytes())?;
+    }
+    archive.into_inner()?.finish()?;
+    Ok(())
+}
+
+/// Say everything that is wrong with a package
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  steer kudo package verify ./my-operator")]
+struct Verify {
+    /// Directory or archive of the package
+    package: PathBuf,
+}
+
+impl Verify {
+    fn run(self, output: &mut Output) -> Result {
+        read(&self.package)?;
+        output.line("package is valid");
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Parameters,
+    Plans,
+    Tasks,
+}
+
+/// List the parameters, plans or tasks of a package
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  steer kudo package list parameters ./my-operator\n  steer kudo package list plans ./my-operator --with-tasks"
+)]
+struct List {
+    /// What to list
+    part: Part,
+
+    /// Directory or archive of the package
+    package: PathBuf,
+
+    /// With plans, show what their tasks apply
+    #[arg(long)]
+    with_tasks: bool,
+}
+
+impl List {
+    fn run(self, output: &mut Output) -> Result {
+        let packages = read(&self.package)?;
+        let Some(package) = packages.first() else { return Ok(()) };
+        match self.part {
+            Part::Parameters => output.push(&parameters(package)),
+            Part::Tasks => output.push(&tasks(package)),
+            Part::Plans => output.line(plans(package, self.with_tasks)),
+        }
+        Ok(())
+    }
+}
+
+fn parameters(package: &Package) -> String {
+    let mut rows = vec![["Name", "Default", "Required", "Immutable"].map(str::to_owned).to_vec()];
+    let mut all: Vec<_> = package.params.parameters.iter().map(|one| one.definition()).collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    for one in all {
+        let default = one.default.clone().unwrap_or_default();
+        rows.push(vec![
+            one.name.clone(),
+            default,
+            one.is_required().to_string(),
+            one.is_immutable().to_string(),
+        ]);
+    }
+    table(&rows)
+}
+
+fn tasks(package: &Package) -> String {
+    let mut rows = vec![["Name", "Kind", "Resources"].map(str::to_owned).to_vec()];
+    for task in &package.operator.tasks {
+        rows.push(vec![task.name.clone(), task.kind.clone(), format!("[{}]", task.spec.resources.join(" "))]);
+    }
+    table(&rows)
+}
+
+/// Columns as wide as their widest cell, a tab between them.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.trim_end().chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{:<width$}", cell.trim_end())).collect();
+        text.push_str(&cells.join("\t"));
+        text.push('\n');
+    }
+    text
+}
+
+fn plans(package: &Package, with_tasks: bool) -> String {
+    let mut branches = Vec::new();
+    for (name, plan) in &package.operator.plans {
+        let mut of_plan = Branch::new(format!("{name} ({})", plan.strategy.0));
+        for phase in &plan.phases {
+            let mut of_phase = Branch::new(format!("[phase]  {} ({})", phase.name, phase.strategy.0));
+            for step in &phase.steps {
+                let mut of_step = Branch::new(format!("[step]  {}", step.name));
+                for name in &step.tasks {
+                    let task = package.operator.tasks.iter().find(|task| task.name == *name);
+                    match task.filter(|_| with_tasks) {
+                        None => of_step.push(Branch::new(name)),
+                        Some(task) => {
+                            let mut of_task = Branch::new(format!("[{}]  {name}", task.kind.to_lowercase()));
+                            task.spec.resources.iter().for_each(|file| of_task.push(Branch::new(file)));
+                            of_step.push(of_task);
+                        }
+                    }
+                }
+                of_phase.push(of_step);
+            }
+            of_plan.push(of_phase);
+        }
+        branches.push(of_plan);
+    }
+    format!("plans{}", draw(&branches).trim_start_matches('.'))
+}

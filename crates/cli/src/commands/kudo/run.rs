@@ -1,0 +1,130 @@
+//! `steer run kudo`.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use steersman_cluster::Cluster;
+use steersman_kudo::{ExecutionStatus, tree};
+use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles};
+
+use super::read;
+use crate::args::GlobalArgs;
+use crate::cluster;
+use crate::commands::interruption;
+use crate::failure::{Failure, Result};
+
+const EXAMPLES: &str = "\
+Without a directory the operator runs on the cluster of the kubeconfig, and serves its admission
+webhook on port 9443. With directories it runs on a cluster in this process: their packages are
+installed, and the plans of their instances are shown whenever they change. Containers are
+simulated there: jobs succeed, and pipes give a line of text for each file.
+
+Examples:
+  steer run kudo
+  steer run kudo ./my-operator
+  steer run kudo ./my-operator --until-complete";
+
+/// How often plans are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Run the operator of KUDO packages
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::commands) struct RunKudo {
+    /// Packages to install on a cluster in this process
+    directories: Vec<PathBuf>,
+
+    /// End when all deploy plans are complete; fail if one fails
+    #[arg(long)]
+    until_complete: bool,
+
+    /// With --until-complete, fail after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
+
+    /// What is logged: a level, or `target=level` pairs separated by commas
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOG_LEVEL")]
+    log_level: String,
+}
+
+impl RunKudo {
+    pub(in crate::commands) async fn run(self, globals: &GlobalArgs) -> Result {
+        if self.directories.is_empty() { self.on_cluster(globals).await } else { self.embedded().await }
+    }
+
+    async fn on_cluster(self, globals: &GlobalArgs) -> Result {
+        let client = cluster::client(globals).await?;
+        let operator = KudoOperator::new()
+            .webhook(Admission::new(client.clone()))
+            .operator()
+            .version(env!("CARGO_PKG_VERSION"))
+            .client(client);
+        let words =
+            ["steer run kudo".to_owned(), "run".to_owned(), format!("--log-level={}", self.log_level)];
+        operator.main_from(words.map(OsString::from)).await.map_err(|error| Failure::new(error.to_string()))
+    }
+
+    async fn embedded(self) -> Result {
+        let packages = self.directories.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
+        let cluster = Cluster::start().await.map_err(|error| Failure::new(error.to_string()))?;
+        let admission = Admission::new(cluster.client());
+        cluster.webhooks_by("default", SERVICE, move |request| admission.clone().answer(request));
+        let kudo = Kudo::new(cluster.client(), "default");
+        kudo.init().await?;
+        kudo.register_webhook("default").await?;
+        let operator = KudoOperator::new().files(SimulatedFiles).operator();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(operator.run_until(cluster.client(), async {
+            // Dropping the sender stops the operator as well.
+            let _ = stopped.await;
+        }));
+        let mut names = Vec::new();
+        for found in &packages {
+            let Some(package) = found.first() else { continue };
+            kudo.install(found, None, Default::default()).await?;
+            names.push(format!("{}-instance", package.operator.name));
+        }
+        let signal =
+            interruption().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
+        let ended = tokio::select! {
+            ended = self.show(&kudo, &names) => ended,
+            () = signal => Ok(()),
+        };
+        drop(stop);
+        let operator = running.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
+        ended.and(operator.map_err(|error| Failure::new(error.to_string())))
+    }
+
+    /// Shows the plans whenever they change.
+    async fn show(&self, kudo: &Kudo, names: &[String]) -> Result {
+        let begun = Instant::now();
+        let mut shown = vec![String::new(); names.len()];
+        loop {
+            let mut complete = 0;
+            for (name, before) in names.iter().zip(&mut shown) {
+                let instance = kudo.instance(name).await?;
+                let version = kudo.version_of(&instance).await?;
+                let text = tree::plan_status(&instance, &version.spec);
+                if instance.status.last_plan().is_some() && text != *before {
+                    let _ = writeln!(anstream::stdout(), "{text}");
+                    *before = text;
+                }
+                let deploy = instance.status.plan_status.get("deploy").map(|plan| plan.status);
+                if self.until_complete && deploy == Some(ExecutionStatus::FatalError) {
+                    return Err(Failure::new(format!("the deploy plan of {name} failed")));
+                }
+                complete += usize::from(deploy == Some(ExecutionStatus::Complete));
+            }
+            if self.until_complete && complete == names.len() {
+                return Ok(());
+            }
+            if self.until_complete && begun.elapsed() >= Duration::from_secs(self.timeout) {
+                return Err(Failure::new(format!("not complete after {} s", self.timeout)));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Objects of tasks: applied by a three-way merge, as KUDO does, and deleted.
+
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, PostParams, PropagationPolicy};
+use serde_json::{Map, Value};
+use steersman_kudo::annotation;
+use steersman_release::{Kind, is_built_in, three_way};
+
+use crate::error::{Error, Result};
+
+/// In whose name objects are written.
+pub(crate) const MANAGER: &str = "kudo";
+/// Attempts of a write that meets conflicts.
+const ATTEMPTS: usize = 5;
+
+/// An object with where it goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    pub(crate) content: Value,
+}
+
+/// What became of an applied object.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) object: Value,
+    /// It was there, and nothing said that a plan had applied it.
+    pub(crate) adopted: bool,
+}
+
+impl Target {
+    pub(crate) fn name(&self) -> &str {
+        self.content["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// As in `Deployment shop/web`.
+    pub(crate) fn title(&self) -> String {
+        let kind = &self.kind.resource.kind;
+        match self.content["metadata"]["namespace"].as_str() {
+            Some(namespace) => format!("{kind} {namespace}/{}", self.name()),
+            None => format!("{kind} {}", self.name()),
+        }
+    }
+
+    pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
+        match self.content["metadata"]["namespace"].as_str().filter(|_| self.kind.namespaced) {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &self.kind.resource),
+            None => Api::all_with(client.clone(), &self.kind.resource),
+        }
+    }
+
+    /// The object as it is, if it is there.
+    pub(crate) async fn live(&self, client: &Client) -> Result<Option<Value>> {
+        let found = self.api(client).get_opt(self.name()).await.map_err(Error::kube(self.title()))?;
+        found.map(|object| self.json(&object)).transpose()
+    }
+
+    fn json(&self, object: &DynamicObject) -> Result<Value> {
+        let mut value = serde_json::to_value(object)
+            .map_err(|error| Error::Refused(format!("{}: {error}", self.title())))?;
+        value["apiVersion"] = self.kind.resource.api_version.as_str().into();
+        value["kind"] = self.kind.resource.kind.as_str().into();
+        Ok(value)
+    }
+
+    fn dynamic(&self, content: Value) -> Result<DynamicObject> {
+        serde_json::from_value(content).map_err(|error| Error::Refused(format!("{}: {error}", self.title())))
+    }
+
+    /// Makes the object what it should be. Nothing is written if it is.
+    pub(crate) async fn apply(&self, client: &Client) -> Result<Applied> {
+        let desired = with_last_applied(self.content.clone());
+        let params = PostParams { field_manager: Some(MANAGER.into()), dry_run: false };
+        let api = self.api(client);
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let failed = Error::kube(self.title());
+            let Some(live) = self.live(client).await? else {
+                match api.create(&params, &self.dynamic(desired.clone())?).await {
+                    Ok(created) => return Ok(Applied { object: self.json(&created)?, adopted: false }),
+                    Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => continue,
+                    Err(error) => return Err(failed(error)),
+                }
+            };
+            let (merged, adopted) = merged(&self.kind, &desired, &live);
+            if merged == live {
+                return Ok(Applied { object: live, adopted: false });
+            }
+            match api.replace(self.name(), &params, &self.dynamic(merged)?).await {
+                Ok(replaced) => return Ok(Applied { object: self.json(&replaced)?, adopted }),
+                Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Deletes the object with what belongs to it. True once it is gone.
+    pub(crate) async fn delete(&self, client: &Client) -> Result<bool> {
+        let Some(live) = self.live(client).await? else { return Ok(true) };
+        if live.pointer("/metadata/deletionTimestamp").is_some() {
+            return Ok(false);
+        }
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Foreground),
+            ..DeleteParams::default()
+        };
+        match self.api(client).delete(self.name(), &params).await {
+            Ok(_) => Ok(self.live(client).await?.is_none()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+            Err(error) => Err(Error::kube(self.title())(error)),
+        }
+    }
+}
+
+/// The object with itself in an annotation: the original of the next merge.
+fn with_last_applied(mut content: Value) -> Value {
+    let text = content.to_string();
+    if let Some(annotations) = content.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.insert(annotation::LAST_APPLIED.to_owned(), text.into());
+    }
+    content
+}
+
+/// What an object becomes, and whether nothing said that a plan had applied it.
+fn merged(kind: &Kind, desired: &Value, live: &Value) -> (Value, bool) {
+    let annotations = &live["metadata"]["annotations"];
+    let original = annotations[annotation::LAST_APPLIED].as_str();
+    let original: Option<Value> = original.and_then(|text| serde_json::from_str(text).ok());
+    let adopted = original.is_none();
+    let original = original.unwrap_or(Value::Null);
+    let group = kind.resource.group.as_str();
+    // Definitions have lists that no key merges.
+    let is_strategic = is_built_in(group) && group != "apiextensions.k8s.io";
+    let merged =
+        if is_strategic { three_way(&original, desired, live) } else { merge(&original, desired, live) };
+    (merged, adopted)
+}
+
+/// A three-way JSON merge: lists are replaced as a whole.
+fn merge(original: &Value, desired: &Value, live: &Value) -> Value {
+    let (Value::Object(wanted), Value::Object(current)) = (desired, live) else { return desired.clone() };
+    let none = Map::new();
+    let before = original.as_object().unwrap_or(&none);
+    let mut merged = current.clone();
+    merged.retain(|key, _| wanted.contains_key(key) || !before.contains_key(key));
+    for (key, value) in wanted {
+        let now = match merged.get(key) {
+            Some(now) => merge(before.get(key).unwrap_or(&Value::Null), value, now),
+            None => value.clone(),
+        };
+        merged.insert(key.clone(), now);
+    }
+    Value::Object(merged)
+}

@@ -1,0 +1,425 @@
+//! What a client does: installs, updates, upgrades and uninstalls instances, starts plans, and waits for them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use steersman_chart::System;
+use steersman_kudo::{
+    ExecutionStatus, Instance, Operator, OperatorVersion, Package, PlanStatus, Renderer, crds, parameters,
+};
+use tokio::time::Instant;
+
+use crate::admission::{SERVICE, WEBHOOK_PATH};
+use crate::apply::MANAGER;
+use crate::error::{Error, Result};
+
+/// Poll interval of what is waited for.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Whether, and how long, to wait for a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// This long at most.
+    For(Duration),
+}
+
+/// A client for one namespace.
+#[derive(Clone)]
+pub struct Kudo {
+    client: Client,
+    namespace: String,
+}
+
+impl std::fmt::Debug for Kudo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kudo").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}
+
+impl Kudo {
+    /// Works in a namespace.
+    pub fn new(client: Client, namespace: impl Into<String>) -> Self {
+        Self { client, namespace: namespace.into() }
+    }
+
+    /// The objects of a kind in the namespace.
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Installs the definitions, and waits until their kinds are served.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses, or does not serve them within a minute.
+    pub async fn init(&self) -> Result<()> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let params = PatchParams::apply(MANAGER).force();
+        for crd in crds() {
+            let name = crd.metadata.name.clone().unwrap_or_default();
+            api.patch(&name, &params, &Patch::Apply(&crd)).await.map_err(Error::kube(name))?;
+        }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let served = self.api::<Instance>().list(&ListParams::default().limit(1)).await;
+            match served {
+                Ok(_) => return Ok(()),
+                Err(_) if Instant::now() < deadline => tokio::time::sleep(POLL).await,
+                Err(error) => return Err(Error::kube("instances.kudo.dev is not served")(error)),
+            }
+        }
+    }
+
+    /// Has the API server ask about changes of instances, at a service of a namespace.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses.
+    pub async fn register_webhook(&self, namespace: &str) -> Result<()> {
+        use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+        let configuration = steersman_kudo::webhook_configuration(namespace, SERVICE, WEBHOOK_PATH);
+        let name = configuration["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        let params = PatchParams::apply(MANAGER).force();
+        api.patch(&name, &params, &Patch::Apply(&configuration)).await.map_err(Error::kube(name))?;
+        Ok(())
+    }
+
+    /// Makes the namespace, from the package's manifest if it has one.
+    ///
+    /// # Errors
+    /// Fails if the namespace is there already, as in KUDO, or the manifest does not render.
+    pub async fn create_namespace(&self, package: &Package) -> Result<()> {
+        let name = &self.namespace;
+        let mut object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        let file = &package.operator.namespace_manifest;
+        if !file.is_empty() {
+            let Some(template) = package.templates.get(file) else {
+                return Err(Error::Refused(format!("namespaceManifest: there is no templates/{file}")));
+            };
+            let variables = json!({
+                "Name": "", "Namespace": name, "OperatorName": package.operator.name,
+                "OperatorVersion": package.operator.operator_version, "AppVersion": package.operator.app_version,
+                "Params": {},
+            });
+            let text = Renderer::new(System::default())
+                .render(file, template, &variables)
+                .map_err(Error::Refused)?;
+            object = steersman_yaml::from_str(&text)
+                .map_err(|error| Error::Refused(format!("{file}: {error}")))?;
+            object["metadata"]["name"] = name.as_str().into();
+        }
+        object["metadata"]["annotations"]["created-by"] = "kudo-cli".into();
+        let namespace: Namespace =
+            serde_json::from_value(object).map_err(|error| Error::Refused(format!("{file}: {error}")))?;
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        api.create(&PostParams::default(), &namespace)
+            .await
+            .map_err(Error::kube(format!("namespace {name}")))?;
+        Ok(())
+    }
+
+    /// Puts the operators and operator versions of packages into the namespace, unless they are there.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses, or an operator version of that name has another content.
+    pub async fn install_packages(&self, packages: &[Package]) -> Result<Vec<String>> {
+        let mut said = Vec::new();
+        for package in packages.iter().rev() {
+            let operator = package.operator(&self.namespace);
+            if self.create_unless_there(operator.name(), &operator).await? {
+                said.push(format!("operator {}/{} created", self.namespace, operator.name()));
+            }
+            let version = package.operator_version(&self.namespace)?;
+            let done = if self.create_unless_there(version.name(), &version).await? {
+                "created"
+            } else {
+                "already installed"
+            };
+            said.push(format!("operatorversion {}/{} {done}", self.namespace, version.name()));
+        }
+        Ok(said)
+    }
+
+    async fn create_unless_there<K>(&self, name: &str, object: &K) -> Result<bool>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Serialize
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        match self.api::<K>().create(&PostParams::default(), object).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(Error::kube(format!("failed to install {} {name}", K::kind(&())))(error)),
+        }
+    }
+
+    /// Installs packages, the first of which gets an instance. Returns lines that say what was done.
+    ///
+    /// # Errors
+    /// Fails if the instance is there already, or the API server refuses.
+    pub async fn install(
+        &self,
+        packages: &[Package],
+        instance: Option<&str>,
+        values: BTreeMap<String, String>,
+    ) -> Result<Vec<String>> {
+        let Some(package) = packages.first() else { return Ok(Vec::new()) };
+        check_kubernetes(&self.client, package).await?;
+        let instance = package.instance(&self.namespace, instance, values);
+        let name = instance.name();
+        let version = package.operator_version(&self.namespace)?;
+        check_required(&version, &instance)?;
+        if self.instance_opt(name).await?.is_some() {
+            return Err(Error::Refused(format!(
+                "cannot install instance '{name}' of operator '{}' because an instance of that name already exists in namespace {}",
+                package.operator.name, self.namespace
+            )));
+        }
+        let mut said = self.install_packages(packages).await?;
+        let created = self.api::<Instance>().create(&PostParams::default(), &instance).await;
+        created.map_err(Error::kube(format!("failed to install instance {}/{name}", self.namespace)))?;
+        said.push(format!("instance {}/{name} created", self.namespace));
+        Ok(said)
+    }
+
+    /// Brings an instance to the version of the first package.
+    ///
+    /// # Errors
+    /// Fails if there is no such instance, or the package's version is not newer.
+    pub async fn upgrade(
+        &self,
+        packages: &[Package],
+        instance: &str,
+        values: BTreeMap<String, String>,
+    ) -> Result<Vec<String>> {
+        let Some(package) = packages.first() else { return Ok(Vec::new()) };
+        let live = self.instance(instance).await?;
+        let old = self.version_of(&live).await?;
+        let new = &package.operator.operator_version;
+        if !is_newer(new, &old.spec.version) {
+            return Err(Error::Refused(format!(
+                "upgraded version {new} is the same or smaller than current version {} -> not upgrading",
+                old.spec.version
+            )));
+        }
+        let mut said = self.install_packages(packages).await?;
+        let patch = json!({ "spec": {
+            "operatorVersion": { "name": package.version_name() }, "parameters": values,
+        } });
+        self.patch(instance, &patch).await?;
+        said.push(format!("instance {}/{instance} updated", self.namespace));
+        Ok(said)
+    }
+
+    /// Changes parameters of an instance.
+    ///
+    /// # Errors
+    /// Fails if there is no such instance, or the change is denied.
+    pub async fn update(&self, instance: &str, values: BTreeMap<String, String>) -> Result<()> {
+        self.instance(instance).await?;
+        self.patch(instance, &json!({ "spec": { "parameters": values } })).await
+    }
+
+    /// Starts a plan.
+    ///
+    /// # Errors
+    /// Fails if there is no such instance or plan, or another plan is running.
+    pub async fn trigger(&self, instance: &str, plan: &str) -> Result<()> {
+        self.instance(instance).await?;
+        let patch =
+            json!({ "spec": { "planExecution": { "planName": plan, "uid": crate::admission::uid() } } });
+        self.patch(instance, &patch).await
+    }
+
+    /// Deletes an instance, after its cleanup plan.
+    ///
+    /// # Errors
+    /// Fails if there is no such instance.
+    pub async fn uninstall(&self, instance: &str, wait: Wait) -> Result<()> {
+        self.instance(instance).await?;
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Foreground),
+            ..DeleteParams::default()
+        };
+        let api = self.api::<Instance>();
+        api.delete(instance, &params).await.map_err(Error::kube(instance))?;
+        let Wait::For(limit) = wait else { return Ok(()) };
+        let deadline = Instant::now() + limit;
+        while self.instance_opt(instance).await?.is_some() {
+            if Instant::now() >= deadline {
+                return Err(Error::Refused(format!("instance {instance} is still there after {limit:?}")));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    async fn patch(&self, instance: &str, patch: &Value) -> Result<()> {
+        let api = self.api::<Instance>();
+        let patched = api.patch(instance, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(Error::kube(format!("instance {}/{instance}", self.namespace)))
+    }
+
+    /// An instance, if it is there.
+    ///
+    /// # Errors
+    /// Fails if the API server cannot be asked.
+    pub async fn instance_opt(&self, name: &str) -> Result<Option<Instance>> {
+        self.api::<Instance>().get_opt(name).await.map_err(Error::kube(format!("instance {name}")))
+    }
+
+    /// An instance.
+    ///
+    /// # Errors
+    /// Fails if it is not there.
+    pub async fn instance(&self, name: &str) -> Result<Instance> {
+        self.instance_opt(name).await?.ok_or_else(|| {
+            Error::Refused(format!(
+                "instance {name} in namespace {} does not exist in the cluster",
+                self.namespace
+            ))
+        })
+    }
+
+    /// The operator version of an instance.
+    ///
+    /// # Errors
+    /// Fails if it is not there.
+    pub async fn version_of(&self, instance: &Instance) -> Result<OperatorVersion> {
+        let name = &instance.spec.operator_version.name;
+        let api: Api<OperatorVersion> =
+            Api::namespaced(self.client.clone(), instance.operator_version_namespace());
+        let found = api.get_opt(name).await.map_err(Error::kube(format!("OperatorVersion {name}")))?;
+        found.ok_or_else(|| {
+            Error::Refused(format!(
+                "OperatorVersion {name} from instance {}/{} does not exist",
+                self.namespace,
+                instance.name()
+            ))
+        })
+    }
+
+    /// All objects of a kind, by name.
+    ///
+    /// # Errors
+    /// Fails if the API server cannot be asked.
+    pub async fn list<K>(&self) -> Result<Vec<K>>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        let list = self.api::<K>().list(&ListParams::default()).await;
+        Ok(list.map_err(Error::kube(format!("{}s", K::kind(&()))))?.items)
+    }
+
+    /// The operators in the namespace.
+    ///
+    /// # Errors
+    /// Fails if the API server cannot be asked.
+    pub async fn operators(&self) -> Result<Vec<Operator>> {
+        self.list().await
+    }
+
+    /// Waits until no plan of an instance is scheduled, and returns the one that ran last.
+    ///
+    /// # Errors
+    /// Fails if the plan failed for good, or has not ended in time.
+    pub async fn wait(&self, instance: &str, limit: Duration) -> Result<PlanStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let live = self.instance(instance).await?;
+            if let Some(plan) = ended(&live) {
+                if plan.status == ExecutionStatus::FatalError {
+                    return Err(Error::Refused(format!(
+                        "plan {} of instance {instance} ended with {}: {}",
+                        plan.name,
+                        plan.status.as_str(),
+                        messages(plan).join("; ")
+                    )));
+                }
+                return Ok(plan.clone());
+            }
+            if Instant::now() >= deadline {
+                let plan = &live.spec.plan_execution.plan_name;
+                return Err(Error::Refused(format!(
+                    "plan {plan} of instance {instance} has not ended within {} s",
+                    limit.as_secs()
+                )));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// The plan that ran last, if none is scheduled.
+fn ended(instance: &Instance) -> Option<&PlanStatus> {
+    let last = instance.status.last_plan()?;
+    let run = &instance.spec.plan_execution;
+    let is_over = run.plan_name.is_empty() || (run.uid == last.uid && last.status.is_terminal());
+    (is_over && last.status.is_terminal()).then_some(last)
+}
+
+/// What the parts of a plan say.
+fn messages(plan: &PlanStatus) -> Vec<&str> {
+    let steps = plan.phases.iter().flat_map(|phase| &phase.steps).map(|step| step.message.as_str());
+    let phases = plan.phases.iter().map(|phase| phase.message.as_str());
+    let all = std::iter::once(plan.message.as_str()).chain(phases).chain(steps);
+    all.filter(|message| !message.is_empty()).collect()
+}
+
+fn check_required(version: &OperatorVersion, instance: &Instance) -> Result<()> {
+    let missing: Vec<&str> = version
+        .spec
+        .parameters
+        .iter()
+        .filter(|one| one.is_required() && parameters::value(&instance.spec, one).is_none())
+        .map(|one| one.name.as_str())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Refused(format!("missing required parameters during installation: {}", missing.join(","))))
+}
+
+async fn check_kubernetes(client: &Client, package: &Package) -> Result<()> {
+    let wanted = &package.operator.kubernetes_version;
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let version = client.apiserver_version().await.map_err(Error::kube("the cluster's version"))?;
+    let found = version.git_version.trim_start_matches('v');
+    if is_newer(wanted.trim_start_matches('v'), found) {
+        return Err(Error::Refused(format!(
+            "expected kubernetes version of {wanted} is not supported with version: {found}"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether one version comes after another: by numbers, and a pre-release before its release.
+fn is_newer(one: &str, other: &str) -> bool {
+    fn parts(version: &str) -> (Vec<u64>, bool, &str) {
+        let version = version.split('+').next().unwrap_or_default();
+        let (numbers, pre) = version.split_once('-').unwrap_or((version, ""));
+        let mut numbers: Vec<u64> = numbers.split('.').map(|part| part.parse().unwrap_or_default()).collect();
+        numbers.resize(3, 0);
+        (numbers, pre.is_empty(), pre)
+    }
+    parts(one) > parts(other)
+}

@@ -1,0 +1,443 @@
+//! The controller of instances: carries out their plans, and says when they are ready.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt as _;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use steersman::{Action, Conditions as _, Context, Controller, Key, Operator, Readiness, Watch};
+use steersman_kudo::plan::{self, Evaluation, Outcome};
+use steersman_kudo::task::{Run, pipes};
+use steersman_kudo::{
+    ExecutionStatus, FINALIZER, Instance, OperatorVersion, PlanExecution, PlanStatus, admission, crds,
+    health, label, parameters,
+};
+use steersman_release::Kinds;
+use tokio::sync::OnceCell;
+
+use crate::admission::{Admission, uid};
+use crate::apply::MANAGER;
+use crate::execute::Executor;
+use crate::files::{ExecFiles, PodFiles};
+
+/// A failed reconcile is tried again after a second, and then less and less often.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// The operator with everything at its default, without a webhook.
+pub fn operator() -> Operator {
+    KudoOperator::new().operator()
+}
+
+/// The operator of instances, described.
+#[derive(Clone)]
+#[must_use]
+pub struct KudoOperator {
+    files: Arc<dyn PodFiles>,
+    webhook: Option<Admission>,
+}
+
+impl std::fmt::Debug for KudoOperator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KudoOperator").finish_non_exhaustive()
+    }
+}
+
+impl Default for KudoOperator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl KudoOperator {
+    /// Everything at its default.
+    pub fn new() -> Self {
+        Self { files: Arc::new(ExecFiles), webhook: None }
+    }
+
+    /// How files of Pipe tasks are read. Default: by executing `cat` in the pod.
+    pub fn files(mut self, files: impl PodFiles) -> Self {
+        self.files = Arc::new(files);
+        self
+    }
+
+    /// Serves the admission webhook. Default: it is not served.
+    pub fn webhook(mut self, admission: Admission) -> Self {
+        self.webhook = Some(admission);
+        self
+    }
+
+    /// The operator.
+    pub fn operator(self) -> Operator {
+        let Self { files, webhook } = self;
+        let reconciler = Arc::new(Reconciler { files, kinds: OnceCell::new() });
+        let cleaner = Arc::clone(&reconciler);
+        let controller = Controller::of_existing::<Instance>(move |instance: Arc<Instance>, context| {
+            let reconciler = Arc::clone(&reconciler);
+            async move { reconciler.reconcile(&instance, &context).await }
+        })
+        .named("instance")
+        .honour_finalizer(FINALIZER, move |instance: Arc<Instance>, context| {
+            let cleaner = Arc::clone(&cleaner);
+            async move { cleaner.clean_up(&instance, &context).await }
+        })
+        .backoff(FIRST_RETRY, LAST_RETRY)
+        .owns::<Deployment>()
+        .owns::<StatefulSet>()
+        .owns::<DaemonSet>()
+        .owns::<Job>()
+        .owns::<Pod>()
+        .owns::<Service>()
+        .watch(Watch::read::<OperatorVersion>())
+        .watch(Watch::mapped("parents", parents));
+        let mut operator = Operator::new("kudo-manager").controller(controller).permission("*", ["*"], ["*"]);
+        for crd in crds() {
+            operator = operator.crd(crd);
+        }
+        match webhook {
+            Some(admission) => operator.webhook(admission.webhook()),
+            None => operator,
+        }
+    }
+}
+
+/// The instances whose KudoOperator tasks made another one.
+fn parents(child: &Instance) -> Vec<Key> {
+    let owners = child.owner_references().iter().filter(|owner| owner.kind == "Instance");
+    owners.map(|owner| Key::new(child.metadata.namespace.as_deref(), &owner.name)).collect()
+}
+
+struct Reconciler {
+    files: Arc<dyn PodFiles>,
+    kinds: OnceCell<Kinds>,
+}
+
+impl Reconciler {
+    async fn reconcile(&self, seen: &Instance, context: &Context) -> steersman::Result<Action> {
+        let api: Api<Instance> = Api::namespaced(context.client(), context.namespace());
+        // A plan goes by what is stored, not by what a cache has: a run that has ended must not go on.
+        let Some(mut instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
+        let Some(version) = operator_version(&instance, context).await? else {
+            return Err(steersman::Error::other(missing_version(&instance, context)));
+        };
+        // Where no webhook has scheduled the first plan, it is done here.
+        if instance.spec.plan_execution.plan_name.is_empty() && instance.status.last_plan().is_none() {
+            if let Err(error) = admission::create(&mut instance, &version, uid) {
+                context.warn("InvalidInstance", error.to_string());
+                return Ok(Action::await_change());
+            }
+            instance = api.replace(instance.name(), &post(), &instance).await?;
+            context.observe(&instance)?;
+        }
+        if instance.spec.plan_execution.plan_name.is_empty() {
+            return readiness(instance, &api, context).await;
+        }
+        self.run_plan(instance, &version, &api, context).await
+    }
+
+    /// Carries out the `cleanup` plan of an instance that is being deleted: admission cannot schedule it. A plan that failed keeps
+    /// the instance, as in KUDO: nothing is left behind unseen.
+    async fn clean_up(&self, seen: &Instance, context: &Context) -> steersman::Result<Action> {
+        let api: Api<Instance> = Api::namespaced(context.client(), context.namespace());
+        let Some(mut instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
+        let Some(version) = operator_version(&instance, context).await? else {
+            missing_version(&instance, context);
+            return Ok(Action::await_change());
+        };
+        if !version.spec.plans.contains_key("cleanup") {
+            return Ok(Action::await_change());
+        }
+        let status = instance.status.plan_status.get("cleanup").map(|plan| plan.status).unwrap_or_default();
+        if instance.spec.plan_execution.plan_name != "cleanup" && status == ExecutionStatus::NeverRun {
+            let status = Some(ExecutionStatus::NeverRun);
+            instance.spec.plan_execution = PlanExecution { plan_name: "cleanup".into(), uid: uid(), status };
+            instance = api.replace(instance.name(), &post(), &instance).await?;
+            context.observe(&instance)?;
+        }
+        let action = self.run_plan(instance, &version, &api, context).await?;
+        let Some(instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
+        match instance.status.plan_status.get("cleanup").map(|plan| plan.status) {
+            Some(ExecutionStatus::Complete) => Ok(Action::await_change()),
+            Some(ExecutionStatus::FatalError) => {
+                Err(steersman::Error::terminal("the cleanup plan failed: the instance is kept"))
+            }
+            _ => Ok(action),
+        }
+    }
+
+    async fn run_plan(
+        &self,
+        mut instance: Instance,
+        version: &OperatorVersion,
+        api: &Api<Instance>,
+        context: &Context,
+    ) -> steersman::Result<Action> {
+        let run = instance.spec.plan_execution.clone();
+        let before = instance.status.clone();
+        for (name, plan) in &version.spec.plans {
+            let stored = instance.status.plan_status.get(name);
+            let status =
+                stored.map_or_else(|| plan::never_run(name, plan), |stored| plan::reshaped(plan, stored));
+            instance.status.plan_status.insert(name.clone(), status);
+        }
+        let now = Time(context.now());
+        let mut finished = None;
+        match version.spec.plans.get(&run.plan_name) {
+            None => {
+                let message = format!("could not find required plan: '{}'", run.plan_name);
+                context.warn("InvalidPlan", message.as_str());
+                let status = PlanStatus {
+                    name: run.plan_name.clone(),
+                    status: ExecutionStatus::FatalError,
+                    uid: run.uid.clone(),
+                    message,
+                    last_updated_timestamp: Some(now),
+                    ..PlanStatus::default()
+                };
+                instance.status.plan_status.insert(run.plan_name.clone(), status);
+            }
+            Some(plan) => {
+                let stored =
+                    instance.status.plan_status.get(&run.plan_name).filter(|stored| stored.uid == run.uid);
+                let stored = match stored {
+                    Some(stored) => stored.clone(),
+                    None => {
+                        context.event("PlanStarted", format!("Execution of plan {} started", run.plan_name));
+                        plan::scheduled(&run.plan_name, plan, &run.uid)
+                    }
+                };
+                let had_ended = stored.status.is_terminal();
+                let mut status = self.pass(&instance, version, plan, stored, context).await?;
+                let old = before.plan_status.get(&run.plan_name);
+                status.last_updated_timestamp = old.and_then(|old| old.last_updated_timestamp.clone());
+                if old != Some(&status) {
+                    status.last_updated_timestamp = Some(now);
+                }
+                if status.status.is_terminal() && !had_ended {
+                    finished = Some(format!(
+                        "Execution of plan {} finished with status {}",
+                        run.plan_name,
+                        status.status.as_str()
+                    ));
+                }
+                instance.status.plan_status.insert(run.plan_name.clone(), status);
+            }
+        }
+        let status = instance.status.plan_status[&run.plan_name].clone();
+        set_plan_condition(&mut instance, &status, context);
+        let updated = status.last_updated_timestamp.as_ref().map(|time| time.0);
+        // The status first: if this ends in between, the next reconcile finds a run that has ended, and takes it off.
+        if instance.status != before {
+            instance = api.replace_status(instance.name(), &post(), &instance).await?;
+            context.observe(&instance)?;
+        }
+        self.take_off(instance, &status, api, context).await?;
+        if let Some(message) = finished {
+            context.event("PlanFinished", message);
+        }
+        if status.status.is_terminal() {
+            return Ok(Action::await_change());
+        }
+        // Not every kind is watched: KUDO's delay, a second more for each minute without a change.
+        let idle = updated.map_or(0, |then| context.now().as_second() - then.as_second());
+        let seconds = (idle.max(0) / 60).min(59) + 1;
+        Ok(Action::requeue(Duration::from_secs(seconds.unsigned_abs())))
+    }
+
+    /// Runs all tasks that are due, until none is.
+    async fn pass(
+        &self,
+        instance: &Instance,
+        version: &OperatorVersion,
+        plan: &steersman_kudo::Plan,
+        stored: PlanStatus,
+        context: &Context,
+    ) -> steersman::Result<PlanStatus> {
+        if stored.status.is_terminal() {
+            return Ok(stored);
+        }
+        let fatal = |reason: &str, message: String| {
+            context.warn(reason, format!("Error during execution: fatal error: {message}"));
+            PlanStatus { status: ExecutionStatus::FatalError, message, ..stored.clone() }
+        };
+        let values = match parameters::resolve(&version.spec, &instance.spec) {
+            Ok(values) => values,
+            Err(error) => return Ok(fatal("InvalidParams", format!("could not parse parameters: {error}"))),
+        };
+        let mut run = Run {
+            version: &version.spec,
+            instance: instance.name(),
+            namespace: instance.namespace(),
+            plan_name: &stored.name,
+            plan_uid: &stored.uid,
+            parameters: values,
+            pipes: BTreeMap::new(),
+        };
+        match pipes(&run, plan) {
+            Ok(pipes) => run.pipes = pipes,
+            Err(failure) => return Ok(fatal(failure.reason, failure.message)),
+        }
+        let client = context.client();
+        let kinds = self.kinds.get_or_init(|| async { Kinds::new(client.clone()) }).await;
+        let mut executor = Executor {
+            client,
+            kinds,
+            files: &self.files,
+            run,
+            owner: context.owner_reference(),
+            notes: Vec::new(),
+        };
+        let mut outcomes = BTreeMap::new();
+        let status = loop {
+            let Evaluation { status, due } = plan::evaluate(plan, &stored, &outcomes);
+            if due.is_empty() {
+                break status;
+            }
+            for task in due {
+                let outcome = executor.execute(&task).await;
+                let is_fatal = matches!(outcome, Outcome::Fatal { .. });
+                if let Outcome::Fatal { reason, message } = &outcome {
+                    context.warn(reason, message.as_str());
+                }
+                outcomes.insert(task, outcome);
+                if is_fatal {
+                    break;
+                }
+            }
+        };
+        for (reason, note) in executor.notes {
+            context.warn(reason, note);
+        }
+        Ok(status)
+    }
+
+    /// Says in the spec how far the run is. One that has ended is taken off: by the webhook, or here if there is none.
+    async fn take_off(
+        &self,
+        mut instance: Instance,
+        status: &PlanStatus,
+        api: &Api<Instance>,
+        context: &Context,
+    ) -> steersman::Result<()> {
+        let is_kept = !status.status.is_terminal() || instance.is_deleting();
+        let run = &mut instance.spec.plan_execution;
+        if run.status == Some(status.status) && is_kept {
+            return Ok(());
+        }
+        run.status = Some(status.status);
+        let mut replaced = api.replace(instance.name(), &post(), &instance).await?;
+        let run = &replaced.spec.plan_execution;
+        if run.plan_name == status.name && run.uid == status.uid && !is_kept {
+            let patch = json!({
+                "metadata": { "resourceVersion": replaced.metadata.resource_version },
+                "spec": { "planExecution": Value::Null },
+            });
+            replaced = api.patch(replaced.name(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        }
+        context.observe(&replaced)
+    }
+}
+
+/// Tells that an instance's operator version is not there.
+fn missing_version(instance: &Instance, context: &Context) -> String {
+    let message = format!(
+        "OperatorVersion {}/{} of Instance {}/{} is not there",
+        instance.operator_version_namespace(),
+        instance.spec.operator_version.name,
+        instance.namespace(),
+        instance.name()
+    );
+    context.warn("InvalidOperatorVersion", message.as_str());
+    message
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.into()), dry_run: false }
+}
+
+async fn operator_version(
+    instance: &Instance,
+    context: &Context,
+) -> steersman::Result<Option<OperatorVersion>> {
+    let name = &instance.spec.operator_version.name;
+    let namespace = instance.operator_version_namespace();
+    let cached = context.objects::<OperatorVersion>().namespace(namespace).get(name).await?;
+    if cached.is_some() {
+        return Ok(cached);
+    }
+    // It may be newer than the cache.
+    let api: Api<OperatorVersion> = Api::namespaced(context.client(), namespace);
+    Ok(api.get_opt(name).await?)
+}
+
+/// The condition `Ready` while a plan runs and when it has ended.
+fn set_plan_condition(instance: &mut Instance, status: &PlanStatus, context: &Context) {
+    let (value, reason) = match status.status {
+        ExecutionStatus::Complete => ("True", "ResourcesReady"),
+        ExecutionStatus::FatalError => ("Unknown", "PlanInFatalError"),
+        // Other plans leave it as it is.
+        _ if matches!(status.name.as_str(), "deploy" | "upgrade" | "update") => ("Unknown", "PlanInProgress"),
+        _ => return,
+    };
+    set_condition(instance, value, reason, "", context);
+}
+
+fn set_condition(instance: &mut Instance, value: &str, reason: &str, message: &str, context: &Context) {
+    let condition = Condition {
+        status: value.to_owned(),
+        observed_generation: None,
+        ..context.condition("Ready", true, reason, message)
+    };
+    instance.status.conditions.set(condition);
+}
+
+/// Keeps the condition `Ready` of an instance without a plan: whether its workloads are.
+async fn readiness(
+    mut instance: Instance,
+    api: &Api<Instance>,
+    context: &Context,
+) -> steersman::Result<Action> {
+    if instance.status.last_plan().is_some_and(|plan| plan.status == ExecutionStatus::FatalError)
+        || instance.is_deleting()
+    {
+        return Ok(Action::await_change());
+    }
+    let before = instance.status.conditions.clone();
+    let waiting = waiting(instance.name(), context).await?;
+    if waiting.is_empty() {
+        set_condition(&mut instance, "True", "ResourcesReady", "", context);
+    } else {
+        set_condition(&mut instance, "False", "ResourceNotReady", &waiting.join(", "), context);
+    }
+    if instance.status.conditions != before {
+        api.replace_status(instance.name(), &post(), &instance).await?;
+    }
+    Ok(Action::await_change())
+}
+
+/// The workloads of an instance that are not ready, and why.
+async fn waiting(instance: &str, context: &Context) -> steersman::Result<Vec<String>> {
+    let labels = [(label::INSTANCE, instance), (label::HERITAGE, "kudo")];
+    let mut waiting = Vec::new();
+    let mut check = |kind: &str, name: String, object: serde_json::Result<Value>| {
+        let mut object = object.unwrap_or_default();
+        object["apiVersion"] = "apps/v1".into();
+        object["kind"] = kind.into();
+        if let Readiness::Waiting(why) | Readiness::Failed(why) = health(&object) {
+            waiting.push(format!("{kind} {name}: {why}"));
+        }
+    };
+    for object in context.objects::<Deployment>().labels(labels).list().await? {
+        check("Deployment", object.name_any(), serde_json::to_value(&object));
+    }
+    for object in context.objects::<StatefulSet>().labels(labels).list().await? {
+        check("StatefulSet", object.name_any(), serde_json::to_value(&object));
+    }
+    Ok(waiting)
+}

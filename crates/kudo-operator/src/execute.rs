@@ -1,0 +1,351 @@
+//! Tasks carried out on a cluster.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use steersman::Readiness;
+use steersman_chart::System;
+use steersman_kudo::plan::{Outcome, TaskRef};
+use steersman_kudo::task::{Failure, Place, Rendered, Run};
+use steersman_kudo::{
+    ExecutionStatus, Instance, Renderer, Task, annotation, dependencies, dependencies_hash, health, label,
+    operator_version_name, parameters, pipe, set_dependencies_hash,
+};
+use steersman_release::{Kind, Kinds};
+
+use crate::apply::{MANAGER, Target};
+use crate::error::{Error, Result};
+use crate::files::{FileError, PodFiles};
+
+/// Carries out the tasks of one run.
+pub(crate) struct Executor<'a> {
+    pub(crate) client: Client,
+    pub(crate) kinds: &'a Kinds,
+    pub(crate) files: &'a Arc<dyn PodFiles>,
+    pub(crate) run: Run<'a>,
+    pub(crate) owner: OwnerReference,
+    /// What people should know and no failure is: an adopted object, a removed API version.
+    pub(crate) notes: Vec<(&'static str, String)>,
+}
+
+/// A task that failed: for good, or not.
+enum Trouble {
+    Fatal(Failure),
+    Transient(Error),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Fatal(failure)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Transient(error)
+    }
+}
+
+type Attempt = std::result::Result<Outcome, Trouble>;
+
+impl Executor<'_> {
+    /// Runs a task, once.
+    pub(crate) async fn execute(&mut self, place: &TaskRef) -> Outcome {
+        let run = self.run.clone();
+        let at = Place { run: &run, phase: &place.phase, step: &place.step, task: &place.task };
+        let attempt = match run.version.task(&place.task) {
+            Some(task) => self.attempt(&at, task).await,
+            None => Err(Failure::new("UnknownTaskName", format!("missing task {}", place.task)).into()),
+        };
+        match attempt {
+            Ok(outcome) => outcome,
+            Err(Trouble::Fatal(Failure { reason, message })) => {
+                let message = format!("Error during execution: fatal error: {}", at.describe(&message));
+                Outcome::Fatal { reason, message }
+            }
+            Err(Trouble::Transient(error)) => Outcome::Transient(format!(
+                "A transient error when executing task {}.{}.{}.{}. Will retry. {error}",
+                run.plan_name, place.phase, place.step, place.task
+            )),
+        }
+    }
+
+    async fn attempt(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+        match task.kind.as_str() {
+            "Apply" => self.apply(at, &task.spec.resources).await,
+            "Delete" => self.delete(at, &task.spec.resources).await,
+            "Toggle" if at.toggle(task)? => self.apply(at, &task.spec.resources).await,
+            "Toggle" => self.delete(at, &task.spec.resources).await,
+            "Pipe" => self.pipe(at, task).await,
+            "KudoOperator" => self.child(at, task).await,
+            "Dummy" if task.spec.want_err && task.spec.fatal => {
+                Err(Failure::new("DummyTaskError", "dummy error").into())
+            }
+            "Dummy" if task.spec.want_err => Err(Error::Refused("dummy error".into()).into()),
+            "Dummy" if task.spec.done => Ok(Outcome::Done),
+            "Dummy" => Ok(Outcome::Waiting("the task is never done".into())),
+            other => Err(Failure::new("TaskBuildError", format!("unknown task kind {other}")).into()),
+        }
+    }
+
+    fn render(at: &Place<'_>, resources: &[String]) -> std::result::Result<Vec<Rendered>, Failure> {
+        at.render(&mut Renderer::new(System::default()), resources)
+    }
+
+    async fn apply(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
+        let rendered = Self::render(at, resources)?;
+        let mut targets = Vec::new();
+        for one in &rendered {
+            one.name()?;
+        }
+        for Rendered { file, object, mapped } in rendered {
+            if let Some(mapped) = mapped {
+                self.notes.push(("RemovedAPIVersion", format!("templates/{file}: {mapped}")));
+            }
+            targets.push(self.target(at, &file, object).await?);
+        }
+        self.apply_targets(targets).await
+    }
+
+    async fn apply_targets(&mut self, mut targets: Vec<Target>) -> Attempt {
+        self.hash_dependencies(&mut targets).await?;
+        let mut waiting = None;
+        for target in &targets {
+            let applied = target.apply(&self.client).await?;
+            if applied.adopted {
+                self.notes.push((
+                    "Adopted",
+                    format!("{} was there already, and is now kept by this instance", target.title()),
+                ));
+            }
+            match health(&applied.object) {
+                Readiness::Ready => {}
+                Readiness::Waiting(why) => waiting = waiting.or(Some(format!("{}: {why}", target.title()))),
+                Readiness::Failed(why) if target.kind.resource.kind == "Job" => {
+                    let message = format!("{}: {why}", target.title());
+                    return Err(Failure::new("FailedTerminalStateError", message).into());
+                }
+                Readiness::Failed(why) => waiting = waiting.or(Some(format!("{}: {why}", target.title()))),
+            }
+        }
+        Ok(waiting.map_or(Outcome::Done, Outcome::Waiting))
+    }
+
+    /// An object with its labels, annotations, namespace and owner.
+    async fn target(
+        &self,
+        at: &Place<'_>,
+        file: &str,
+        mut object: Value,
+    ) -> std::result::Result<Target, Trouble> {
+        let Some(kind) = self.kind(&object).await? else {
+            let message = format!(
+                "templates/{file}: the cluster has no kind {} {}: install its definition in an earlier step",
+                text(&object, "apiVersion"),
+                text(&object, "kind")
+            );
+            return Err(Failure::new("TaskEnhancementError", message).into());
+        };
+        let owner = serde_json::to_value(&self.owner).map_err(|error| Error::Refused(error.to_string()))?;
+        at.enhance(&mut object, kind.namespaced, &owner);
+        Ok(Target { kind, content: object })
+    }
+
+    async fn kind(&self, object: &Value) -> Result<Option<Kind>> {
+        Ok(self.kinds.find_opt(text(object, "apiVersion"), text(object, "kind")).await?)
+    }
+
+    /// Puts the hash of what they mount onto the pod templates, so that pods restart when it changes.
+    async fn hash_dependencies(&self, targets: &mut [Target]) -> Result<()> {
+        let contents: Vec<Value> = targets.iter().map(|target| target.content.clone()).collect();
+        for target in targets.iter_mut() {
+            let wanted = dependencies(&target.content);
+            if wanted.is_empty() {
+                continue;
+            }
+            let mut found = Vec::with_capacity(wanted.len());
+            for dependency in &wanted {
+                let is_it = |object: &&Value| {
+                    object["kind"] == dependency.kind
+                        && object["metadata"]["name"] == dependency.name.as_str()
+                };
+                let object = match contents.iter().find(is_it) {
+                    Some(object) => Some(object.clone()),
+                    None => self.live_dependency(dependency.kind, &dependency.name).await?,
+                };
+                found.push(object);
+            }
+            let hash = dependencies_hash(found.iter().map(Option::as_ref));
+            set_dependencies_hash(&mut target.content, &hash);
+        }
+        Ok(())
+    }
+
+    /// A ConfigMap or Secret as it was applied last, else as it is.
+    async fn live_dependency(&self, kind: &str, name: &str) -> Result<Option<Value>> {
+        let content = json!({
+            "apiVersion": "v1", "kind": kind, "metadata": { "name": name, "namespace": self.run.namespace },
+        });
+        let Some(kind) = self.kind(&content).await? else { return Ok(None) };
+        let live = Target { kind, content }.live(&self.client).await?;
+        Ok(live.map(|live| {
+            let applied = live["metadata"]["annotations"][annotation::LAST_APPLIED].as_str();
+            applied.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(live)
+        }))
+    }
+
+    async fn delete(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
+        let mut waiting = None;
+        for one in Self::render(at, resources)? {
+            one.name()?;
+            let Rendered { object, .. } = one;
+            // Of a kind that the cluster does not have there is nothing to delete.
+            let Some(kind) = self.kind(&object).await? else { continue };
+            let mut target = Target { kind, content: object };
+            if target.kind.namespaced {
+                target.content["metadata"]["namespace"] = at.run.namespace.into();
+            }
+            if !target.delete(&self.client).await? {
+                waiting = waiting.or(Some(format!("{} is being deleted", target.title())));
+            }
+        }
+        Ok(waiting.map_or(Outcome::Done, Outcome::Waiting))
+    }
+
+    async fn pipe(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+        let rendered = Self::render(at, std::slice::from_ref(&task.spec.pod))?;
+        let [Rendered { file, object, .. }] = rendered.as_slice() else {
+            let message = format!("templates/{}: one pod is wanted", task.spec.pod);
+            return Err(Failure::new("ResourceUnmarshalError", message).into());
+        };
+        let pod = self.target(at, file, pipe::pod(at, object.clone(), &task.spec.pipe)?).await?;
+        // What this run has kept already is not made anew: a password would be another one.
+        if self.has_artifacts(at, task).await? {
+            return self.remove_pod(&pod).await;
+        }
+        let applied = pod.apply(&self.client).await?;
+        if let Readiness::Waiting(why) | Readiness::Failed(why) = health(&applied.object) {
+            return Ok(Outcome::Waiting(format!("{}: {why}", pod.title())));
+        }
+        let mut artifacts = Vec::new();
+        for spec in &task.spec.pipe {
+            let path = pipe::path(spec);
+            let read = self.files.read(self.client.clone(), at.run.namespace, pod.name(), path).await;
+            let content = read.map_err(|error| match error {
+                FileError::Failed(why) => Trouble::Fatal(Failure::new("PipeTaskError", why)),
+                FileError::Unreachable(why) => Trouble::Transient(Error::Refused(why)),
+            })?;
+            let artifact = pipe::artifact(at, spec, &content)?;
+            artifacts.push(self.target(at, path, artifact).await?);
+        }
+        for artifact in &artifacts {
+            artifact.apply(&self.client).await?;
+        }
+        self.remove_pod(&pod).await
+    }
+
+    async fn remove_pod(&self, pod: &Target) -> Attempt {
+        // What it made is kept: the plan need not wait until the pod is gone.
+        pod.delete(&self.client).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Whether everything that the task keeps is there, made by this run.
+    async fn has_artifacts(&self, at: &Place<'_>, task: &Task) -> Result<bool> {
+        for spec in &task.spec.pipe {
+            let content = json!({
+                "apiVersion": "v1", "kind": spec.kind,
+                "metadata": { "name": pipe::artifact_name(at, &spec.key), "namespace": at.run.namespace },
+            });
+            let Some(kind) = self.kind(&content).await? else { return Ok(false) };
+            let live = Target { kind, content }.live(&self.client).await?;
+            let made_by = |live: &Value| {
+                live["metadata"]["annotations"][annotation::PLAN_UID].as_str() == Some(at.run.plan_uid)
+            };
+            if !live.is_some_and(|live| made_by(&live)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Creates or changes the instance of another operator, and waits for its plan.
+    async fn child(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+        let spec = &task.spec;
+        let run = at.run;
+        let name = match spec.instance_name.as_str() {
+            "" => format!("{}-{}", run.instance, spec.package),
+            name => name.to_owned(),
+        };
+        let values = match spec.parameter_file.as_str() {
+            "" => Default::default(),
+            file => {
+                let text = at.render_text(&mut Renderer::new(System::default()), file, &at.variables())?;
+                parameters::from_file(file, text.as_bytes())
+                    .map_err(|error| Failure::new("TaskRenderingError", error.to_string()))?
+            }
+        };
+        let mut wanted = Instance::new(run.namespace, &name);
+        wanted.metadata.labels.get_or_insert_default().insert(label::OPERATOR.into(), spec.package.clone());
+        let owner = OwnerReference { controller: None, block_owner_deletion: None, ..self.owner.clone() };
+        wanted.metadata.owner_references = Some(vec![owner]);
+        wanted.spec.operator_version.name =
+            operator_version_name(&spec.package, &spec.app_version, &spec.operator_version);
+        wanted.spec.parameters = values;
+        let api: Api<Instance> = Api::namespaced(self.client.clone(), run.namespace);
+        let title = format!("Instance {}/{name}", run.namespace);
+        let live = api.get_opt(&name).await.map_err(Error::kube(title.clone()))?;
+        let child = match live {
+            None => {
+                let params = PostParams { field_manager: Some(MANAGER.into()), dry_run: false };
+                api.create(&params, &wanted).await.map_err(Error::kube(title.clone()))?
+            }
+            Some(live)
+                if live.spec.operator_version == wanted.spec.operator_version
+                    && wanted
+                        .spec
+                        .parameters
+                        .iter()
+                        .all(|(key, value)| live.spec.parameters.get(key) == Some(value)) =>
+            {
+                live
+            }
+            Some(_) => {
+                let patch = json!({ "spec": {
+                    "operatorVersion": wanted.spec.operator_version, "parameters": wanted.spec.parameters,
+                } });
+                let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+                api.patch(&name, &params, &Patch::Merge(&patch)).await.map_err(Error::kube(title.clone()))?
+            }
+        };
+        let scheduled = &child.spec.plan_execution;
+        let last = child.status.last_plan();
+        match last {
+            // Just created, or not seen by its controller yet.
+            None => Ok(Outcome::Waiting(format!("{title}: no plan has run yet"))),
+            _ if !scheduled.plan_name.is_empty() => {
+                Ok(Outcome::Waiting(format!("{title}: plan {} is scheduled", scheduled.plan_name)))
+            }
+            Some(plan) if plan.status == ExecutionStatus::FatalError => {
+                let message = format!("{title}: plan {} failed: {}", plan.name, first_message(plan));
+                Err(Failure::new("FailedTerminalStateError", message).into())
+            }
+            Some(_) => Ok(Outcome::Done),
+        }
+    }
+}
+
+/// The message of the part of a plan that failed.
+fn first_message(plan: &steersman_kudo::PlanStatus) -> String {
+    let steps = plan.phases.iter().flat_map(|phase| &phase.steps).map(|step| &step.message);
+    let phases = plan.phases.iter().map(|phase| &phase.message);
+    let mut all = std::iter::once(&plan.message).chain(phases).chain(steps);
+    all.find(|message| !message.is_empty()).cloned().unwrap_or_default()
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
+}

@@ -1,0 +1,34 @@
+//! Runs KUDO packages: a controller for their instances, the admission of changes, and what a client does with them.
+//!
+//! ```no_run
+//! # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use std::path::Path;
+//! use steersman_kudo_operator::{Kudo, operator};
+//!
+//! let packages = steersman_kudo::package::with_dependencies(Path::new("./my-operator"))?;
+//! let kudo = Kudo::new(client.clone(), "default");
+//! kudo.init().await?;
+//! tokio::spawn(operator().run_until(client, std::future::pending()));
+//! kudo.install(&packages, None, Default::default()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a crash leaves
+//! The status of a plan is stored before the plan is taken off the schedule, and tasks bear to be run again: objects are
+//! compared before they are written, and a Pipe task keeps what it has already kept in the same run. Whatever the write is
+//! after which the operator ends, the next one takes the plan to the same end.
+
+mod admission;
+mod apply;
+mod client;
+mod controller;
+mod error;
+mod execute;
+mod files;
+
+pub use admission::{Admission, SERVICE, WEBHOOK_PATH};
+pub use client::{Kudo, Wait};
+pub use controller::{KudoOperator, operator};
+pub use error::{Error, Result};
+pub use files::{ExecFiles, FileError, PodFiles, SimulatedFiles};

@@ -1,0 +1,229 @@
+//! Packages of our own, run on the embedded cluster.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman::testing::TestEnv;
+use steersman_cluster::Cluster;
+use steersman_kudo::{ExecutionStatus, Instance, Package};
+use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles, Wait};
+
+const LONG: Duration = Duration::from_secs(60);
+
+async fn start() -> (TestEnv, Kudo) {
+    let cluster = Cluster::start().await.unwrap();
+    let admission = Admission::new(cluster.client());
+    cluster.webhooks_by("default", SERVICE, move |request| admission.clone().answer(request));
+    let mut env = TestEnv::on(cluster);
+    let kudo = Kudo::new(env.client(), "default");
+    kudo.init().await.unwrap();
+    kudo.register_webhook("default").await.unwrap();
+    env.run(KudoOperator::new().files(SimulatedFiles).operator());
+    (env, kudo)
+}
+
+fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+const OPERATOR: &str = r"
+name: web
+operatorVersion: 0.1.0
+appVersion: 1.0.0
+tasks:
+- {name: app, kind: Apply, spec: {resources: [config.yaml, deployment.yaml]}}
+- {name: toggled, kind: Toggle, spec: {parameter: EXTRA, resources: [extra.yaml]}}
+- {name: key, kind: Pipe, spec: {pod: pipe.yaml, pipe: [{file: /out/key, kind: Secret, key: Key}]}}
+- {name: use-key, kind: Apply, spec: {resources: [uses.yaml]}}
+- {name: gone, kind: Delete, spec: {resources: [extra.yaml]}}
+- {name: cleaned, kind: Apply, spec: {resources: [cleaned.yaml]}}
+plans:
+  deploy:
+    strategy: serial
+    phases:
+    - name: main
+      strategy: serial
+      steps:
+      - {name: key, tasks: [key]}
+      - {name: app, tasks: [app, use-key]}
+    - name: extra
+      strategy: parallel
+      steps:
+      - {name: toggle, tasks: [toggled]}
+  tune:
+    strategy: serial
+    phases:
+    - name: main
+      strategy: serial
+      steps:
+      - {name: app, tasks: [app]}
+  backup:
+    strategy: serial
+    phases:
+    - name: main
+      strategy: serial
+      steps:
+      - {name: gone, tasks: [gone]}
+  cleanup:
+    strategy: serial
+    phases:
+    - name: main
+      strategy: serial
+      steps:
+      - {name: note, tasks: [cleaned]}
+";
+
+const PARAMS: &str = r"
+apiVersion: kudo.dev/v1beta1
+parameters:
+- {name: REPLICAS, default: 1, type: integer}
+- {name: COLOUR, default: red, trigger: tune, enum: [red, blue]}
+- {name: EXTRA, default: true, type: boolean}
+- {name: FIXED, default: a, immutable: true}
+- {name: LIST, type: array, default: [x, y]}
+";
+
+fn web(operator: &str) -> Package {
+    Package::from_files([
+        ("operator.yaml", operator),
+        ("params.yaml", PARAMS),
+        (
+            "templates/config.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Name }}-config\ndata:\n  colour: {{ .Params.COLOUR }}\n  list: {{ join \",\" .Params.LIST | quote }}\n",
+        ),
+        (
+            "templates/deployment.yaml",
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{ .Name }}\nspec:\n  replicas: {{ .Params.REPLICAS }}\n  selector:\n    matchLabels: {app: web}\n  template:\n    metadata:\n      labels: {app: web}\n    spec:\n      containers: [{name: web, image: nginx}]\n      volumes: [{name: c, configMap: {name: {{ .Name }}-config}}]\n",
+        ),
+        (
+            "templates/extra.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n  namespace: elsewhere\n---\napiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: extra\nspec:\n  minAvailable: 1\n  selector:\n    matchLabels: {app: web}\n",
+        ),
+        (
+            "templates/pipe.yaml",
+            "apiVersion: v1\nkind: Pod\nspec:\n  volumes: [{name: out, emptyDir: {}}]\n  initContainers: [{name: make, image: busybox, command: ['true'], volumeMounts: [{name: out, mountPath: /out}]}]\n",
+        ),
+        (
+            "templates/uses.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: uses\ndata:\n  secret: {{ .Pipes.Key }}\n",
+        ),
+        (
+            "templates/cleaned.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: cleaned\n  annotations: {by: {{ .PlanName }}}\n",
+        ),
+    ])
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_package_is_deployed_updated_triggered_and_uninstalled() {
+    let (env, kudo) = start().await;
+    kudo.install(&[web(OPERATOR)], Some("shop"), values(&[])).await.unwrap();
+    let plan = kudo.wait("shop", LONG).await.unwrap();
+    assert_eq!((plan.name.as_str(), plan.status), ("deploy", ExecutionStatus::Complete));
+
+    let instance = kudo.instance("shop").await.unwrap();
+    assert_eq!(instance.spec.plan_execution, Default::default());
+    assert_eq!(instance.spec.parameters, values(&[("FIXED", "a")]));
+    assert!(instance.has_finalizer());
+    assert_eq!(instance.status.conditions[0].reason, "ResourcesReady");
+    assert_eq!(instance.status.plan_status["backup"].status, ExecutionStatus::NeverRun);
+
+    let deployment = env.api::<Deployment>().get("shop").await.unwrap();
+    let labels = deployment.metadata.labels.clone().unwrap();
+    assert_eq!((labels["heritage"].as_str(), labels["kudo.dev/instance"].as_str()), ("kudo", "shop"));
+    let annotations = deployment.metadata.annotations.unwrap();
+    assert_eq!(annotations["kudo.dev/step"], "app");
+    assert_eq!(deployment.metadata.owner_references.unwrap()[0].controller, Some(true));
+    let template = deployment.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
+    let hash = template["kudo.dev/dependencies-hash"].clone();
+    assert_eq!(template["kudo.dev/operator-version"], "0.1.0");
+    // The namespace of a template is overwritten, and the removed version of the budget is mapped.
+    assert!(env.api::<ConfigMap>().get_opt("extra").await.unwrap().is_some());
+    let uses = env.api::<ConfigMap>().get("uses").await.unwrap();
+    let secret = &uses.data.unwrap()["secret"];
+    assert_eq!(secret, "shop.deploy.main.key.key.key");
+    assert!(env.api::<Secret>().get_opt(secret).await.unwrap().is_some());
+
+    // A parameter starts its own plan, and a mounted ConfigMap that changes restarts the pods.
+    kudo.update("shop", values(&[("COLOUR", "blue")])).await.unwrap();
+    let plan = kudo.wait("shop", LONG).await.unwrap();
+    assert_eq!(plan.name, "tune");
+    let deployment = env.api::<Deployment>().get("shop").await.unwrap();
+    let template = deployment.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
+    assert_ne!(template["kudo.dev/dependencies-hash"], hash);
+
+    kudo.trigger("shop", "backup").await.unwrap();
+    assert_eq!(kudo.wait("shop", LONG).await.unwrap().name, "backup");
+    assert!(env.api::<ConfigMap>().get_opt("extra").await.unwrap().is_none());
+
+    kudo.uninstall("shop", Wait::For(LONG)).await.unwrap();
+    let cleaned = env.api::<ConfigMap>().get_opt("cleaned").await.unwrap();
+    // It was owned by the instance: it is collected, or still has the annotation.
+    assert!(cleaned.is_none_or(|map| map.metadata.annotations.unwrap()["by"] == "cleanup"));
+    assert!(kudo.instance_opt("shop").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_denied_and_nothing_is_written() {
+    let (env, kudo) = start().await;
+    let package = [web(OPERATOR)];
+    let denied = |error: steersman_kudo_operator::Error| error.to_string();
+    let error = kudo
+        .install(&package, Some("shop"), values(&[("COLOUR", "green")]))
+        .await
+        .map_err(denied)
+        .unwrap_err();
+    assert!(error.contains("only allowed values are [red blue]"), "{error}");
+    let error =
+        kudo.install(&package, Some("shop"), values(&[("NOPE", "1")])).await.map_err(denied).unwrap_err();
+    assert!(error.contains("\"NOPE\" is not in the OperatorVersion"), "{error}");
+    assert!(kudo.instance_opt("shop").await.unwrap().is_none());
+
+    kudo.install(&package, Some("shop"), values(&[])).await.unwrap();
+    kudo.wait("shop", LONG).await.unwrap();
+    let before = kudo.instance("shop").await.unwrap();
+    for (changed, words) in [
+        (values(&[("FIXED", "b")]), "parameter 'FIXED' is immutable but was changed from 'a' to 'b'"),
+        (values(&[("REPLICAS", "many")]), "type is \"integer\""),
+        (values(&[("COLOUR", "blue"), ("REPLICAS", "2")]), ""),
+    ] {
+        let result = kudo.update("shop", changed).await;
+        if words.is_empty() {
+            result.unwrap();
+            continue;
+        }
+        let error = result.map_err(denied).unwrap_err();
+        assert!(error.contains(words), "{error}");
+        assert_eq!(kudo.instance("shop").await.unwrap().spec, before.spec);
+    }
+    let error = kudo.trigger("shop", "nope").await.map_err(denied).unwrap_err();
+    assert!(error.contains("plan nope does not exist"), "{error}");
+    drop(env);
+}
+
+#[tokio::test]
+async fn a_failure_for_good_ends_the_plan_with_its_event() {
+    let (env, kudo) = start().await;
+    let package = Package::from_files([
+        (
+            "operator.yaml",
+            "name: bad\noperatorVersion: 0.1.0\ntasks: [{name: a, kind: Apply, spec: {resources: [a.yaml]}}]\n\
+             plans: {deploy: {strategy: serial, phases: [{name: main, strategy: serial, steps: [{name: s, tasks: [a]}]}]}}",
+        ),
+        ("params.yaml", "parameters: []"),
+        ("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Params.MISSING }}\n"),
+    ])
+    .unwrap();
+    kudo.install(&[package], None, values(&[])).await.unwrap();
+    let error = kudo.wait("bad-instance", LONG).await.unwrap_err().to_string();
+    assert!(error.contains("FATAL_ERROR") && error.contains("a.yaml:4"), "{error}");
+    let instance = kudo.instance("bad-instance").await.unwrap();
+    let status = &instance.status.plan_status["deploy"];
+    assert_eq!(status.phases[0].steps[0].status, ExecutionStatus::FatalError);
+    assert_eq!(instance.status.conditions[0].reason, "PlanInFatalError");
+    assert_eq!(instance.spec.plan_execution, Default::default());
+    env.wait("bad-instance", |instance: Option<&Instance>| instance.is_some()).await.unwrap();
+}

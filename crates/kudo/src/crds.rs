@@ -1,0 +1,114 @@
+//! The definitions of the group's kinds, and of the admission webhook.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+use crate::api::{GROUP, VERSION};
+
+/// The definitions of Operator, OperatorVersion and Instance. The status subresource is on Instance alone.
+///
+/// # Panics
+/// Never: the definitions are constant.
+#[must_use]
+pub fn crds() -> [CustomResourceDefinition; 3] {
+    let text = || json!({ "type": "string" });
+    let yes = || json!({ "type": "boolean" });
+    let list = |items: Value| json!({ "type": "array", "items": items });
+    let table = |values: Value| json!({ "type": "object", "additionalProperties": values });
+    let object = |properties: Value| json!({ "type": "object", "properties": properties });
+    let reference = || {
+        object(json!({
+            "apiVersion": text(), "fieldPath": text(), "kind": text(), "name": text(), "namespace": text(),
+            "resourceVersion": text(), "uid": text(),
+        }))
+    };
+    let operator = object(json!({
+        "description": text(), "kubernetesVersion": text(), "kudoVersion": text(), "namespaceManifest": text(),
+        "url": text(), "maintainers": list(object(json!({ "name": text(), "email": text() }))),
+    }));
+    let parameter = object(json!({
+        "name": text(), "displayName": text(), "description": text(), "default": text(), "required": yes(),
+        "trigger": text(), "value-type": text(), "immutable": yes(), "enum": list(text()),
+    }));
+    let pipe = object(json!({ "file": text(), "envFile": text(), "kind": text(), "key": text() }));
+    let task = object(json!({
+        "name": text(), "kind": text(),
+        "spec": object(json!({
+            "resources": list(text()), "parameter": text(), "pod": text(), "pipe": list(pipe), "wantErr": yes(),
+            "fatal": yes(), "done": yes(), "package": text(), "instanceName": text(), "appVersion": text(),
+            "operatorVersion": text(), "parameterFile": text(),
+        })),
+    }));
+    let step = object(json!({ "name": text(), "tasks": list(text()) }));
+    let phase = object(json!({ "name": text(), "strategy": text(), "steps": list(step) }));
+    let plan = object(json!({ "strategy": text(), "phases": list(phase) }));
+    let operator_version = object(json!({
+        "operator": reference(), "version": text(), "appVersion": text(), "templates": table(text()),
+        "tasks": list(task), "parameters": list(parameter), "plans": table(plan), "connectionString": text(),
+        "upgradableFrom": list(reference()),
+    }));
+    let instance = object(json!({
+        "operatorVersion": reference(), "parameters": table(text()),
+        "planExecution": object(json!({ "planName": text(), "uid": text(), "status": text() })),
+    }));
+    let step_status = object(json!({ "name": text(), "status": text(), "message": text() }));
+    let phase_status =
+        object(json!({ "name": text(), "status": text(), "message": text(), "steps": list(step_status) }));
+    let plan_status = object(json!({
+        "name": text(), "status": text(), "message": text(), "uid": text(), "phases": list(phase_status),
+        "lastUpdatedTimestamp": { "type": "string", "format": "date-time" },
+    }));
+    let condition = object(json!({
+        "type": text(), "status": text(), "reason": text(), "message": text(),
+        "lastTransitionTime": { "type": "string", "format": "date-time" }, "observedGeneration": { "type": "integer", "format": "int64" },
+    }));
+    let status = object(json!({ "planStatus": table(plan_status), "conditions": list(condition) }));
+    [
+        definition("Operator", "operators", operator, None),
+        definition("OperatorVersion", "operatorversions", operator_version, None),
+        definition("Instance", "instances", instance, Some(status)),
+    ]
+    .map(|crd| serde_json::from_value(crd).expect("a constant definition"))
+}
+
+fn definition(kind: &str, plural: &str, spec: Value, status: Option<Value>) -> Value {
+    let mut properties = json!({
+        "apiVersion": { "type": "string" }, "kind": { "type": "string" }, "metadata": { "type": "object" }, "spec": spec,
+    });
+    let mut version = json!({ "name": VERSION, "served": true, "storage": true });
+    if let Some(status) = status {
+        properties["status"] = status;
+        version["subresources"] = json!({ "status": {} });
+    } else {
+        properties["status"] = json!({ "type": "object" });
+    }
+    version["schema"] = json!({ "openAPIV3Schema": { "type": "object", "properties": properties } });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{GROUP}") },
+        "spec": {
+            "group": GROUP, "scope": "Namespaced",
+            "names": { "kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase() },
+            "versions": [version],
+        },
+    })
+}
+
+/// The configuration of the webhook that admits instances, behind a service.
+#[must_use]
+pub fn webhook_configuration(namespace: &str, service: &str, path: &str) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": "kudo-manager-instance-admission-webhook-config" },
+        "webhooks": [{
+            "name": "instance-admission.kudo.dev",
+            "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "clientConfig": { "service": { "namespace": namespace, "name": service, "path": path } },
+            "rules": [{
+                "apiGroups": [GROUP], "apiVersions": [VERSION], "resources": ["instances"],
+                "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
+            }],
+        }],
+    })
+}

@@ -1,0 +1,91 @@
+//! The hash by which pods restart when a ConfigMap or Secret that they mount changes.
+
+use md5::{Digest as _, Md5};
+use serde_json::{Map, Value, json};
+
+use crate::api::annotation;
+use crate::task::{POD_TEMPLATES, insert_strings};
+
+/// What the pods of a workload mount or pull with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dependency {
+    /// ConfigMap or Secret.
+    pub kind: &'static str,
+    /// Its name, in the workload's namespace.
+    pub name: String,
+}
+
+/// What the pods of a workload mount as volumes, or pull images with. Not what only their environment has.
+#[must_use]
+pub fn dependencies(object: &Value) -> Vec<Dependency> {
+    let mut found = Vec::new();
+    for template in ["/spec/template", "/spec/jobTemplate/spec/template"] {
+        let Some(spec) = object.pointer(template).and_then(|template| template.get("spec")) else { continue };
+        let list = |name: &str| spec[name].as_array().into_iter().flatten();
+        let mut add = |kind, name: Option<&str>| {
+            found.extend(name.map(|name| Dependency { kind, name: name.to_owned() }));
+        };
+        for secret in list("imagePullSecrets") {
+            add("Secret", secret["name"].as_str());
+        }
+        for volume in list("volumes") {
+            add("ConfigMap", volume.pointer("/configMap/name").and_then(Value::as_str));
+            add("Secret", volume.pointer("/secret/secretName").and_then(Value::as_str));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The hash over objects in the order of [`dependencies`]; nothing for one that is not there.
+#[must_use]
+pub fn dependencies_hash<'a>(objects: impl IntoIterator<Item = Option<&'a Value>>) -> String {
+    let mut all = Md5::new();
+    for object in objects {
+        let skipped = |object: &Value| {
+            object
+                .pointer("/metadata/annotations")
+                .is_some_and(|all| all.get(annotation::SKIP_HASH).is_some())
+        };
+        match object
+            .filter(|object| !skipped(object))
+            .and_then(|object| steersman_yaml::to_string(&sanitized(object)).ok())
+        {
+            Some(text) => all.update(Md5::digest(text.as_bytes())),
+            None => all.update([0; 16]),
+        }
+    }
+    all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An object without what changes by itself, in the form that KUDO hashes.
+fn sanitized(object: &Value) -> Value {
+    let mut content = object.as_object().cloned().unwrap_or_default();
+    let old = content.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut metadata = Map::new();
+    for key in ["labels", "name"] {
+        if let Some(value) = old.get(key) {
+            metadata.insert(key.into(), value.clone());
+        }
+    }
+    metadata.insert("annotations".into(), json!({}));
+    for key in ["deletionGracePeriodSeconds", "remainingItemCount"] {
+        metadata.insert(key.into(), 0.into());
+    }
+    for key in ["finalizers", "managedFields", "ownerReferences"] {
+        metadata.insert(key.into(), json!([]));
+    }
+    content.insert("metadata".into(), metadata.into());
+    content.insert("apiVersion".into(), "".into());
+    content.insert("kind".into(), "".into());
+    json!({ "object": content })
+}
+
+/// Puts the hash onto the pod templates of an object.
+pub fn set_dependencies_hash(object: &mut Value, hash: &str) {
+    for path in POD_TEMPLATES {
+        if object.pointer(path).is_some() {
+            insert_strings(object, path, "annotations", &[(annotation::DEPENDENCIES_HASH, hash)]);
+        }
+    }
+}

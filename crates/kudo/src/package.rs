@@ -1,0 +1,260 @@
+//! Packages: operator.yaml, params.yaml and templates, read and verified as a whole.
+
+mod dependencies;
+mod keys;
+mod read;
+mod verify;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::{
+    Instance, Maintainer, Operator, OperatorSpec, OperatorVersion, OperatorVersionSpec, Parameter,
+    ParameterType, Plan, Task, label, operator_version_name,
+};
+use crate::error::{Error, Problem};
+use crate::parameters;
+
+pub use dependencies::with_dependencies;
+pub use read::{files_of, is_package};
+
+/// The file with the tasks and plans.
+pub const OPERATOR_FILE: &str = "operator.yaml";
+/// The file with the parameters.
+pub const PARAMS_FILE: &str = "params.yaml";
+/// Where templates are.
+pub const TEMPLATES: &str = "templates/";
+
+/// A package that was read without a fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Package {
+    /// operator.yaml.
+    pub operator: OperatorFile,
+    /// params.yaml.
+    pub params: ParamsFile,
+    /// The templates, by their path below `templates/`.
+    pub templates: BTreeMap<String, String>,
+    /// What is no reason to refuse it, and probably not meant.
+    pub warnings: Vec<Problem>,
+}
+
+/// What is in operator.yaml.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct OperatorFile {
+    pub api_version: String,
+    pub name: String,
+    pub description: String,
+    pub operator_version: String,
+    pub app_version: String,
+    pub kubernetes_version: String,
+    pub kudo_version: String,
+    pub maintainers: Vec<Maintainer>,
+    pub url: String,
+    pub tasks: Vec<Task>,
+    pub plans: BTreeMap<String, Plan>,
+    pub namespace_manifest: String,
+}
+
+/// What is in params.yaml.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct ParamsFile {
+    pub api_version: String,
+    pub groups: Vec<Group>,
+    pub parameters: Vec<PackageParameter>,
+}
+
+/// Parameters that are shown together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct Group {
+    pub name: String,
+    pub display_name: String,
+    pub description: String,
+    pub prio: i64,
+}
+
+/// A parameter in params.yaml.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct PackageParameter {
+    pub name: String,
+    pub display_name: String,
+    pub description: String,
+    pub default: Value,
+    pub required: Option<bool>,
+    pub trigger: String,
+    #[serde(rename = "type")]
+    pub ty: String,
+    pub immutable: Option<bool>,
+    #[serde(rename = "enum")]
+    pub values: Option<Vec<Value>>,
+    pub group: String,
+    pub advanced: bool,
+    pub hint: String,
+}
+
+impl PackageParameter {
+    /// The parameter as an operator version has it: every default is text.
+    #[must_use]
+    pub fn definition(&self) -> Parameter {
+        let ty = ParameterType::parse(&self.ty);
+        // Lists and tables count as having a default, if only an empty one.
+        let default = match ty {
+            Some(ParameterType::Array | ParameterType::Map) => steersman_yaml::to_string(&self.default).ok(),
+            _ => parameters::to_text(&self.default),
+        };
+        Parameter {
+            name: self.name.clone(),
+            display_name: self.display_name.clone(),
+            description: self.description.clone(),
+            default,
+            required: Some(self.required.unwrap_or(true)),
+            trigger: self.trigger.clone(),
+            value_type: ty,
+            immutable: Some(self.immutable.unwrap_or_default()),
+            values: self.values.as_ref().map(|all| all.iter().filter_map(parameters::to_text).collect()),
+        }
+    }
+}
+
+impl Package {
+    /// Reads the files of a package, by their paths within it.
+    ///
+    /// # Errors
+    /// Fails with all faults at once, each with its file and line.
+    pub fn from_files<P: Into<String>, T: Into<String>>(
+        files: impl IntoIterator<Item = (P, T)>,
+    ) -> Result<Self, Error> {
+        let files: BTreeMap<String, String> =
+            files.into_iter().map(|(path, text)| (path.into(), text.into())).collect();
+        let mut problems = Vec::new();
+        let operator: Option<OperatorFile> = file(&files, OPERATOR_FILE, &mut problems);
+        let params: Option<ParamsFile> = file(&files, PARAMS_FILE, &mut problems);
+        let templates: BTreeMap<String, String> = files
+            .iter()
+            .filter_map(|(path, text)| Some((path.strip_prefix(TEMPLATES)?.to_owned(), text.clone())))
+            .collect();
+        let (Some(operator), Some(params)) = (operator, params) else {
+            return Err(Error::Invalid(problems));
+        };
+        let mut package = Self { operator, params, templates, warnings: Vec::new() };
+        package.warnings = keys::unknown(&files);
+        problems.extend(verify::faults(&package, &files));
+        if !problems.is_empty() {
+            return Err(Error::Invalid(problems));
+        }
+        package.warnings.extend(verify::warnings(&package, &files));
+        Ok(package)
+    }
+
+    /// The name of its operator version's object.
+    #[must_use]
+    pub fn version_name(&self) -> String {
+        let OperatorFile { name, app_version, operator_version, .. } = &self.operator;
+        operator_version_name(name, app_version, operator_version)
+    }
+
+    /// The name of an archive of it.
+    #[must_use]
+    pub fn archive_name(&self) -> String {
+        let OperatorFile { name, app_version, operator_version, .. } = &self.operator;
+        if app_version.is_empty() {
+            format!("{name}-{operator_version}.tgz")
+        } else {
+            format!("{name}-{app_version}_{operator_version}.tgz")
+        }
+    }
+
+    /// Its operator.
+    #[must_use]
+    pub fn operator(&self, namespace: &str) -> Operator {
+        let file = &self.operator;
+        let mut operator = Operator::new(namespace, &file.name);
+        operator.spec = OperatorSpec {
+            description: file.description.clone(),
+            kudo_version: file.kudo_version.clone(),
+            kubernetes_version: file.kubernetes_version.clone(),
+            maintainers: file.maintainers.clone(),
+            url: file.url.clone(),
+            namespace_manifest: file.namespace_manifest.clone(),
+        };
+        operator
+    }
+
+    /// Its operator version.
+    ///
+    /// # Errors
+    /// Fails if a default does not fit its type.
+    pub fn operator_version(&self, namespace: &str) -> Result<OperatorVersion, Error> {
+        let file = &self.operator;
+        let mut version = OperatorVersion::new(namespace, &self.version_name());
+        version.spec = OperatorVersionSpec {
+            version: file.operator_version.clone(),
+            app_version: file.app_version.clone(),
+            templates: self.templates.clone(),
+            tasks: file.tasks.clone(),
+            parameters: self.params.parameters.iter().map(PackageParameter::definition).collect(),
+            plans: file.plans.clone(),
+            ..OperatorVersionSpec::default()
+        };
+        version.spec.operator.kind = "Operator".into();
+        version.spec.operator.name.clone_from(&file.name);
+        Ok(version)
+    }
+
+    /// An instance of it. Default name: the operator's and `-instance`.
+    #[must_use]
+    pub fn instance(
+        &self,
+        namespace: &str,
+        name: Option<&str>,
+        values: BTreeMap<String, String>,
+    ) -> Instance {
+        let default = format!("{}-instance", self.operator.name);
+        let mut instance = Instance::new(namespace, name.unwrap_or(&default));
+        let labels = instance.metadata.labels.get_or_insert_default();
+        labels.insert(label::OPERATOR.into(), self.operator.name.clone());
+        instance.spec.operator_version.name = self.version_name();
+        instance.spec.parameters = values;
+        instance
+    }
+}
+
+fn file<T: for<'de> Deserialize<'de>>(
+    files: &BTreeMap<String, String>,
+    name: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<T> {
+    let problem = |line, message| Problem { file: name.to_owned(), line, message };
+    let Some(text) = files.get(name) else {
+        problems.push(problem(None, "the package has no such file".into()));
+        return None;
+    };
+    match steersman_yaml::from_slice_as(text.as_bytes()) {
+        Ok(file) => Some(file),
+        Err(error) => {
+            let line = error.position().map(|position| position.line);
+            problems.push(problem(line, error.to_string()));
+            None
+        }
+    }
+}
+
+/// The first line on which a word stands by itself: as a key, a value or an item.
+fn line_of(text: &str, word: &str) -> Option<usize> {
+    let is_edge = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || "-_./".contains(c));
+    let stands = |line: &str| {
+        line.match_indices(word).any(|(at, _)| {
+            is_edge(line[..at].chars().next_back()) && is_edge(line[at + word.len()..].chars().next())
+        })
+    };
+    text.lines().position(stands).map(|index| index + 1)
+}

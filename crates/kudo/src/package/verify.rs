@@ -1,0 +1,224 @@
+//! What makes a package unfit, and what is only suspicious.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{OPERATOR_FILE, OperatorFile, PARAMS_FILE, Package, TEMPLATES, keys, line_of};
+use crate::api::{API_VERSION, ParameterType, Task};
+use crate::error::Problem;
+use crate::parameters;
+use crate::template::Renderer;
+
+const KINDS: &[&str] = &["Apply", "Delete", "Toggle", "Pipe", "KudoOperator", "Dummy"];
+
+struct Faults<'a> {
+    files: &'a BTreeMap<String, String>,
+    found: Vec<Problem>,
+}
+
+impl Faults<'_> {
+    /// A fault on the first line of a file that has a word.
+    fn at(&mut self, file: &str, word: &str, message: impl Into<String>) {
+        let line = self.files.get(file).and_then(|text| line_of(text, word)).filter(|_| !word.is_empty());
+        self.found.push(Problem { file: file.to_owned(), line, message: message.into() });
+    }
+}
+
+/// Everything that KUDO would fail on at some time or other.
+pub(super) fn faults(package: &Package, files: &BTreeMap<String, String>) -> Vec<Problem> {
+    let mut faults = Faults { files, found: Vec::new() };
+    let operator = &package.operator;
+    for (file, version) in
+        [(OPERATOR_FILE, &operator.api_version), (PARAMS_FILE, &package.params.api_version)]
+    {
+        if !version.is_empty() && version != API_VERSION {
+            faults.at(file, version, format!("apiVersion {version} is not supported: {API_VERSION} is"));
+        }
+    }
+    if operator.name.is_empty() {
+        faults.at(OPERATOR_FILE, "", "the operator has no name");
+    }
+    if operator.operator_version.is_empty() {
+        faults.at(OPERATOR_FILE, "", "the operator has no operatorVersion");
+    }
+    for task in &operator.tasks {
+        check_task(task, package, &mut faults);
+    }
+    check_plans(operator, &mut faults);
+    check_parameters(package, &mut faults);
+    for (name, text) in &package.templates {
+        let file = format!("{TEMPLATES}{name}");
+        if let Err((line, message)) = Renderer::check(name, text) {
+            faults.found.push(Problem { file, line: Some(line), message });
+        }
+    }
+    faults.found
+}
+
+fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
+    let Task { name, kind, spec } = task;
+    let mut wrong = |message: String| faults.at(OPERATOR_FILE, name, format!("task {name}: {message}"));
+    let mut files: Vec<&String> = Vec::new();
+    match kind.as_str() {
+        "Apply" | "Delete" | "Toggle" => {
+            if spec.resources.is_empty() {
+                wrong(format!("{kind} has an empty resource list: use a Dummy task if that is wanted"));
+            }
+            if kind == "Toggle" && spec.parameter.is_empty() {
+                wrong("Toggle has no parameter".into());
+            } else if kind == "Toggle"
+                && !package.params.parameters.iter().any(|one| one.name == spec.parameter)
+            {
+                wrong(format!("Toggle is by parameter {}, which is not in {PARAMS_FILE}", spec.parameter));
+            }
+            files.extend(&spec.resources);
+        }
+        "Pipe" => {
+            if spec.pod.is_empty() {
+                wrong("Pipe has no pod".into());
+            } else {
+                files.push(&spec.pod);
+            }
+            if spec.pipe.is_empty() {
+                wrong("Pipe has an empty pipe files list".into());
+            }
+            for pipe in &spec.pipe {
+                if pipe.file.is_empty() == pipe.env_file.is_empty() {
+                    wrong(format!("pipe {} must have either 'file' or 'envFile' set but not both", pipe.key));
+                }
+                if !matches!(pipe.kind.as_str(), "Secret" | "ConfigMap") {
+                    wrong(format!("invalid pipe kind {:?}: must be Secret or ConfigMap", pipe.kind));
+                }
+                let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                if pipe.key.is_empty() || !pipe.key.chars().all(is_fine) {
+                    wrong(format!(
+                        "invalid pipe key {:?}: only letters, numbers and _ and - are allowed",
+                        pipe.key
+                    ));
+                }
+            }
+        }
+        "KudoOperator" => {
+            if spec.package.is_empty() {
+                wrong("KudoOperator has an empty package name".into());
+            }
+            if !spec.parameter_file.is_empty() {
+                files.push(&spec.parameter_file);
+            }
+        }
+        "Dummy" => {}
+        other => {
+            let hint =
+                keys::nearest(other, KINDS).map_or(String::new(), |kind| format!(", did you mean {kind}?"));
+            wrong(format!("unknown task kind {other}{hint}"));
+        }
+    }
+    for file in files {
+        if !package.templates.contains_key(file) {
+            faults.at(OPERATOR_FILE, file, format!("task {name}: there is no {TEMPLATES}{file}"));
+        }
+    }
+}
+
+fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
+    if !operator.plans.contains_key("deploy") {
+        faults.at(OPERATOR_FILE, "plans", "there is no deploy plan");
+    }
+    let names: BTreeSet<&str> = operator.tasks.iter().map(|task| task.name.as_str()).collect();
+    if names.len() < operator.tasks.len() {
+        let mut seen = BTreeSet::new();
+        for task in operator.tasks.iter().filter(|task| !seen.insert(task.name.clone())) {
+            faults.at(OPERATOR_FILE, &task.name, format!("there are two tasks {}", task.name));
+        }
+    }
+    for (plan_name, plan) in &operator.plans {
+        if plan.phases.is_empty() {
+            faults.at(OPERATOR_FILE, plan_name, format!("plan {plan_name} has no phases"));
+        }
+        let mut phases = BTreeSet::new();
+        for phase in &plan.phases {
+            if !phases.insert(&phase.name) {
+                faults.at(
+                    OPERATOR_FILE,
+                    &phase.name,
+                    format!("plan {plan_name} has two phases {}", phase.name),
+                );
+            }
+            let mut steps = BTreeSet::new();
+            for step in &phase.steps {
+                let place = format!("{plan_name}.{}.{}", phase.name, step.name);
+                if !steps.insert(&step.name) {
+                    faults.at(OPERATOR_FILE, &step.name, format!("there are two steps {place}"));
+                }
+                for task in step.tasks.iter().filter(|task| !names.contains(task.as_str())) {
+                    faults.at(OPERATOR_FILE, task, format!("step {place}: task {task} is not defined"));
+                }
+            }
+        }
+    }
+}
+
+fn check_parameters(package: &Package, faults: &mut Faults<'_>) {
+    let mut seen = BTreeSet::new();
+    for parameter in &package.params.parameters {
+        let name = &parameter.name;
+        if !seen.insert(name.to_lowercase()) {
+            faults.at(PARAMS_FILE, name, format!("parameter {name} has a duplicate"));
+        }
+        if !parameter.trigger.is_empty() && !package.operator.plans.contains_key(&parameter.trigger) {
+            let message = format!("parameter {name}: trigger plan {} is not defined", parameter.trigger);
+            faults.at(PARAMS_FILE, &parameter.trigger, message);
+        }
+        if !parameter.ty.is_empty() && ParameterType::parse(&parameter.ty).is_none() {
+            faults.at(PARAMS_FILE, name, format!("parameter {name}: unknown type {}", parameter.ty));
+            continue;
+        }
+        let definition = parameter.definition();
+        if let Some(default) = definition.default.as_deref().filter(|default| !default.is_empty())
+            && let Err(error) = parameters::validate(&definition, default)
+        {
+            faults.at(
+                PARAMS_FILE,
+                name,
+                error.to_string().replacen("an invalid value", "an invalid default value", 1),
+            );
+        }
+        if definition.values.as_ref().is_some_and(Vec::is_empty) {
+            faults.at(PARAMS_FILE, name, format!("parameter {name}: the enum has no values"));
+        }
+    }
+}
+
+/// What runs as in KUDO, and is probably not meant.
+pub(super) fn warnings(package: &Package, files: &BTreeMap<String, String>) -> Vec<Problem> {
+    let mut faults = Faults { files, found: Vec::new() };
+    let mut check = |place: String, strategy: &str| {
+        if !matches!(strategy, "serial" | "parallel" | "") {
+            let hint = keys::nearest(strategy, &["serial", "parallel"])
+                .map_or(String::new(), |word| format!(", did you mean {word}?"));
+            faults.at(
+                OPERATOR_FILE,
+                strategy,
+                format!("{place}: unknown strategy {strategy} runs in parallel{hint}"),
+            );
+        }
+    };
+    for (name, plan) in &package.operator.plans {
+        check(format!("plan {name}"), &plan.strategy.0);
+        for phase in &plan.phases {
+            check(format!("phase {name}.{}", phase.name), &phase.strategy.0);
+        }
+    }
+    let used: BTreeSet<&str> = package
+        .operator
+        .plans
+        .values()
+        .flat_map(|plan| &plan.phases)
+        .flat_map(|phase| &phase.steps)
+        .flat_map(|step| &step.tasks)
+        .map(String::as_str)
+        .collect();
+    for task in package.operator.tasks.iter().filter(|task| !used.contains(task.name.as_str())) {
+        faults.at(OPERATOR_FILE, &task.name, format!("task {} is not used by any plan", task.name));
+    }
+    faults.found
+}

@@ -1,0 +1,124 @@
+//! `plan status` and `plan history`, as `kubectl kudo` prints them.
+
+use std::fmt::Write as _;
+
+use crate::api::{ExecutionStatus, Instance, OperatorVersionSpec, PlanStatus};
+
+/// A line with those below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    text: String,
+    below: Vec<Branch>,
+}
+
+impl Branch {
+    /// A line.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), below: Vec::new() }
+    }
+
+    /// Adds a line below.
+    pub fn push(&mut self, branch: Self) {
+        self.below.push(branch);
+    }
+
+    fn draw(&self, indent: &str, is_last: bool, out: &mut String) {
+        let (joint, bar) = if is_last { ("└── ", "    ") } else { ("├── ", "│   ") };
+        let _ = writeln!(out, "{indent}{joint}{}", self.text);
+        let indent = format!("{indent}{bar}");
+        for (index, below) in self.below.iter().enumerate() {
+            below.draw(&indent, index + 1 == self.below.len(), out);
+        }
+    }
+}
+
+/// A tree without a name of its own.
+#[must_use]
+pub fn draw(branches: &[Branch]) -> String {
+    let mut out = ".\n".to_owned();
+    for (index, branch) in branches.iter().enumerate() {
+        branch.draw("", index + 1 == branches.len(), &mut out);
+    }
+    out
+}
+
+fn message(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
+}
+
+/// All plans of an instance, that which ran last with its statuses.
+#[must_use]
+pub fn plan_status(instance: &Instance, version: &OperatorVersionSpec) -> String {
+    let (name, namespace) = (instance.name(), instance.namespace());
+    let Some(last) = instance.status.last_plan() else {
+        return format!(
+            "No plan ever run for instance - nothing to show for instance {name} in namespace {namespace}\n"
+        );
+    };
+    let mut root = Branch::new(format!(
+        "{name} (Operator-Version: \"{}\" Active-Plan: \"{}\")",
+        instance.spec.operator_version.name, last.name
+    ));
+    for (plan_name, plan) in &version.plans {
+        let active = Some(last).filter(|last| last.name == *plan_name);
+        let mut text = format!("Plan {plan_name} ({} strategy) ", plan.strategy.0);
+        match active {
+            None => text.push_str("[NOT ACTIVE]"),
+            Some(PlanStatus { status, message: why, last_updated_timestamp: at, .. }) => {
+                let _ = write!(text, "[{}]{}", status.as_str(), message(why));
+                if let Some(at) = at {
+                    let _ = write!(text, ", last updated {}", go_time(at));
+                }
+            }
+        }
+        let mut branch = Branch::new(text);
+        for phase in &plan.phases {
+            let status = active.and_then(|plan| plan.phases.iter().find(|one| one.name == phase.name));
+            let shown = |status: Option<(ExecutionStatus, &str)>| match status {
+                Some((status, why)) => format!("[{}]{}", status.as_str(), message(why)),
+                None => "[NOT ACTIVE]".to_owned(),
+            };
+            let of_phase = shown(status.map(|one| (one.status, one.message.as_str())));
+            let mut phase_branch =
+                Branch::new(format!("Phase {} ({} strategy) {of_phase}", phase.name, phase.strategy.0));
+            for step in &phase.steps {
+                let status = status.and_then(|phase| phase.steps.iter().find(|one| one.name == step.name));
+                let of_step = shown(status.map(|one| (one.status, one.message.as_str())));
+                phase_branch.push(Branch::new(format!("Step {} {of_step}", step.name)));
+            }
+            branch.push(phase_branch);
+        }
+        root.push(branch);
+    }
+    format!("Plan(s) for \"{name}\" in namespace \"{namespace}\":\n{}", draw(&[root]))
+}
+
+/// The last run of each plan of an instance.
+#[must_use]
+pub fn plan_history(instance: &Instance) -> String {
+    let mut root = Branch::new(instance.name());
+    for plan in instance.status.plan_status.values() {
+        let at = plan.last_updated_timestamp.as_ref().map(go_time).unwrap_or_default();
+        let text = match plan.status {
+            ExecutionStatus::NeverRun => "never run".to_owned(),
+            ExecutionStatus::Complete | ExecutionStatus::FatalError => {
+                format!("last finished run at {at} ({})", plan.status.as_str())
+            }
+            status => format!("last run at {at} ({})", status.as_str()),
+        };
+        root.push(Branch::new(format!("{} ({text})", plan.name)));
+    }
+    format!(
+        "History of plan-executions for instance \"{}\" in namespace \"{}\":\n{}",
+        instance.name(),
+        instance.namespace(),
+        draw(&[root])
+    )
+}
+
+/// As `2019-10-17 01:01:01`, in UTC.
+fn go_time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> String {
+    let text = time.0.to_string();
+    let text = text.split(['.', 'Z']).next().unwrap_or_default();
+    text.replacen('T', " ", 1)
+}
