@@ -21,7 +21,16 @@ pub(crate) async fn check(
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<Value> {
-    ask_cluster(ask, &kind.group, &kind.plural, subresource, verb, namespace.filter(|_| kind.namespaced), name).await
+    ask_cluster(
+        ask,
+        &kind.group,
+        &kind.plural,
+        subresource,
+        verb,
+        namespace.filter(|_| kind.namespaced),
+        name,
+    )
+    .await
 }
 
 async fn ask_cluster(
@@ -40,7 +49,8 @@ async fn ask_cluster(
             "namespace": namespace.unwrap_or_default(), "name": name.unwrap_or_default(),
         }},
     });
-    let answer = ask.caller.cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await?;
+    let answer =
+        ask.caller.cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await?;
     let allowed = answer["status"]["allowed"] == true && answer["status"]["denied"] != true;
     let mut reason = answer["status"]["reason"].as_str().unwrap_or_default().to_owned();
     if allowed {
@@ -61,7 +71,10 @@ pub(crate) async fn of_actions(
     name: Option<&str>,
     actions: &[Action],
 ) -> Result<Vec<Value>> {
-    try_join_all(actions.iter().map(|action| check(ask, kind, "patch", action.subresource(), namespace, name))).await
+    try_join_all(
+        actions.iter().map(|action| check(ask, kind, "patch", action.subresource(), namespace, name)),
+    )
+    .await
 }
 
 /// `GET /v1/kinds/{kind}/access`.
@@ -72,11 +85,17 @@ pub(crate) async fn of_kind(ask: &Ask, kind: &Kind) -> Result<Response<Body>> {
     // A name that is to be created is not known to the rules yet.
     let of = |verb: &'static str| check(ask, kind, verb, "", namespace, name.filter(|_| verb != "create"));
     let allowed = try_join_all(verbs.map(of)).await?;
-    let mut document: Value = verbs.iter().copied().zip(allowed).map(|(verb, allowed)| (verb.to_owned(), allowed)).collect();
+    let mut document: Value =
+        verbs.iter().copied().zip(allowed).map(|(verb, allowed)| (verb.to_owned(), allowed)).collect();
     // The history is that of objects that the caller may get.
     document["history"] = document["get"].clone();
     document["logs"] = ask_cluster(ask, "", "pods", "log", "get", namespace, None).await?;
-    let actions = actions::of(kind, None);
+    // One object may have actions that its kind's schema does not tell of; whoever may not get it sees the kind's.
+    let object = match name {
+        Some(name) => ask.caller.cluster.get(&kind.path(namespace, Some(name))).await.ok(),
+        None => None,
+    };
+    let actions = actions::of(kind, object.as_ref());
     let allowed = of_actions(ask, kind, namespace, name, &actions).await?;
     let pairs = actions.iter().zip(allowed).map(|(action, allowed)| (action.name.clone(), allowed));
     document["actions"] = pairs.collect();

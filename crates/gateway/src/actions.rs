@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
+    access,
     answer::{self, Body},
-    access, field::{self, Step},
+    field::{self, Step},
     health, history,
     kinds::{Kind, list},
     problem::{Problem, Result},
@@ -74,15 +75,43 @@ pub(crate) fn of(kind: &Kind, object: Option<&Value>) -> Vec<Action> {
     }
     if let Some((path, [pause, resume])) = pause(kind, object) {
         let merge = |patch| Effect::Merge(patch);
-        actions.push(action("pause", "Pause", "Stops changes from being carried out".into(), Some(path.clone()), None, merge(pause)));
-        actions.push(action("resume", "Resume", "Has changes carried out again".into(), Some(path), None, merge(resume)));
+        actions.push(action(
+            "pause",
+            "Pause",
+            "Stops changes from being carried out".into(),
+            Some(path.clone()),
+            None,
+            merge(pause),
+        ));
+        actions.push(action(
+            "resume",
+            "Resume",
+            "Has changes carried out again".into(),
+            Some(path),
+            None,
+            merge(resume),
+        ));
     }
     if kind.group == "apps" && ["Deployment", "StatefulSet", "DaemonSet"].contains(&kind.kind.as_str()) {
         let effect = Effect::Stamp(&["spec", "template", "metadata", "annotations"], RESTARTED);
-        actions.push(action("restart", "Restart", "Replaces the pods, a few at a time".into(), None, None, effect));
+        actions.push(action(
+            "restart",
+            "Restart",
+            "Replaces the pods, a few at a time".into(),
+            None,
+            None,
+            effect,
+        ));
     }
     let stamp = Effect::Stamp(&["metadata", "annotations"], REQUESTED);
-    actions.push(action("reconcile", "Reconcile", "Has the operator look at it now".into(), None, None, stamp));
+    actions.push(action(
+        "reconcile",
+        "Reconcile",
+        "Has the operator look at it now".into(),
+        None,
+        None,
+        stamp,
+    ));
     if kind.custom {
         let revision = Some(json!({"type": "integer", "minimum": 1}));
         let description = "Restores the spec of an earlier revision".into();
@@ -109,7 +138,8 @@ fn action(
 /// The field that holds the number of replicas.
 fn scale(kind: &Kind, object: Option<&Value>) -> Option<(String, Effect)> {
     if kind.subresources.iter().any(|name| name == "scale") {
-        let path = kind.scale().and_then(|scale| scale["specReplicasPath"].as_str()).unwrap_or(".spec.replicas");
+        let path =
+            kind.scale().and_then(|scale| scale["specReplicasPath"].as_str()).unwrap_or(".spec.replicas");
         let path = path.trim_start_matches('.').to_owned();
         let steps = field::parse(&path)?;
         return Some((path, Effect::Scale(steps)));
@@ -141,7 +171,10 @@ fn pause(kind: &Kind, object: Option<&Value>) -> Option<(String, [Value; 2])> {
     }
     object?.pointer("/status/deployedRelease")?;
     let path = field::join("metadata.annotations", health::PAUSED);
-    Some((path, [json!("true"), Value::Null].map(|on| json!({"metadata": {"annotations": {health::PAUSED: on}}}))))
+    Some((
+        path,
+        [json!("true"), Value::Null].map(|on| json!({"metadata": {"annotations": {health::PAUSED: on}}})),
+    ))
 }
 
 fn spec_property<'a>(kind: &'a Kind, name: &str) -> Option<&'a Value> {
@@ -180,7 +213,11 @@ impl Declared {
             }
             (None, Some(patch)) if patch.is_object() => (Effect::Merge(patch), None),
             _ => {
-                tracing::warn!(kind = kind.name(), action = self.name, "an action has one of `value` and `patch`");
+                tracing::warn!(
+                    kind = kind.name(),
+                    action = self.name,
+                    "an action has one of `value` and `patch`"
+                );
                 return None;
             }
         };
@@ -233,11 +270,17 @@ impl Action {
         };
         if !fits {
             let wanted = input["type"].as_str().unwrap_or("value");
-            return Err(Problem::invalid("value", format!("the action {} takes a value of type {wanted}", self.name)));
+            return Err(Problem::invalid(
+                "value",
+                format!("the action {} takes a value of type {wanted}", self.name),
+            ));
         }
         let below = input["minimum"].as_f64().zip(value.as_f64()).is_some_and(|(least, value)| value < least);
         if below {
-            return Err(Problem::invalid("value", format!("should be greater than or equal to {}", input["minimum"])));
+            return Err(Problem::invalid(
+                "value",
+                format!("should be greater than or equal to {}", input["minimum"]),
+            ));
         }
         let choices = list(&input["enum"]);
         if !choices.is_empty() && !choices.contains(value) {
@@ -248,7 +291,12 @@ impl Action {
 }
 
 /// `GET …/actions`: the actions of one object, and whether the caller may take them.
-pub(crate) async fn list_of(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn list_of(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(&["version"])?;
     let object = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let actions = of(kind, Some(&object));
@@ -287,8 +335,15 @@ pub(crate) async fn take(
     action.check(&value)?;
     let object_path = kind.path(namespace, Some(name));
     let merge = |patch: Option<Value>| {
-        let patch = patch.ok_or_else(|| Problem::bad_request("the action sets no field that can be patched"))?;
-        Ok(Change { method: Method::PATCH, path: object_path.clone(), content_type: writes::MERGE, body: patch, behind: None })
+        let patch =
+            patch.ok_or_else(|| Problem::bad_request("the action sets no field that can be patched"))?;
+        Ok(Change {
+            method: Method::PATCH,
+            path: object_path.clone(),
+            content_type: writes::MERGE,
+            body: patch,
+            behind: None,
+        })
     };
     let change = match &action.effect {
         Effect::Set(steps) => merge(field::patch(steps, value))?,

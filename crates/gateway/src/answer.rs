@@ -12,7 +12,11 @@ use serde_json::Value;
 /// The body of every answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-pub(crate) fn bytes(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn bytes(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -83,7 +83,14 @@ fn reference(kind: &Kind, (namespace, name): Place<'_>) -> Value {
 }
 
 /// A change was made.
-pub(crate) fn accepted(ask: &Ask, kind: &Kind, place: Place<'_>, action: &str, status: StatusCode, changes: Vec<Value>) {
+pub(crate) fn accepted(
+    ask: &Ask,
+    kind: &Kind,
+    place: Place<'_>,
+    action: &str,
+    status: StatusCode,
+    changes: Vec<Value>,
+) {
     let mut entry = entry(ask, action, status, "");
     entry["ref"] = reference(kind, place);
     entry["changes"] = changes.into();
@@ -108,7 +115,8 @@ pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
     let limit = ask.query.number("limit", 1, 1000)?.unwrap_or(DEFAULT_LIMIT);
     let before = ask.query.number("before", 0, u64::MAX)?;
     let entries = ask.shared.audit.find(|entry| {
-        let is = |parameter: &str, value: &Value| ask.query.get(parameter).is_none_or(|wanted| value == wanted);
+        let is =
+            |parameter: &str, value: &Value| ask.query.get(parameter).is_none_or(|wanted| value == wanted);
         is("user", &entry["user"])
             && is("kind", &entry["ref"]["kind"])
             && is("namespace", &entry["ref"]["namespace"])
@@ -121,7 +129,8 @@ pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
 
 /// The newest changes that the caller may see.
 pub(crate) async fn recent(ask: &Ask, limit: usize) -> Result<Vec<Value>> {
-    let entries = ask.shared.audit.find(|entry| !entry["ref"].is_null() && entry["status"].as_u64() < Some(300));
+    let entries =
+        ask.shared.audit.find(|entry| !entry["ref"].is_null() && entry["status"].as_u64() < Some(300));
     visible(ask, entries, limit).await
 }
 

@@ -36,7 +36,9 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<Value>) {
             for (key, value) in old {
                 match new.get(key) {
                     Some(other) => compare(&join(path, key), value, other, found),
-                    None => found.push(json!({"path": join(path, key), "op": "remove", "before": value, "after": null})),
+                    None => found.push(
+                        json!({"path": join(path, key), "op": "remove", "before": value, "after": null}),
+                    ),
                 }
             }
             for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
@@ -52,7 +54,9 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<Value>) {
                 }
             }
             for (index, value) in new.iter().enumerate().skip(old.len()) {
-                found.push(json!({"path": format!("{path}[{index}]"), "op": "add", "before": null, "after": value}));
+                found.push(
+                    json!({"path": format!("{path}[{index}]"), "op": "add", "before": null, "after": value}),
+                );
             }
         }
         (Value::Null, Value::Object(new)) if path.is_empty() => {
@@ -76,7 +80,11 @@ pub(crate) fn yaml(before: &Value, after: &Value, from: &str, to: &str) -> Strin
         value => steersman_yaml::to_string(value).unwrap_or_default(),
     };
     let (before, after) = (text(before), text(after));
-    similar::TextDiff::from_lines(&before, &after).unified_diff().context_radius(3).header(from, to).to_string()
+    similar::TextDiff::from_lines(&before, &after)
+        .unified_diff()
+        .context_radius(3)
+        .header(from, to)
+        .to_string()
 }
 
 #[cfg(test)]
@@ -88,7 +96,8 @@ mod tests {
         let before = json!({"a": 1, "list": [1, {"x": 1}], "gone": true, "m": {"k.v": "1"}});
         let after = json!({"a": 2, "list": [1, {"x": 2}, 3], "m": {"k.v": "2"}, "new": {"y": 1}});
         let found = changes(&before, &after);
-        let paths: Vec<_> = found.iter().map(|change| format!("{} {}", change["op"], change["path"])).collect();
+        let paths: Vec<_> =
+            found.iter().map(|change| format!("{} {}", change["op"], change["path"])).collect();
         assert_eq!(
             paths,
             [

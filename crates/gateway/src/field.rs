@@ -110,7 +110,8 @@ pub(crate) fn patch(steps: &[Step], value: Value) -> Option<Value> {
 
 /// A path as clients see it: `spec.containers[0].image`, `metadata.labels["a.b/c"]`.
 pub(crate) fn join(parent: &str, key: &str) -> String {
-    let plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'$'));
+    let plain = !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'$'));
     match (plain, parent.is_empty()) {
         (true, true) => key.to_owned(),
         (true, false) => format!("{parent}.{key}"),
@@ -131,7 +132,8 @@ mod tests {
             "spec": {"containers": [{"image": "one"}, {"image": "two"}]},
             "status": {"conditions": [{"type": "A", "status": "False"}, {"type": "Ready", "status": "True"}]},
         });
-        let look = |path: &str| find(&object, &parse(path).unwrap()).into_iter().map(text).collect::<Vec<_>>();
+        let look =
+            |path: &str| find(&object, &parse(path).unwrap()).into_iter().map(text).collect::<Vec<_>>();
         assert_eq!(look(".status.conditions[?(@.type==\"Ready\")].status"), ["True"]);
         assert_eq!(look("status.conditions[?(@.type=='A')].status"), ["False"]);
         assert_eq!(look("spec.containers[1].image"), ["two"]);

@@ -16,7 +16,8 @@ pub(crate) enum State {
 }
 
 impl State {
-    pub(crate) const ALL: [Self; 5] = [Self::Ready, Self::Progressing, Self::Failing, Self::Paused, Self::Unknown];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Ready, Self::Progressing, Self::Failing, Self::Paused, Self::Unknown];
 
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -114,12 +115,13 @@ fn by_phase(object: &Value) -> Health {
     let word = ["phase", "state", "health"].iter().find_map(|name| status[*name].as_str());
     let Some(word) = word else {
         let said = status.as_object().is_some_and(|status| !status.is_empty());
-        let message = if said { "its status has no condition Ready" } else { "nothing has reported on it yet" };
+        let message =
+            if said { "its status has no condition Ready" } else { "nothing has reported on it yet" };
         return Health::new(State::Unknown, message);
     };
     let state = match word.to_ascii_lowercase().as_str() {
-        "ready" | "running" | "active" | "available" | "healthy" | "bound" | "complete" | "completed" | "succeeded"
-        | "ok" | "deployed" => State::Ready,
+        "ready" | "running" | "active" | "available" | "healthy" | "bound" | "complete" | "completed"
+        | "succeeded" | "ok" | "deployed" => State::Ready,
         "failed" | "failing" | "error" | "degraded" | "unhealthy" | "crashed" => State::Failing,
         "paused" | "suspended" => State::Paused,
         "pending" | "creating" | "updating" | "progressing" | "deleting" | "provisioning" | "upgrading" => {
@@ -136,13 +138,21 @@ pub(crate) fn summary(object: &Value) -> String {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     match object["kind"].as_str().unwrap_or_default() {
         "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController" => {
-            format!("{}/{}", number("/status/readyReplicas").unwrap_or(0), number("/spec/replicas").unwrap_or(1))
+            format!(
+                "{}/{}",
+                number("/status/readyReplicas").unwrap_or(0),
+                number("/spec/replicas").unwrap_or(1)
+            )
         }
         "DaemonSet" => {
             let ready = number("/status/numberReady").unwrap_or(0);
             format!("{ready}/{}", number("/status/desiredNumberScheduled").unwrap_or(0))
         }
-        "Job" => format!("{}/{}", number("/status/succeeded").unwrap_or(0), number("/spec/completions").unwrap_or(1)),
+        "Job" => format!(
+            "{}/{}",
+            number("/status/succeeded").unwrap_or(0),
+            number("/spec/completions").unwrap_or(1)
+        ),
         "Pod" | "PersistentVolumeClaim" | "Namespace" => text("/status/phase"),
         "Service" => text("/spec/type"),
         _ => String::new(),
@@ -161,9 +171,16 @@ mod tests {
     fn conditions_decide() {
         let with = |conditions: Value| json!({"kind": "Shop", "status": {"conditions": conditions}});
         assert_eq!(state(&with(json!([{"type": "Ready", "status": "True"}]))), "ready");
-        assert_eq!(state(&with(json!([{"type": "Ready", "status": "False", "reason": "Waiting"}]))), "progressing");
-        assert_eq!(state(&with(json!([{"type": "Ready", "status": "False", "reason": "InstallError"}]))), "failing");
-        let failed = json!([{"type": "Ready", "status": "True"}, {"type": "ReleaseFailed", "status": "True"}]);
+        assert_eq!(
+            state(&with(json!([{"type": "Ready", "status": "False", "reason": "Waiting"}]))),
+            "progressing"
+        );
+        assert_eq!(
+            state(&with(json!([{"type": "Ready", "status": "False", "reason": "InstallError"}]))),
+            "failing"
+        );
+        let failed =
+            json!([{"type": "Ready", "status": "True"}, {"type": "ReleaseFailed", "status": "True"}]);
         assert_eq!(state(&with(failed)), "failing");
     }
 
@@ -179,7 +196,8 @@ mod tests {
     fn paused_and_deleted_objects_are_told_apart() {
         assert_eq!(state(&json!({"spec": {"paused": true}})), "paused");
         assert_eq!(state(&json!({"metadata": {"annotations": {PAUSED: "true"}}})), "paused");
-        let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"paused": true}});
+        let going =
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"paused": true}});
         assert_eq!(state(&going), "progressing");
     }
 }

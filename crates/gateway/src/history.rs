@@ -42,7 +42,11 @@ fn number(revision: &Value) -> u64 {
 }
 
 fn by(revision: &Value) -> &str {
-    revision.pointer("/metadata/annotations").and_then(|all| all.get(BY)).and_then(Value::as_str).unwrap_or_default()
+    revision
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(BY))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The namespace of an object's revisions: its own, or the one that the server keeps those of cluster-scoped objects in.
@@ -72,7 +76,12 @@ pub(crate) async fn record(ask: &Ask, kind: &Kind, before: &Value, after: &Value
         return;
     }
     if let Err(problem) = try_record(ask, kind, before, after).await {
-        tracing::warn!(kind = kind.name(), name = name_of(after), reason = problem.reason, "the history was not written");
+        tracing::warn!(
+            kind = kind.name(),
+            name = name_of(after),
+            reason = problem.reason,
+            "the history was not written"
+        );
     }
 }
 
@@ -96,7 +105,14 @@ async fn try_record(ask: &Ask, kind: &Kind, before: &Value, after: &Value) -> Re
     Ok(())
 }
 
-async fn create(own: &Cluster, path: &str, kind: &Kind, object: &Value, latest: u64, by: &str) -> Result<u64> {
+async fn create(
+    own: &Cluster,
+    path: &str,
+    kind: &Kind,
+    object: &Value,
+    latest: u64,
+    by: &str,
+) -> Result<u64> {
     let (uid, name) = (uid(object), name_of(object));
     let mut last = None;
     for number in latest + 1..=latest + ATTEMPTS {
@@ -133,7 +149,12 @@ fn at(revision: &Value) -> Value {
 }
 
 /// `GET …/history`.
-pub(crate) async fn list(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn list(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(&["version"])?;
     let (live, revisions) = of(ask, kind, namespace, name).await?;
     let live = content(&live);
@@ -172,7 +193,8 @@ pub(crate) async fn one(
         return compare(ask, kind, namespace, name).await;
     }
     ask.query.allow(&["version"])?;
-    let wanted = revision.parse().map_err(|_| Problem::not_found(format!("{revision:?} is no revision's number")))?;
+    let wanted =
+        revision.parse().map_err(|_| Problem::not_found(format!("{revision:?} is no revision's number")))?;
     let (_, revisions) = of(ask, kind, namespace, name).await?;
     let revision = find(&revisions, wanted)?;
     let document = json!({
@@ -184,7 +206,8 @@ pub(crate) async fn one(
 async fn compare(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
     ask.query.allow(&["version", "from", "to"])?;
     let from = ask.query.number("from", 1, u64::MAX)?;
-    let from = from.ok_or_else(|| Problem::bad_request("parameter from: the number of a revision is missing"))?;
+    let from =
+        from.ok_or_else(|| Problem::bad_request("parameter from: the number of a revision is missing"))?;
     let to = ask.query.number("to", 1, u64::MAX)?;
     let (live, revisions) = of(ask, kind, namespace, name).await?;
     let old = redact::hide(&find(&revisions, from)?["data"], kind);

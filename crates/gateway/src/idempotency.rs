@@ -131,7 +131,8 @@ impl Replays {
                 let detail = "the first request with this Idempotency-Key is still under way";
                 return Err(Problem::new(StatusCode::CONFLICT, "Conflict", detail));
             };
-            let mut response = answer::empty(*status).map(|_| http_body_util::Full::new(body.clone()).boxed_unsync());
+            let mut response =
+                answer::empty(*status).map(|_| http_body_util::Full::new(body.clone()).boxed_unsync());
             *response.headers_mut() = headers.clone();
             response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
             return Ok(Some(response));

@@ -59,8 +59,9 @@ fn hash(secret: &str) -> Hash {
 /// A random text of 256 bits.
 pub(crate) fn random() -> Result<String> {
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal", format!("no randomness: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal", format!("no randomness: {error}"))
+    })?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
@@ -125,9 +126,9 @@ impl Identities {
 
     /// Opens a session for a code, which is used up.
     pub(crate) async fn redeem(&self, code: &str, upstream: &Upstream) -> Result<(String, Caller)> {
-        lock(&self.codes)
-            .take(&hash(code))
-            .ok_or_else(|| Problem::unauthorized("the link was used already, or is too old: ask for a new one"))?;
+        lock(&self.codes).take(&hash(code)).ok_or_else(|| {
+            Problem::unauthorized("the link was used already, or is too old: ask for a new one")
+        })?;
         self.open(Credentials::Own, upstream).await
     }
 
@@ -142,7 +143,13 @@ impl Identities {
         let (id, csrf) = (random()?, random()?);
         let expires = Instant::now() + SESSION;
         let expires_at = Timestamp::now() + SESSION;
-        let session = Arc::new(Session { credentials, user: Arc::clone(&user), csrf: csrf.clone(), expires, expires_at });
+        let session = Arc::new(Session {
+            credentials,
+            user: Arc::clone(&user),
+            csrf: csrf.clone(),
+            expires,
+            expires_at,
+        });
         lock(&self.sessions).put(hash(&id), session, expires);
         Ok((id, Caller { user, via: Via::Session { csrf, expires_at }, cluster }))
     }
@@ -154,7 +161,12 @@ impl Identities {
     }
 
     /// Who makes a request, by its token or else its cookie.
-    pub(crate) async fn caller(&self, method: &Method, headers: &HeaderMap, upstream: &Upstream) -> Result<Caller> {
+    pub(crate) async fn caller(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        upstream: &Upstream,
+    ) -> Result<Caller> {
         if let Some(authorization) = headers.get(header::AUTHORIZATION) {
             let token = authorization
                 .to_str()
@@ -166,7 +178,9 @@ impl Identities {
             return self.by_token(token, upstream).await;
         }
         let unknown = || Problem::unauthorized("not signed in, or the session has ended");
-        let session = cookie(headers).and_then(|id| lock(&self.sessions).get(&hash(id)).cloned()).ok_or_else(unknown)?;
+        let session = cookie(headers)
+            .and_then(|id| lock(&self.sessions).get(&hash(id)).cloned())
+            .ok_or_else(unknown)?;
         if session.expires <= Instant::now() {
             return Err(unknown());
         }

@@ -22,7 +22,16 @@ const LARGEST_LIMIT: u64 = 5000;
 /// How many objects are read for a list that the cluster cannot filter or sort itself.
 const MOST: usize = 50_000;
 pub(crate) const SELECTION: &[&str] = &[
-    "version", "labelSelector", "fieldSelector", "filter", "sort", "limit", "continue", "fields", "reveal", "lastEventId",
+    "version",
+    "labelSelector",
+    "fieldSelector",
+    "filter",
+    "sort",
+    "limit",
+    "continue",
+    "fields",
+    "reveal",
+    "lastEventId",
 ];
 
 /// The address of an instance.
@@ -81,8 +90,13 @@ enum Operator {
 
 impl Filter {
     fn parse(text: &str) -> Result<Self> {
-        let operators =
-            [("!=", Operator::IsNot), ("=", Operator::Is), ("~", Operator::Contains), (">", Operator::More), ("<", Operator::Less)];
+        let operators = [
+            ("!=", Operator::IsNot),
+            ("=", Operator::Is),
+            ("~", Operator::Contains),
+            (">", Operator::More),
+            ("<", Operator::Less),
+        ];
         // The first operator in the text counts: what follows is the value.
         let found = operators
             .iter()
@@ -94,16 +108,18 @@ impl Filter {
         let (path, value) = (text[..at].trim(), text[at + sign.len()..].trim().to_owned());
         let path = match path {
             "health" => Subject::Health,
-            path => Subject::Field(
-                field::parse(path).ok_or_else(|| Problem::bad_request(format!("parameter filter: {path:?} is no path of a field")))?,
-            ),
+            path => Subject::Field(field::parse(path).ok_or_else(|| {
+                Problem::bad_request(format!("parameter filter: {path:?} is no path of a field"))
+            })?),
         };
         Ok(Self { path, operator, value })
     }
 
     fn holds(&self, object: &Value, kind: &Kind) -> bool {
         let values = match &self.path {
-            Subject::Name => vec![name_of(object).to_owned(), namespace_of(object).unwrap_or_default().to_owned()],
+            Subject::Name => {
+                vec![name_of(object).to_owned(), namespace_of(object).unwrap_or_default().to_owned()]
+            }
             Subject::Health => vec![Health::of(object, kind.custom).state.word().to_owned()],
             Subject::Field(steps) => field::find(object, steps).into_iter().map(field::text).collect(),
         };
@@ -111,8 +127,12 @@ impl Filter {
         let compared = |value: &String| match self.operator {
             Operator::Is | Operator::IsNot => *value == self.value,
             Operator::Contains => value.to_lowercase().contains(&self.value.to_lowercase()),
-            Operator::More => number(value).zip(number(&self.value)).is_some_and(|(value, bound)| value > bound),
-            Operator::Less => number(value).zip(number(&self.value)).is_some_and(|(value, bound)| value < bound),
+            Operator::More => {
+                number(value).zip(number(&self.value)).is_some_and(|(value, bound)| value > bound)
+            }
+            Operator::Less => {
+                number(value).zip(number(&self.value)).is_some_and(|(value, bound)| value < bound)
+            }
         };
         values.iter().any(compared) != (self.operator == Operator::IsNot)
     }
@@ -126,15 +146,24 @@ impl Selection {
                 selectors += &format!("&{name}={}", encode(value));
             }
         }
-        let filters = ask.query.all("filter").filter(|text| !text.is_empty()).map(Filter::parse).collect::<Result<_>>()?;
+        let filters = ask
+            .query
+            .all("filter")
+            .filter(|text| !text.is_empty())
+            .map(Filter::parse)
+            .collect::<Result<_>>()?;
         let paths = ask.query.get("fields").into_iter().flat_map(|text| text.split(','));
         let path = |text: &str| {
             let steps = field::parse(text).filter(|steps| field::patch(steps, Value::Null).is_some());
-            steps.ok_or_else(|| Problem::bad_request(format!("parameter fields: {text:?} is no path of keys")))
+            steps
+                .ok_or_else(|| Problem::bad_request(format!("parameter fields: {text:?} is no path of keys")))
         };
         let fields = paths.map(path).collect::<Result<_>>()?;
         let columns = kind.columns();
-        let columns = columns.iter().map(|column| field::parse(column["jsonPath"].as_str().unwrap_or_default())).collect();
+        let columns = columns
+            .iter()
+            .map(|column| field::parse(column["jsonPath"].as_str().unwrap_or_default()))
+            .collect();
         Ok(Self { selectors, filters, fields, columns })
     }
 
@@ -163,10 +192,19 @@ impl Selection {
             return object;
         }
         let mut kept = json!({});
-        let named = ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
+        let named = [
+            "apiVersion",
+            "kind",
+            "metadata.name",
+            "metadata.namespace",
+            "metadata.uid",
+            "metadata.resourceVersion",
+        ];
         let named = named.iter().filter_map(|path| field::parse(path));
         for steps in named.chain(self.fields.iter().cloned()) {
-            if let Some(patch) = field::first(&object, &steps).and_then(|value| field::patch(&steps, value.clone())) {
+            if let Some(patch) =
+                field::first(&object, &steps).and_then(|value| field::patch(&steps, value.clone()))
+            {
                 writes::merge(&mut kept, &patch);
             }
         }
@@ -182,8 +220,10 @@ pub(crate) async fn get_list(ask: &Ask, kind: &Kind, namespace: Option<&str>) ->
     let path = kind.path(namespace, None);
     let sort = ask.query.get("sort");
     let page = if selection.filters.is_empty() && sort.is_none() {
-        let from = ask.query.get("continue").map(|token| format!("&continue={}", encode(token))).unwrap_or_default();
-        let page = ask.caller.cluster.get(&format!("{path}?limit={limit}{from}{}", selection.selectors)).await?;
+        let from =
+            ask.query.get("continue").map(|token| format!("&continue={}", encode(token))).unwrap_or_default();
+        let page =
+            ask.caller.cluster.get(&format!("{path}?limit={limit}{from}{}", selection.selectors)).await?;
         let metadata = &page["metadata"];
         Page {
             next: metadata["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned),
@@ -196,8 +236,7 @@ pub(crate) async fn get_list(ask: &Ask, kind: &Kind, namespace: Option<&str>) ->
     };
     let items: Vec<Value> =
         page.objects.iter().map(|object| selection.item(ask, kind, object)).collect::<Result<_>>()?;
-    let document =
-        json!({"items": items, "continue": page.next, "remaining": page.remaining, "resourceVersion": page.version});
+    let document = json!({"items": items, "continue": page.next, "remaining": page.remaining, "resourceVersion": page.version});
     Ok(answer::json(StatusCode::OK, &document))
 }
 
@@ -213,18 +252,22 @@ pub(crate) async fn all(ask: &Ask, path: &str, selectors: &str) -> Result<(Vec<V
     let mut objects = Vec::new();
     let mut from = String::new();
     loop {
-        let mut page = ask.caller.cluster.get(&format!("{path}?limit={DEFAULT_LIMIT}{from}{selectors}")).await?;
+        let mut page =
+            ask.caller.cluster.get(&format!("{path}?limit={DEFAULT_LIMIT}{from}{selectors}")).await?;
         if let Value::Array(items) = page["items"].take() {
             objects.extend(items);
         }
         let metadata = &page["metadata"];
         match metadata["continue"].as_str().filter(|token| !token.is_empty()) {
             Some(_) if objects.len() > MOST => {
-                let detail = format!("more than {MOST} objects: choose by namespace, labelSelector or fieldSelector");
+                let detail =
+                    format!("more than {MOST} objects: choose by namespace, labelSelector or fieldSelector");
                 return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "TooMany", detail));
             }
             Some(token) => from = format!("&continue={}", encode(token)),
-            None => return Ok((objects, metadata["resourceVersion"].as_str().unwrap_or_default().to_owned())),
+            None => {
+                return Ok((objects, metadata["resourceVersion"].as_str().unwrap_or_default().to_owned()));
+            }
         }
     }
 }
@@ -243,18 +286,23 @@ async fn sorted(
         None => 0,
         Some(token) => {
             let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| wrong())?;
-            String::from_utf8(bytes).ok().and_then(|text| text.strip_prefix("at:")?.parse().ok()).ok_or_else(wrong)?
+            String::from_utf8(bytes)
+                .ok()
+                .and_then(|text| text.strip_prefix("at:")?.parse().ok())
+                .ok_or_else(wrong)?
         }
     };
     let (mut objects, version) = all(ask, path, &selection.selectors).await?;
     objects.retain(|object| selection.holds(object, kind));
     for key in sort.unwrap_or_default().split(',').rev().filter(|key| !key.is_empty()) {
         let (key, down) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
-        let steps = field::parse(key).ok_or_else(|| Problem::bad_request(format!("parameter sort: {key:?} is no path of a field")))?;
+        let steps = field::parse(key)
+            .ok_or_else(|| Problem::bad_request(format!("parameter sort: {key:?} is no path of a field")))?;
         // Sorting by several keys is sorting by the last one first, stably.
-        objects.sort_by_cached_key(|object| Order::of(object, kind, key, &steps));
         if down {
-            objects.reverse();
+            objects.sort_by_cached_key(|object| std::cmp::Reverse(Order::of(object, kind, key, &steps)));
+        } else {
+            objects.sort_by_cached_key(|object| Order::of(object, kind, key, &steps));
         }
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -279,7 +327,10 @@ impl Order {
         }
         match field::first(object, steps) {
             None | Some(Value::Null) => Self::Nothing,
-            #[allow(clippy::cast_possible_truncation, reason = "an order of fractions to a millionth is enough")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "an order of fractions to a millionth is enough"
+            )]
             Some(Value::Number(number)) => Self::Number((number.as_f64().unwrap_or_default() * 1e6) as i128),
             Some(other) => Self::Text(field::text(other)),
         }
@@ -295,12 +346,21 @@ fn audit_reveal(ask: &Ask, kind: &Kind, place: (Option<&str>, Option<&str>)) -> 
 }
 
 /// `GET …/instances/{name}`.
-pub(crate) async fn get_one(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn get_one(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(&["version", "reveal"])?;
     let object = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     audit_reveal(ask, kind, (namespace, Some(name)))?;
-    let response = answer::object(StatusCode::OK, &shown(ask, kind, &object)?, ask.accepts("application/yaml"));
-    let unchanged = ask.headers.get(header::IF_NONE_MATCH).is_some_and(|tag| response.headers().get(header::ETAG) == Some(tag));
+    let response =
+        answer::object(StatusCode::OK, &shown(ask, kind, &object)?, ask.accepts("application/yaml"));
+    let unchanged = ask
+        .headers
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|tag| response.headers().get(header::ETAG) == Some(tag));
     if unchanged {
         let mut short = answer::empty(StatusCode::NOT_MODIFIED);
         if let Some(tag) = response.headers().get(header::ETAG) {
@@ -314,7 +374,9 @@ pub(crate) async fn get_one(ask: &Ask, kind: &Kind, namespace: Option<&str>, nam
 /// The body of a write, as an object of the kind.
 fn object_body(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: Option<&str>) -> Result<Value> {
     let mut object = ask.json()?;
-    let Some(members) = object.as_object_mut() else { return Err(Problem::bad_request("the body has to be an object")) };
+    let Some(members) = object.as_object_mut() else {
+        return Err(Problem::bad_request("the body has to be an object"));
+    };
     for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
         let given = members.entry(field).or_insert_with(|| wanted.clone().into());
         if *given != wanted {
@@ -322,12 +384,17 @@ fn object_body(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: Option<&st
         }
     }
     let metadata = members.entry("metadata").or_insert_with(|| json!({}));
-    let Some(metadata) = metadata.as_object_mut() else { return Err(Problem::invalid("metadata", "has to be an object")) };
+    let Some(metadata) = metadata.as_object_mut() else {
+        return Err(Problem::invalid("metadata", "has to be an object"));
+    };
     for (field, wanted) in [("name", name), ("namespace", namespace.filter(|_| kind.namespaced))] {
         let Some(wanted) = wanted else { continue };
         let given = metadata.entry(field).or_insert_with(|| wanted.into());
         if *given != wanted {
-            return Err(Problem::invalid(&format!("metadata.{field}"), format!("is {given}, but the address names {wanted}")));
+            return Err(Problem::invalid(
+                &format!("metadata.{field}"),
+                format!("is {given}, but the address names {wanted}"),
+            ));
         }
     }
     Ok(object)
@@ -343,12 +410,18 @@ pub(crate) async fn create(ask: &Ask, kind: &Kind, namespace: Option<&str>) -> R
         return Err(Problem::invalid("metadata.namespace", detail));
     }
     let path = kind.path(namespace.as_deref(), None);
-    let change = Change { method: Method::POST, path, content_type: writes::JSON, body: object, behind: None };
+    let change =
+        Change { method: Method::POST, path, content_type: writes::JSON, body: object, behind: None };
     writes::perform(ask, kind, namespace.as_deref(), None, "create", change, None).await
 }
 
 /// PUT, PATCH and DELETE of `…/instances/{name}`.
-pub(crate) async fn write_one(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn write_one(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(writes::PARAMETERS)?;
     let path = kind.path(namespace, Some(name));
     let (action, change, live) = match ask.method {
@@ -361,7 +434,11 @@ pub(crate) async fn write_one(ask: &Ask, kind: &Kind, namespace: Option<&str>, n
                 body["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"].clone();
                 live = Some(current);
             }
-            ("update", Change { method: Method::PUT, path, content_type: writes::JSON, body, behind: None }, live)
+            (
+                "update",
+                Change { method: Method::PUT, path, content_type: writes::JSON, body, behind: None },
+                live,
+            )
         }
         Method::PATCH => {
             let body = ask.json()?;
@@ -382,19 +459,29 @@ pub(crate) async fn write_one(ask: &Ask, kind: &Kind, namespace: Option<&str>, n
                 "foreground" => "Foreground",
                 "orphan" => "Orphan",
                 other => {
-                    let detail = format!("parameter propagation: {other:?} is none of background, foreground, orphan");
+                    let detail =
+                        format!("parameter propagation: {other:?} is none of background, foreground, orphan");
                     return Err(Problem::bad_request(detail));
                 }
             };
             let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
-            ("delete", Change { method: Method::DELETE, path, content_type: writes::JSON, body, behind: None }, None)
+            (
+                "delete",
+                Change { method: Method::DELETE, path, content_type: writes::JSON, body, behind: None },
+                None,
+            )
         }
     };
     writes::perform(ask, kind, namespace, Some(name), action, change, live).await
 }
 
 /// `GET …/status`.
-pub(crate) async fn status(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn status(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(&["version"])?;
     let object = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let object = shown(ask, kind, &object)?;

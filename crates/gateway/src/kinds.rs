@@ -13,10 +13,9 @@ use crate::{
 
 /// How long the kinds are taken to be the same.
 const FRESH: Duration = Duration::from_secs(2);
-/// How often they are asked for at most because one is not found.
-const AGAIN: Duration = Duration::from_millis(200);
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /// A kind in one of its versions.
 #[derive(Debug, Clone)]
@@ -86,7 +85,8 @@ impl Kind {
     }
 
     pub(crate) fn columns(&self) -> Vec<Value> {
-        let declared = self.defined_version().and_then(|version| version["additionalPrinterColumns"].as_array());
+        let declared =
+            self.defined_version().and_then(|version| version["additionalPrinterColumns"].as_array());
         let age = || json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"});
         let declared = declared.cloned().unwrap_or_else(|| vec![age()]);
         declared.iter().map(column).collect()
@@ -136,11 +136,6 @@ impl Catalog {
             Some(version) => versions.iter().find(|kind| kind.version == version),
         }
     }
-
-    /// The kind that an object's `apiVersion` and `kind` name.
-    pub(crate) fn of_object(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
-        self.0.values().flatten().find(|known| known.kind == kind && known.api_version() == api_version)
-    }
 }
 
 /// The kinds as they were last seen.
@@ -154,29 +149,38 @@ impl Kinds {
         Self { cluster, seen: Mutex::new(None) }
     }
 
+    /// The kinds as they were at most two seconds ago.
     pub(crate) async fn all(&self) -> Result<Arc<Catalog>> {
-        self.not_older_than(FRESH).await
+        let now = Instant::now();
+        self.seen_since(now.checked_sub(FRESH).unwrap_or(now)).await
     }
 
-    async fn not_older_than(&self, age: Duration) -> Result<Arc<Catalog>> {
+    /// The kinds as they are now.
+    pub(crate) async fn now(&self) -> Result<Arc<Catalog>> {
+        self.seen_since(Instant::now()).await
+    }
+
+    /// The kinds, looked for not before a moment. Those who wait at once share one look.
+    async fn seen_since(&self, moment: Instant) -> Result<Arc<Catalog>> {
         let mut seen = self.seen.lock().await;
         if let Some((at, catalog)) = &*seen
-            && at.elapsed() < age
+            && *at >= moment
         {
             return Ok(Arc::clone(catalog));
         }
+        let begun = Instant::now();
         let catalog = Arc::new(load(&self.cluster).await?);
-        *seen = Some((Instant::now(), Arc::clone(&catalog)));
+        *seen = Some((begun, Arc::clone(&catalog)));
         Ok(catalog)
     }
 
+    /// Finds a kind. One that is not known may have been defined a moment ago, so it is looked for again.
     pub(crate) async fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Kind>> {
         let known = self.all().await?.find(name, version).cloned();
         if let Some(kind) = known {
             return Ok(kind);
         }
-        let catalog = self.not_older_than(AGAIN).await?;
-        catalog.find(name, version).cloned().ok_or_else(|| {
+        self.now().await?.find(name, version).cloned().ok_or_else(|| {
             let version = version.map(|version| format!(" in version {version}")).unwrap_or_default();
             Problem::not_found(format!("the cluster has no kind {name}{version}; GET /v1/kinds lists them"))
         })
@@ -215,7 +219,12 @@ async fn load(cluster: &Cluster) -> Result<Catalog> {
     Ok(Catalog(kinds))
 }
 
-fn kind(group: &Value, version: &Value, resource: &Value, definitions: &BTreeMap<String, Arc<Value>>) -> Kind {
+fn kind(
+    group: &Value,
+    version: &Value,
+    resource: &Value,
+    definitions: &BTreeMap<String, Arc<Value>>,
+) -> Kind {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| list(value).iter().map(text).collect::<Vec<_>>();
     let mut kind = Kind {

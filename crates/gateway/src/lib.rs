@@ -39,8 +39,8 @@ use tokio::net::TcpListener;
 
 use crate::{
     audit::Audit,
-    identity::Identities,
     idempotency::Replays,
+    identity::Identities,
     kinds::Kinds,
     limits::Limits,
     upstream::{Cluster, Credentials, Upstream},
@@ -118,12 +118,13 @@ impl Builder {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| wrong(&error))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(&error))?;
-        let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(&error))?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .map_err(|error| wrong(&error))?;
+        let mut config =
+            ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|error| wrong(&error))?
+                .with_no_client_auth()
+                .with_single_cert(chain, key)
+                .map_err(|error| wrong(&error))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         self.tls = Some(Arc::new(config));
         Ok(self)

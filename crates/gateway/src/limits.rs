@@ -34,7 +34,8 @@ impl Limits {
     pub(crate) fn request(&self, client: &str) -> Result<()> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let refilled = |bucket: &Bucket| (bucket.left + now.duration_since(bucket.at).as_secs_f64() * RATE).min(BURST);
+        let refilled =
+            |bucket: &Bucket| (bucket.left + now.duration_since(bucket.at).as_secs_f64() * RATE).min(BURST);
         if buckets.len() >= CLIENTS && !buckets.contains_key(client) {
             // Who has its full share again is as good as unknown.
             buckets.retain(|_, bucket| refilled(bucket) < BURST);
@@ -101,7 +102,8 @@ mod tests {
     #[test]
     fn places_for_streams_are_given_back() {
         let limits = Limits::default();
-        let places: Vec<_> = (0..STREAMS).map(|_| limits.stream("ana").unwrap_or_else(|_| unreachable!())).collect();
+        let places: Vec<_> =
+            (0..STREAMS).map(|_| limits.stream("ana").unwrap_or_else(|_| unreachable!())).collect();
         assert!(limits.stream("ana").is_err());
         drop(places);
         assert!(limits.stream("ana").is_ok());

@@ -27,7 +27,12 @@ struct Source {
 }
 
 /// `GET …/logs`.
-pub(crate) async fn get(ask: Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn get(
+    ask: Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(&["version", "pod", "container", "tail", "follow", "previous"])?;
     let sources = sources(&ask, kind, namespace, name).await?;
     let follow = ask.query.flag("follow")?;
@@ -69,10 +74,14 @@ async fn text(ask: &Ask, sources: Vec<Source>, follow: bool) -> Result<Response<
     let mut chunks = Vec::new();
     for source in sources {
         let opened = ask.caller.cluster.chunks(&source.path).await?;
-        let head = if prefix { format!("==> {}/{} <==\n", source.pod, source.container) } else { String::new() };
-        let head = futures::stream::iter([bytes::Bytes::from(head)]).filter(|head| std::future::ready(!head.is_empty()));
+        let head =
+            if prefix { format!("==> {}/{} <==\n", source.pod, source.container) } else { String::new() };
+        let head = futures::stream::iter([bytes::Bytes::from(head)])
+            .filter(|head| std::future::ready(!head.is_empty()));
         // A log that breaks off ends there: the answer has begun.
-        let opened = opened.take_while(|chunk| std::future::ready(chunk.is_ok())).filter_map(|chunk| std::future::ready(chunk.ok()));
+        let opened = opened
+            .take_while(|chunk| std::future::ready(chunk.is_ok()))
+            .filter_map(|chunk| std::future::ready(chunk.ok()));
         chunks.push(head.chain(opened).boxed());
     }
     Ok(answer::stream("text/plain; charset=utf-8", futures::stream::iter(chunks).flatten()))
@@ -93,7 +102,8 @@ async fn sources(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) ->
         let containers = list(&found["spec"]["containers"]).iter().filter_map(|one| one["name"].as_str());
         for one in containers.filter(|one| container.is_none_or(|wanted| wanted == *one)) {
             let namespace = namespace_of(found).unwrap_or_default();
-            let path = format!("/api/v1/namespaces/{}/pods/{}/log", encode(namespace), encode(name_of(found)));
+            let path =
+                format!("/api/v1/namespaces/{}/pods/{}/log", encode(namespace), encode(name_of(found)));
             let path = format!("{path}{query}&container={}", encode(one));
             sources.push(Source { pod: name_of(found).to_owned(), container: one.to_owned(), path });
         }
@@ -101,7 +111,10 @@ async fn sources(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) ->
     match sources.len() {
         0 => {
             let names: Vec<Value> = pods.iter().map(|pod| name_of(pod).into()).collect();
-            let detail = format!("no such pod or container in the tree of {name}; its pods are {}", Value::from(names));
+            let detail = format!(
+                "no such pod or container in the tree of {name}; its pods are {}",
+                Value::from(names)
+            );
             Err(Problem::not_found(detail))
         }
         many if many > MOST => {

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
     ask.query.allow(&["builtin"])?;
     let builtin = ask.query.flag("builtin")?;
-    let catalog = ask.shared.kinds.all().await?;
+    let catalog = ask.shared.kinds.now().await?;
     let (mut paths, mut schemas) = (general(), common_schemas());
     for kind in catalog.iter().filter(|kind| (builtin || kind.custom) && kind.has_verb("list")) {
         add(kind, &mut paths, &mut schemas);
@@ -72,13 +72,13 @@ fn with_body(mut operation: Value, media_type: &str, schema: Value) -> Value {
 
 fn general() -> Map<String, Value> {
     let any = || json!({"type": "object"});
-    let get = |id: &str, summary: &str, parameters: &[Value]| {
-        json!({"get": operation(id, summary, "general", parameters, "200", any())})
-    };
+    let get = |id: &str, summary: &str, parameters: &[Value]| json!({"get": operation(id, summary, "general", parameters, "200", any())});
     let kind = || parameter("path", "kind", text(), "plural.group");
     let builtin = || parameter("query", "builtin", json!({"type": "boolean"}), "Built-in kinds too");
-    let audit: Vec<Value> =
-        ["kind", "namespace", "name", "user"].iter().map(|name| parameter("query", name, text(), "")).collect();
+    let audit: Vec<Value> = ["kind", "namespace", "name", "user"]
+        .iter()
+        .map(|name| parameter("query", name, text(), ""))
+        .collect();
     let mut paths = Map::new();
     paths.insert("/v1/me".into(), get("me", "Who the caller is", &[]));
     paths.insert("/v1/overview".into(), get("overview", "How all instances are", &[]));
@@ -120,7 +120,8 @@ fn add(kind: &Kind, paths: &mut Map<String, Value>, schemas: &mut Map<String, Va
     let name = kind.name();
     let title = format!("{}.{}.{}", kind.group, kind.version, kind.kind).trim_start_matches('.').to_owned();
     let reference = json!({"$ref": format!("#/components/schemas/{title}")});
-    schemas.insert(title.clone(), kind.schema().cloned().map_or_else(|| json!({"type": "object"}), converted));
+    schemas
+        .insert(title.clone(), kind.schema().cloned().map_or_else(|| json!({"type": "object"}), converted));
     let item = json!({"type": "object", "properties": {
         "object": reference, "health": {"$ref": "#/components/schemas/Health"}, "cells": {"type": "array"},
     }});
@@ -132,7 +133,12 @@ fn add(kind: &Kind, paths: &mut Map<String, Value>, schemas: &mut Map<String, Va
     let selection = [
         parameter("query", "labelSelector", text(), ""),
         parameter("query", "fieldSelector", text(), ""),
-        parameter("query", "filter", json!({"type": "array", "items": text()}), "Conditions, of which all must hold"),
+        parameter(
+            "query",
+            "filter",
+            json!({"type": "array", "items": text()}),
+            "Conditions, of which all must hold",
+        ),
         parameter("query", "sort", text(), "Paths of fields, - before one that descends"),
         parameter("query", "limit", json!({"type": "integer", "minimum": 1, "maximum": 5000}), ""),
         parameter("query", "continue", text(), "Where the page before ended"),
@@ -140,7 +146,12 @@ fn add(kind: &Kind, paths: &mut Map<String, Value>, schemas: &mut Map<String, Va
     ];
     let write = || {
         vec![
-            parameter("query", "dryRun", json!({"type": "boolean"}), "Answers with the difference, and changes nothing"),
+            parameter(
+                "query",
+                "dryRun",
+                json!({"type": "boolean"}),
+                "Answers with the difference, and changes nothing",
+            ),
             parameter("query", "wait", json!({"enum": ["ready"]}), "Answers when it is ready"),
             parameter("query", "timeout", text(), "How long to wait, such as 60s"),
             parameter("header", "Idempotency-Key", text(), "Makes the request once"),
@@ -149,14 +160,31 @@ fn add(kind: &Kind, paths: &mut Map<String, Value>, schemas: &mut Map<String, Va
     let tag = kind.kind.as_str();
     let id = |verb: &str| format!("{verb}-{name}");
     let list = |id: &str, place: &[Value]| {
-        operation(id, &format!("Lists {}", kind.plural), tag, &[place, &selection[..]].concat(), "200", items.clone())
+        operation(
+            id,
+            &format!("Lists {}", kind.plural),
+            tag,
+            &[place, &selection[..]].concat(),
+            "200",
+            items.clone(),
+        )
     };
     let create = |id: &str, place: &[Value]| {
-        let operation = operation(id, &format!("Creates a {tag}"), tag, &[place, &write()[..]].concat(), "201", reference.clone());
+        let operation = operation(
+            id,
+            &format!("Creates a {tag}"),
+            tag,
+            &[place, &write()[..]].concat(),
+            "201",
+            reference.clone(),
+        );
         with_body(operation, "application/json", reference.clone())
     };
     let base = format!("/v1/kinds/{name}");
-    paths.insert(format!("{base}/instances"), json!({"get": list(&id("list-all"), &[]), "post": create(&id("create-any"), &[])}));
+    paths.insert(
+        format!("{base}/instances"),
+        json!({"get": list(&id("list-all"), &[]), "post": create(&id("create-any"), &[])}),
+    );
     let mut place = Vec::new();
     let mut folder = base.clone();
     if kind.namespaced {
@@ -169,7 +197,9 @@ fn add(kind: &Kind, paths: &mut Map<String, Value>, schemas: &mut Map<String, Va
     let one = format!("{folder}/instances/{{name}}");
     let mut changing = [&place[..], &write()[..]].concat();
     changing.push(parameter("header", "If-Match", text(), "The ETag that the caller has seen"));
-    let change = |id: &str, verb: &str| operation(id, &format!("{verb} a {tag}"), tag, &changing, "200", reference.clone());
+    let change = |id: &str, verb: &str| {
+        operation(id, &format!("{verb} a {tag}"), tag, &changing, "200", reference.clone())
+    };
     paths.insert(
         one.clone(),
         json!({
@@ -201,9 +231,14 @@ fn add(kind: &Kind, paths: &mut Map<String, Value>, schemas: &mut Map<String, Va
         );
         let body = match &action["input"] {
             Value::Null => json!({"type": "object"}),
-            input => json!({"type": "object", "properties": {"value": converted(input.clone())}, "required": ["value"]}),
+            input => {
+                json!({"type": "object", "properties": {"value": converted(input.clone())}, "required": ["value"]})
+            }
         };
-        paths.insert(format!("{one}/actions/{action_name}"), json!({"post": with_body(operation, "application/json", body)}));
+        paths.insert(
+            format!("{one}/actions/{action_name}"),
+            json!({"post": with_body(operation, "application/json", body)}),
+        );
     }
 }
 

@@ -23,7 +23,7 @@ const CHANGES: usize = 20;
 /// `GET /v1/overview`.
 pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
     ask.query.allow(&[])?;
-    let catalog = ask.shared.kinds.all().await?;
+    let catalog = ask.shared.kinds.now().await?;
     let kinds: Vec<_> = catalog.iter().filter(|kind| kind.custom && kind.has_verb("list")).cloned().collect();
     let lists = stream::iter(kinds).map(|kind| async move {
         let objects = instances::all(ask, &kind.path(None, None), "").await;

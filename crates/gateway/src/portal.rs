@@ -67,8 +67,13 @@ pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Option<Result<Response<B
     if let Some(content) = files().get(name).filter(|_| name != "index.html") {
         let mut response = answer::bytes(StatusCode::OK, content_type(name), content.clone());
         // Names of assets change with their content.
-        let caching = if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
-        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+        let caching =
+            if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+        // Pages of other origins load scripts from here, such as a button; files are public, and no answer of the API is one.
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
         return Some(Ok(response));
     }
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();

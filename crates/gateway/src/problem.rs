@@ -59,7 +59,11 @@ impl Problem {
 
     /// The cluster could not be asked.
     pub(crate) fn unreachable(error: &dyn std::fmt::Display) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", format!("the cluster does not answer: {error}"))
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Unavailable",
+            format!("the cluster does not answer: {error}"),
+        )
     }
 
     /// What the cluster says in a `Status`.
@@ -74,7 +78,8 @@ impl Problem {
             detail = format!("the cluster answered {code}");
         }
         // What the cluster answers to others than its own errors is no answer of this server.
-        let status_code = if code.is_client_error() || code.is_server_error() { code } else { StatusCode::BAD_GATEWAY };
+        let status_code =
+            if code.is_client_error() || code.is_server_error() { code } else { StatusCode::BAD_GATEWAY };
         let mut problem = Self::new(status_code, &reason, detail);
         let causes = status.pointer("/details/causes").and_then(Value::as_array);
         problem.causes = causes.into_iter().flatten().map(cause).collect();
@@ -112,7 +117,8 @@ impl Problem {
     }
 
     pub(crate) fn response(&self, request_id: &str) -> Response<Body> {
-        let mut response = answer::bytes(self.status, "application/problem+json", self.document(request_id).to_string());
+        let mut response =
+            answer::bytes(self.status, "application/problem+json", self.document(request_id).to_string());
         let headers = response.headers_mut();
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -33,9 +33,7 @@ pub(crate) fn hide(object: &Value, kind: &Kind) -> Value {
         }
     }
     let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
-    if hidden
-        && let Some(applied) = annotations.and_then(|annotations| annotations.get_mut(LAST_APPLIED))
-    {
+    if hidden && let Some(applied) = annotations.and_then(|annotations| annotations.get_mut(LAST_APPLIED)) {
         *applied = MARK.into();
     }
     object
@@ -73,9 +71,10 @@ pub(crate) fn refuse_marks(body: &Value) -> Result<()> {
             Value::Object(members) => {
                 members.iter().find_map(|(key, value)| find(&crate::field::join(path, key), value))
             }
-            Value::Array(elements) => {
-                elements.iter().enumerate().find_map(|(index, value)| find(&format!("{path}[{index}]"), value))
-            }
+            Value::Array(elements) => elements
+                .iter()
+                .enumerate()
+                .find_map(|(index, value)| find(&format!("{path}[{index}]"), value)),
             _ => None,
         }
     }

@@ -54,8 +54,10 @@ impl Route {
     }
 
     fn segments(rest: &str) -> Result<Self> {
-        let unknown = || Problem::not_found("there is nothing at this address; docs/rest.md lists what there is");
-        let segments: Vec<String> = rest.split('/').map(segment).collect::<Option<_>>().ok_or_else(unknown)?;
+        let unknown =
+            || Problem::not_found("there is nothing at this address; docs/rest.md lists what there is");
+        let segments: Vec<String> =
+            rest.split('/').map(segment).collect::<Option<_>>().ok_or_else(unknown)?;
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let own = |text: &str| text.to_owned();
         Ok(match segments.as_slice() {
@@ -124,7 +126,9 @@ fn segment(raw: &str) -> Option<String> {
         && text.len() <= 253
         && text != "."
         && text != ".."
-        && !text.chars().any(|character| matches!(character, '/' | '%' | '\\' | '?' | '#') || character.is_control());
+        && !text
+            .chars()
+            .any(|character| matches!(character, '/' | '%' | '\\' | '?' | '#') || character.is_control());
     is_name.then(|| text.into_owned())
 }
 
@@ -164,14 +168,18 @@ impl Query {
         match self.get(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1" | "All") => Ok(true),
-            Some(other) => Err(Problem::bad_request(format!("parameter {name}: {other:?} is neither true nor false"))),
+            Some(other) => {
+                Err(Problem::bad_request(format!("parameter {name}: {other:?} is neither true nor false")))
+            }
         }
     }
 
     pub(crate) fn number(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-        let wrong = || Problem::bad_request(format!("parameter {name}: {text:?} is no number from {least} to {most}"));
+        let wrong = || {
+            Problem::bad_request(format!("parameter {name}: {text:?} is no number from {least} to {most}"))
+        };
         number.map(Some).ok_or_else(wrong)
     }
 
@@ -185,7 +193,10 @@ impl Query {
         let seconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
         let time = seconds.map(Duration::from_secs).filter(|time| *time <= most);
         let wrong = || {
-            Problem::bad_request(format!("parameter {name}: {text:?} is no time such as 90s or 5m, up to {}s", most.as_secs()))
+            Problem::bad_request(format!(
+                "parameter {name}: {text:?} is no time such as 90s or 5m, up to {}s",
+                most.as_secs()
+            ))
         };
         time.map(Some).ok_or_else(wrong)
     }
@@ -256,7 +267,9 @@ impl Ask {
         }
         let tag = text.trim().trim_start_matches("W/").trim_matches('"');
         let is_tag = !tag.is_empty() && !tag.contains(['"', ',']);
-        is_tag.then(|| Some(tag.to_owned())).ok_or_else(|| Problem::bad_request("If-Match has to be one entity tag"))
+        is_tag
+            .then(|| Some(tag.to_owned()))
+            .ok_or_else(|| Problem::bad_request("If-Match has to be one entity tag"))
     }
 }
 
@@ -275,7 +288,10 @@ mod tests {
     fn addresses_are_read() {
         let (kind, namespace, name, part) =
             instance("/v1/kinds/shops.example.com/namespaces/team-a/instances/shop/actions/scale").unwrap();
-        assert_eq!((kind.as_str(), namespace.as_deref(), name.as_str()), ("shops.example.com", Some("team-a"), "shop"));
+        assert_eq!(
+            (kind.as_str(), namespace.as_deref(), name.as_str()),
+            ("shops.example.com", Some("team-a"), "shop")
+        );
         assert_eq!(part, Part::Action("scale".into()));
         assert_eq!(instance("/v1/kinds/nodes/instances/a").unwrap().1, None);
         assert!(Route::parse("/index.html").is_none());
@@ -284,7 +300,20 @@ mod tests {
 
     #[test]
     fn paths_that_lead_elsewhere_name_nothing() {
-        for name in ["..", ".", "", "%2e%2e", "a%2fb", "%2e%2e%2fsecrets", "a%00", "a%5cb", "a%253fb", "a%3fb", "%ff", "%0a"] {
+        for name in [
+            "..",
+            ".",
+            "",
+            "%2e%2e",
+            "a%2fb",
+            "%2e%2e%2fsecrets",
+            "a%00",
+            "a%5cb",
+            "a%253fb",
+            "a%3fb",
+            "%ff",
+            "%0a",
+        ] {
             let path = format!("/v1/kinds/shops.example.com/namespaces/a/instances/{name}");
             assert!(Route::parse(&path).unwrap().is_err(), "{name}");
         }

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts,
+};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::json;
 use steersman_listener::{Peer, RequestBody};
 
 use crate::{
-    Shared, access, actions, answer::{self, Body},
+    Shared, access, actions,
+    answer::{self, Body},
     audit, history,
     identity::{self, Caller, Via},
     instances, logs, openapi, overview, portal,
@@ -40,6 +43,8 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
     }
     if let Some(origin) = origin.filter(|origin| is_allowed(&shared, origin)) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        // A button in another site's page works with the visitor's own session, and needs the session's token as any page does.
+        headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
         let exposed = "ETag, Location, X-Request-Id, Retry-After, Idempotency-Replayed";
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed));
@@ -68,7 +73,9 @@ fn check_origin(shared: &Shared, parts: &Parts) -> Result<()> {
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
     let own = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
-    if own.is_some_and(|own| host.is_some_and(|host| own.eq_ignore_ascii_case(host))) || is_allowed(shared, origin) {
+    if own.is_some_and(|own| host.is_some_and(|host| own.eq_ignore_ascii_case(host)))
+        || is_allowed(shared, origin)
+    {
         return Ok(());
     }
     let detail = "pages of this origin may not call; --allow-origin names those that may";
@@ -142,7 +149,8 @@ fn preflight(route: &Route) -> Response<Body> {
     if let Ok(methods) = HeaderValue::from_str(&methods.join(", ")) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     }
-    let allowed = "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID";
+    let allowed =
+        "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, X-CSRF-Token";
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response
@@ -153,7 +161,8 @@ async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes::Bytes> {
         let detail = format!("the body is larger than {LARGEST_BODY} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "PayloadTooLarge", detail)
     };
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > LARGEST_BODY) {
         return Err(too_large());
     }
@@ -187,7 +196,8 @@ async fn page(
         let mut response = answer::empty(StatusCode::SEE_OTHER);
         let next = query.get("next").filter(|next| is_own_path(next)).unwrap_or("/");
         let headers = response.headers_mut();
-        headers.insert(header::LOCATION, HeaderValue::from_str(next).unwrap_or(HeaderValue::from_static("/")));
+        headers
+            .insert(header::LOCATION, HeaderValue::from_str(next).unwrap_or(HeaderValue::from_static("/")));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(cookie) = identity::set_cookie(&session, shared.is_tls) {
             headers.insert(header::SET_COOKIE, cookie);
@@ -200,7 +210,9 @@ async fn page(
 
 /// Whether a path stays on this server: browsers take `//host` and `/\host` for another one.
 fn is_own_path(path: &str) -> bool {
-    path.starts_with('/') && !path[1..].starts_with(['/', '\\']) && path.bytes().all(|byte| byte.is_ascii_graphic())
+    path.starts_with('/')
+        && !path[1..].starts_with(['/', '\\'])
+        && path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn session_ask(shared: &Arc<Shared>, caller: Caller, parts: &Parts, remote: String, id: &str) -> Ask {
@@ -226,7 +238,10 @@ async fn sign_in(
     id: &str,
 ) -> Result<Response<Body>> {
     // A form of another site cannot have this type without the browser asking first.
-    let is_json = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let is_json = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     if !is_json {
         let detail = "the body has to be of type application/json";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", detail));
@@ -282,7 +297,7 @@ async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
         Route::Kinds => {
             ask.query.allow(&["builtin"])?;
             let builtin = ask.query.flag("builtin")?;
-            let catalog = ask.shared.kinds.all().await?;
+            let catalog = ask.shared.kinds.now().await?;
             let shown = catalog.iter().filter(|kind| (builtin || kind.custom) && kind.has_verb("list"));
             let items: Vec<_> = shown.map(|kind| kind.document(false)).collect();
             Ok(answer::json(StatusCode::OK, &json!({"items": items})))
@@ -314,7 +329,13 @@ async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
     }
 }
 
-async fn instance(ask: Ask, kind: &str, namespace: Option<String>, name: String, part: Part) -> Result<Response<Body>> {
+async fn instance(
+    ask: Ask,
+    kind: &str,
+    namespace: Option<String>,
+    name: String,
+    part: Part,
+) -> Result<Response<Body>> {
     let kind = ask.kind(kind).await?;
     if kind.namespaced != namespace.is_some() {
         let detail = if kind.namespaced {
@@ -358,7 +379,9 @@ mod tests {
         for path in ["/", "/kinds/shops", "/a?b=c"] {
             assert!(is_own_path(path), "{path}");
         }
-        for path in ["//evil.example", "/\\evil.example", "https://evil.example", "", "/a\r\nSet-Cookie: x", "/ä"] {
+        for path in
+            ["//evil.example", "/\\evil.example", "https://evil.example", "", "/a\r\nSet-Cookie: x", "/ä"]
+        {
             assert!(!is_own_path(path), "{path}");
         }
     }

@@ -44,7 +44,8 @@ impl Frames {
 }
 
 fn response(receiver: mpsc::Receiver<Bytes>) -> Response<Body> {
-    let chunks = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
+    let chunks =
+        stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
     let mut response = answer::stream("text/event-stream", chunks);
     // Proxies that gather answers would hold events back.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
@@ -54,10 +55,13 @@ fn response(receiver: mpsc::Receiver<Bytes>) -> Response<Body> {
 
 /// The version that a client has seen everything up to.
 fn resume_from(ask: &Ask) -> Result<Option<String>> {
-    let given = ask.header("last-event-id").or_else(|| ask.query.get("lastEventId")).filter(|id| !id.is_empty());
+    let given =
+        ask.header("last-event-id").or_else(|| ask.query.get("lastEventId")).filter(|id| !id.is_empty());
     let Some(id) = given else { return Ok(None) };
     let is_version = id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    is_version.then(|| Some(id.to_owned())).ok_or_else(|| Problem::bad_request("Last-Event-ID: no id of an event here"))
+    is_version
+        .then(|| Some(id.to_owned()))
+        .ok_or_else(|| Problem::bad_request("Last-Event-ID: no id of an event here"))
 }
 
 /// Objects of a kind, or one of them, as they change.
@@ -82,7 +86,8 @@ pub(crate) async fn instances(
 ) -> Result<Response<Body>> {
     let mut selection = Selection::read(&ask, &kind)?;
     if let Some(name) = name {
-        selection.selectors += &format!("&fieldSelector={}", crate::upstream::encode(&format!("metadata.name={name}")));
+        selection.selectors +=
+            &format!("&fieldSelector={}", crate::upstream::encode(&format!("metadata.name={name}")));
     }
     let place = ask.shared.limits.stream(&ask.caller.user.name)?;
     let (path, resumed) = (kind.path(namespace, None), resume_from(&ask)?);
@@ -95,7 +100,9 @@ pub(crate) async fn instances(
         Some(version) => {
             let mut watch = Watch::new(&ask.caller.cluster, &path, &selection.selectors, version);
             match watch.open().await {
-                Err(problem) if problem.status.is_client_error() && problem.status.as_u16() != 410 => return Err(problem),
+                Err(problem) if problem.status.is_client_error() && problem.status.as_u16() != 410 => {
+                    return Err(problem);
+                }
                 _ => {}
             }
             (None, watch)
@@ -134,13 +141,20 @@ impl Feed {
             match event {
                 Ok(Event::Changed { kind, object }) => self.change(kind, &object, watch.version()).await?,
                 // A frame without data moves the client's place and tells it nothing.
-                Ok(Event::Bookmark) => self.frames.send(Bytes::from(format!("id: {}\n\n", watch.version()))).await?,
+                Ok(Event::Bookmark) => {
+                    self.frames.send(Bytes::from(format!("id: {}\n\n", watch.version()))).await?
+                }
                 Ok(Event::Expired) => {
                     self.frames.send(frame("reset", None, &json!({}))).await?;
                     self.known = Some(HashSet::new());
                     match instances::all(&self.ask, &self.path, &self.selection.selectors).await {
                         Ok((objects, version)) => {
-                            watch = Watch::new(&self.ask.caller.cluster, &self.path, &self.selection.selectors, &version);
+                            watch = Watch::new(
+                                &self.ask.caller.cluster,
+                                &self.path,
+                                &self.selection.selectors,
+                                &version,
+                            );
                             self.state(objects, &version).await?;
                         }
                         Err(problem) => return self.end(&problem).await,
@@ -211,7 +225,12 @@ async fn looked(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> 
 }
 
 /// The stream of a tree: all of it, whenever something in it is different.
-pub(crate) async fn tree(ask: Ask, kind: Arc<Kind>, namespace: Option<String>, name: String) -> Result<Response<Body>> {
+pub(crate) async fn tree(
+    ask: Ask,
+    kind: Arc<Kind>,
+    namespace: Option<String>,
+    name: String,
+) -> Result<Response<Body>> {
     let place = ask.shared.limits.stream(&ask.caller.user.name)?;
     let mut last = tree::document(&ask, &kind, namespace.as_deref(), &name).await?;
     let (sender, receiver) = mpsc::channel(WAITING);

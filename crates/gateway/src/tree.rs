@@ -81,7 +81,8 @@ async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
     let kinds: Vec<Arc<Kind>> = catalog.iter().filter(is_candidate).cloned().collect();
     let lists = stream::iter(kinds).map(|kind| async move {
         let path = kind.path(namespace, None);
-        let accept = if METADATA_ONLY.contains(&kind.name().as_str()) { METADATA } else { "application/json" };
+        let accept =
+            if METADATA_ONLY.contains(&kind.name().as_str()) { METADATA } else { "application/json" };
         let found = ask.caller.cluster.get_as(&path, accept).await;
         (kind, found)
     });
@@ -125,9 +126,7 @@ fn node(kind: &Kind, object: &Value, candidates: &Candidates, above: &mut HashSe
     // Owners in a circle end where it closes.
     if above.len() < DEEPEST && above.insert(uid(object).to_owned()) {
         for (kind, child) in candidates.by_owner.get(uid(object)).into_iter().flatten() {
-            if kind.name() != "controllerrevisions.apps" {
-                children.push(node(kind, child, candidates, above));
-            }
+            children.push(node(kind, child, candidates, above));
         }
         above.remove(uid(object));
     }
@@ -147,7 +146,12 @@ pub(crate) async fn document(ask: &Ask, kind: &Kind, namespace: Option<&str>, na
 }
 
 /// `GET …/tree`.
-pub(crate) async fn get(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn get(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(&["version"])?;
     Ok(answer::json(StatusCode::OK, &document(ask, kind, namespace, name).await?))
 }
@@ -170,7 +174,7 @@ pub(crate) async fn below(ask: &Ask, root: &Value) -> Result<Vec<Found>> {
 }
 
 /// The names of the objects that would go with an object.
-pub(crate) async fn owned(ask: &Ask, _kind: &Kind, root: &Value) -> Result<Vec<Value>> {
+pub(crate) async fn owned(ask: &Ask, root: &Value) -> Result<Vec<Value>> {
     if root.is_null() {
         return Ok(Vec::new());
     }
@@ -178,7 +182,12 @@ pub(crate) async fn owned(ask: &Ask, _kind: &Kind, root: &Value) -> Result<Vec<V
 }
 
 /// `GET …/events`.
-pub(crate) async fn events(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+pub(crate) async fn events(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
     ask.query.allow(&["version", "tree"])?;
     let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let mut of: HashMap<String, Value> = HashMap::new();
@@ -192,7 +201,10 @@ pub(crate) async fn events(ask: &Ask, kind: &Kind, namespace: Option<&str>, name
     // Events about cluster-scoped objects are in the namespace default.
     let path = events.path(Some(namespace_of(&root).unwrap_or("default")), None);
     let path = match of.len() {
-        1 => format!("{path}?fieldSelector={}", crate::upstream::encode(&format!("involvedObject.uid={}", uid(&root)))),
+        1 => format!(
+            "{path}?fieldSelector={}",
+            crate::upstream::encode(&format!("involvedObject.uid={}", uid(&root)))
+        ),
         _ => path,
     };
     let found = ask.caller.cluster.get(&path).await?;
@@ -208,12 +220,19 @@ fn text(value: &Value) -> &str {
 fn shown_event(event: &Value, of: &HashMap<String, Value>) -> Option<Value> {
     let reference = of.get(event.pointer("/involvedObject/uid")?.as_str()?)?;
     let time = |names: &[&str]| {
-        names.iter().filter_map(|name| event.pointer(name)).find(|time| time.is_string()).cloned().unwrap_or_default()
+        names
+            .iter()
+            .filter_map(|name| event.pointer(name))
+            .find(|time| time.is_string())
+            .cloned()
+            .unwrap_or_default()
     };
     let first = ["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"];
     let last = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
-    let count = event.pointer("/series/count").or_else(|| event.get("count")).and_then(Value::as_u64).unwrap_or(1);
-    let source = [event["reportingComponent"].as_str(), event.pointer("/source/component").and_then(Value::as_str)];
+    let count =
+        event.pointer("/series/count").or_else(|| event.get("count")).and_then(Value::as_u64).unwrap_or(1);
+    let source =
+        [event["reportingComponent"].as_str(), event.pointer("/source/component").and_then(Value::as_str)];
     let source = source.into_iter().flatten().find(|source| !source.is_empty()).unwrap_or_default();
     Some(json!({
         "type": text(&event["type"]), "reason": text(&event["reason"]), "message": text(&event["message"]),
@@ -228,7 +247,8 @@ pub(crate) async fn pods(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: 
         return Ok(vec![root]);
     }
     let found = below(ask, &root).await?;
-    let pods: Vec<Value> = found.into_iter().filter(|(kind, _)| kind.name() == "pods").map(|(_, pod)| pod).collect();
+    let pods: Vec<Value> =
+        found.into_iter().filter(|(kind, _)| kind.name() == "pods").map(|(_, pod)| pod).collect();
     if pods.is_empty() {
         return Err(Problem::not_found(format!("{name} has no pods that you may see")));
     }

@@ -79,7 +79,8 @@ impl Cluster {
             }
             None => Body::empty(),
         };
-        let request = request.body(body).map_err(|_| Problem::bad_request("the address cannot be asked for"))?;
+        let request =
+            request.body(body).map_err(|_| Problem::bad_request("the address cannot be asked for"))?;
         self.client.send(request).await.map_err(|error| Problem::unreachable(&error))
     }
 
@@ -120,7 +121,10 @@ impl Cluster {
     }
 
     /// The chunks of an answer that goes on, such as a log.
-    pub(crate) async fn chunks(&self, path: &str) -> Result<impl Stream<Item = Result<Bytes>> + Send + use<>> {
+    pub(crate) async fn chunks(
+        &self,
+        path: &str,
+    ) -> Result<impl Stream<Item = Result<Bytes>> + Send + use<>> {
         let response = self.send(Method::GET, path, "*/*", None).await?;
         let status = response.status();
         if !status.is_success() {

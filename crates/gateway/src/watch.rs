@@ -44,7 +44,13 @@ impl Watch {
         Self { cluster: cluster.clone(), path, version: version.to_owned(), lines: None }
     }
 
-    pub(crate) fn one(cluster: &Cluster, kind: &Kind, namespace: Option<&str>, name: &str, version: &str) -> Self {
+    pub(crate) fn one(
+        cluster: &Cluster,
+        kind: &Kind,
+        namespace: Option<&str>,
+        name: &str,
+        version: &str,
+    ) -> Self {
         let selector = format!("&fieldSelector={}", encode(&format!("metadata.name={name}")));
         Self::new(cluster, &kind.path(namespace, None), &selector, version)
     }

@@ -61,7 +61,8 @@ impl Change {
     fn query(&self, dry_run: bool) -> String {
         let mut query = String::from(if dry_run { "?dryRun=All" } else { "?" });
         if self.method != Method::DELETE {
-            let validation = if self.content_type == APPLY { "&force=true" } else { "&fieldValidation=Strict" };
+            let validation =
+                if self.content_type == APPLY { "&force=true" } else { "&fieldValidation=Strict" };
             query += &format!("&fieldManager={MANAGER}{validation}");
         }
         query
@@ -74,7 +75,9 @@ fn wait(ask: &Ask) -> Result<Option<Duration>> {
     match ask.query.get("wait") {
         None => Ok(None),
         Some("ready") => Ok(Some(time.unwrap_or(DEFAULT_WAIT))),
-        Some(other) => Err(Problem::bad_request(format!("parameter wait: {other:?} is not known; there is ready"))),
+        Some(other) => {
+            Err(Problem::bad_request(format!("parameter wait: {other:?} is not known; there is ready")))
+        }
     }
 }
 
@@ -112,7 +115,9 @@ pub(crate) async fn perform(
                 let place = (namespace, name.or(Some(name_of(&change.body))).filter(|name| !name.is_empty()));
                 audit::refused(ask, kind, place, action, &problem);
             }
-            return Err(conflict(ask, kind, &change, if_match.is_some(), object_path.as_deref(), problem).await);
+            return Err(
+                conflict(ask, kind, &change, if_match.is_some(), object_path.as_deref(), problem).await
+            );
         }
     };
     let deleted = change.method == Method::DELETE;
@@ -129,7 +134,7 @@ pub(crate) async fn perform(
     let shown = |object: &Value| diff::comparable(&redact::hide(object, kind));
     let (old, new) = (shown(&before), shown(&after));
     if dry_run {
-        let follow = if deleted { tree::owned(ask, kind, &before).await? } else { Vec::new() };
+        let follow = if deleted { tree::owned(ask, &before).await? } else { Vec::new() };
         let document = json!({
             "dryRun": true, "object": if after.is_null() { Value::Null } else { instances::shown(ask, kind, &after)? },
             "changes": diff::changes(&old, &new), "yaml": diff::yaml(&old, &new, "live", "dry run"), "follow": follow,
@@ -254,7 +259,8 @@ async fn until_ready(ask: &Ask, kind: &Kind, object: Value, time: Duration) -> R
             Ok(Ok(Event::Expired)) => return Err(Problem::unreachable(&"the watch expired")),
             Ok(Err(problem)) => return Err(problem),
             Err(_) => {
-                let detail = format!("{name} was not ready after {}s; the change itself was made", time.as_secs());
+                let detail =
+                    format!("{name} was not ready after {}s; the change itself was made", time.as_secs());
                 let problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", detail);
                 return Err(problem.with("health", health.document()));
             }

@@ -96,7 +96,8 @@ pub(super) async fn beside(cluster: &Cluster) -> Result<Serving> {
     let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).map_err(|error| failed(&error))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let config = config.map_err(|error| failed(&error))?;
-    let gateway = Gateway::builder(config).cluster_name("embedded").build().map_err(|error| failed(&error))?;
+    let gateway =
+        Gateway::builder(config).cluster_name("embedded").build().map_err(|error| failed(&error))?;
     let socket = match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
         Ok(socket) => socket,
         // Another one has it: any other port will do.
@@ -117,7 +118,9 @@ impl Serve {
     async fn serve(self, globals: &GlobalArgs) -> Result {
         if self.tls_cert_file.is_none() && !self.listen.ip().is_loopback() {
             let message = format!("--listen {}: tokens would cross the network in the clear", self.listen);
-            return Err(Failure::new(message).help("--tls-cert-file and --tls-private-key-file give a certificate"));
+            return Err(
+                Failure::new(message).help("--tls-cert-file and --tls-private-key-file give a certificate")
+            );
         }
         let failed = |error: steersman_gateway::Error| Failure::new(error.to_string());
         let mut builder =
@@ -141,7 +144,8 @@ impl Serve {
         }
         let gateway = builder.build().map_err(failed)?;
         let socket = TcpListener::bind(self.listen).await.map_err(|error| {
-            Failure::new(format!("cannot listen on {}: {error}", self.listen)).help("--listen names another address")
+            Failure::new(format!("cannot listen on {}: {error}", self.listen))
+                .help("--listen names another address")
         })?;
         let serving = Serving::new(gateway, socket, scheme).await?;
         let _ = writeln!(anstream::stdout(), "serving on {}", serving.link);

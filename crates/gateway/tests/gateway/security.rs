@@ -1,6 +1,12 @@
 //! Who may do what, and what is refused.
 
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::support::{Answer, EDITOR, Place, ROOT, SHOPS, STRANGER, VIEWER, shop};
 
@@ -54,7 +60,9 @@ async fn nothing_is_answered_without_credentials() {
 async fn the_cluster_decides_what_a_caller_may_do() {
     let place = Place::new().await;
     // verb, and what the editor, the viewer and the stranger get, as RBAC says for shops in the namespace default.
-    for (token, reads, writes) in [(ROOT, true, true), (EDITOR, true, true), (VIEWER, true, false), (STRANGER, false, false)] {
+    for (token, reads, writes) in
+        [(ROOT, true, true), (EDITOR, true, true), (VIEWER, true, false), (STRANGER, false, false)]
+    {
         let name = format!("of-{}", token.trim_end_matches("-token"));
         place.post(ROOT, SHOPS, &shop(&name, 1)).await.expect(201);
         let one = format!("{SHOPS}/{name}");
@@ -64,15 +72,30 @@ async fn the_cluster_decides_what_a_caller_may_do() {
         for part in ["status", "history", "actions", "tree"] {
             assert_eq!(place.get(token, &format!("{one}/{part}")).await.status, read, "{token} {part}");
         }
-        assert_eq!(place.post(token, SHOPS, &shop(&format!("{name}-new"), 1)).await.status, if writes { 201 } else { 403 });
-        assert_eq!(place.patch(token, &one, &json!({"spec": {"replicas": 2}})).await.status, write, "{token} patch");
-        assert_eq!(place.patch(token, &format!("{one}?dryRun=true"), &json!({"spec": {"replicas": 3}})).await.status, write);
+        assert_eq!(
+            place.post(token, SHOPS, &shop(&format!("{name}-new"), 1)).await.status,
+            if writes { 201 } else { 403 }
+        );
+        assert_eq!(
+            place.patch(token, &one, &json!({"spec": {"replicas": 2}})).await.status,
+            write,
+            "{token} patch"
+        );
+        assert_eq!(
+            place.patch(token, &format!("{one}?dryRun=true"), &json!({"spec": {"replicas": 3}})).await.status,
+            write
+        );
         assert_eq!(place.put(token, &one, &shop(&name, 3)).await.status, write, "{token} update");
-        assert_eq!(place.post(token, &format!("{one}/actions/scale"), &json!({"value": 1})).await.status, write, "{token} scale");
+        assert_eq!(
+            place.post(token, &format!("{one}/actions/scale"), &json!({"value": 1})).await.status,
+            write,
+            "{token} scale"
+        );
         assert_eq!(place.delete(token, &one).await.status, write, "{token} delete");
 
         // What the reviews say is what happens.
-        let access = place.get(token, "/v1/kinds/shops.example.com/access?namespace=default").await.expect(200);
+        let access =
+            place.get(token, "/v1/kinds/shops.example.com/access?namespace=default").await.expect(200);
         for verb in ["get", "list", "watch", "history"] {
             assert_eq!(access[verb]["allowed"], reads, "{token} {verb}");
         }
@@ -92,7 +115,11 @@ async fn the_cluster_decides_what_a_caller_may_do() {
     ] {
         assert_eq!(place.get(EDITOR, path).await.expect(403)["reason"], "Forbidden", "{path}");
     }
-    let headers = [("authorization", "Bearer viewer-token"), ("impersonate-user", "root"), ("impersonate-group", "system:masters")];
+    let headers = [
+        ("authorization", "Bearer viewer-token"),
+        ("impersonate-user", "root"),
+        ("impersonate-group", "system:masters"),
+    ];
     assert_eq!(place.raw("GET", "/v1/kinds/nodes/instances", &headers, b"").await.status, 403);
 }
 
@@ -116,7 +143,10 @@ async fn a_link_signs_in_once() {
     let elsewhere = place.gateway.sign_in_path().unwrap() + "&next=//evil.example";
     assert_eq!(place.raw("GET", &elsewhere, &[], b"").await.header("location"), Some("/"));
     let inside = place.gateway.sign_in_path().unwrap() + "&next=/kinds/shops.example.com";
-    assert_eq!(place.raw("GET", &inside, &[], b"").await.header("location"), Some("/kinds/shops.example.com"));
+    assert_eq!(
+        place.raw("GET", &inside, &[], b"").await.header("location"),
+        Some("/kinds/shops.example.com")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,7 +167,8 @@ async fn a_session_changes_nothing_without_its_token() {
 
     let new = shop("corner", 1).to_string();
     let post = async |headers: &[(&str, &str)]| {
-        let headers = [&[("content-type", "application/json"), ("cookie", session.as_str())], headers].concat();
+        let headers =
+            [&[("content-type", "application/json"), ("cookie", session.as_str())], headers].concat();
         place.raw("POST", SHOPS, &headers, new.as_bytes()).await
     };
     assert_eq!(post(&[]).await.expect(403)["reason"], "CSRF");
@@ -160,15 +191,18 @@ async fn a_session_changes_nothing_without_its_token() {
 async fn pages_of_other_origins_call_only_if_named() {
     let place = Place::with(|builder| builder.allow_origin("https://portal.example.com")).await;
     let get = async |origin: &str| {
-        place.raw("GET", "/v1/kinds", &[("authorization", "Bearer viewer-token"), ("origin", origin)], b"").await
+        place
+            .raw("GET", "/v1/kinds", &[("authorization", "Bearer viewer-token"), ("origin", origin)], b"")
+            .await
     };
     let allowed = get("https://portal.example.com").await;
     assert_eq!(allowed.status, 200);
     assert_eq!(allowed.header("access-control-allow-origin"), Some("https://portal.example.com"));
-    assert_eq!(allowed.header("access-control-allow-credentials"), None, "cookies stay at home");
+    assert_eq!(allowed.header("access-control-allow-credentials"), Some("true"));
     let refused = get("https://portal.example.com.evil.example").await;
     assert_eq!(refused.status, 403);
     assert_eq!(refused.header("access-control-allow-origin"), None);
+    assert_eq!(refused.header("access-control-allow-credentials"), None);
     let preflight = place.raw("OPTIONS", SHOPS, &[("origin", "https://portal.example.com")], b"").await;
     assert_eq!(preflight.status, 204);
     assert!(preflight.header("access-control-allow-methods").unwrap().contains("POST"));
@@ -232,7 +266,10 @@ async fn a_client_that_asks_too_often_is_told_to_wait() {
         }
     }
     let refused = refused.expect("never refused");
-    assert_eq!((refused.json()["reason"].as_str(), refused.header("retry-after")), (Some("TooManyRequests"), Some("1")));
+    assert_eq!(
+        (refused.json()["reason"].as_str(), refused.header("retry-after")),
+        (Some("TooManyRequests"), Some("1"))
+    );
     assert_eq!(place.get(VIEWER, "/v1/me").await.status, 200, "others are not held up");
 }
 
@@ -240,7 +277,8 @@ async fn a_client_that_asks_too_often_is_told_to_wait() {
 async fn secrets_are_shown_only_if_asked_for() {
     let place = Place::new().await;
     let secrets = "/v1/kinds/secrets/namespaces/default/instances";
-    let applied = json!({"kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{\"key\":\"aHVudGVyMg==\"}}"});
+    let applied =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{\"key\":\"aHVudGVyMg==\"}}"});
     let secret = json!({"metadata": {"name": "s", "annotations": applied}, "data": {"key": "aHVudGVyMg=="}});
     let made = place.post(ROOT, secrets, &secret).await;
     assert_eq!(made.expect(201)["data"]["key"], "••••••");
@@ -252,7 +290,10 @@ async fn secrets_are_shown_only_if_asked_for() {
         place.get(ROOT, secrets).await.text(),
         place.get(EDITOR, &one).await.text(),
         place.get(EDITOR, SHOPS).await.text(),
-        place.patch(EDITOR, &format!("{one}?dryRun=true"), &json!({"spec": {"password": "hunter2!"}})).await.text(),
+        place
+            .patch(EDITOR, &format!("{one}?dryRun=true"), &json!({"spec": {"password": "hunter2!"}}))
+            .await
+            .text(),
         place.get(EDITOR, &format!("{one}/history")).await.text(),
         place.get(EDITOR, &format!("{one}/history/1")).await.text(),
         place.get(ROOT, "/v1/audit").await.text(),
@@ -277,7 +318,10 @@ async fn what_was_done_is_recorded_without_tokens() {
     let file = std::env::temp_dir().join(format!("steer-gateway-audit-{}.jsonl", std::process::id()));
     let place = Place::with(|builder| builder.audit_log(&file)).await;
     let signed_in = json!({"token": EDITOR}).to_string();
-    place.raw("POST", "/v1/session", &[("content-type", "application/json")], signed_in.as_bytes()).await.expect(201);
+    place
+        .raw("POST", "/v1/session", &[("content-type", "application/json")], signed_in.as_bytes())
+        .await
+        .expect(201);
     place.post(EDITOR, SHOPS, &shop("corner", 1)).await.expect(201);
     place.post(EDITOR, &format!("{SHOPS}/corner/actions/scale"), &json!({"value": 3})).await.expect(200);
     place.delete(VIEWER, &format!("{SHOPS}/corner")).await.expect(403);
@@ -288,14 +332,28 @@ async fn what_was_done_is_recorded_without_tokens() {
     let told: Vec<_> = lines
         .iter()
         .filter(|line| line["user"] != "root")
-        .map(|line| (line["user"].as_str().unwrap(), line["action"].as_str().unwrap(), line["status"].as_u64().unwrap()))
+        .map(|line| {
+            (
+                line["user"].as_str().unwrap(),
+                line["action"].as_str().unwrap(),
+                line["status"].as_u64().unwrap(),
+            )
+        })
         .collect();
     assert_eq!(
         told,
-        [("editor", "login", 201), ("editor", "create", 201), ("editor", "scale", 200), ("viewer", "delete", 403)]
+        [
+            ("editor", "login", 201),
+            ("editor", "create", 201),
+            ("editor", "scale", 200),
+            ("viewer", "delete", 403)
+        ]
     );
     let scaled = lines.iter().find(|line| line["action"] == "scale").unwrap();
-    assert_eq!(scaled["changes"], json!([{"path": "spec.replicas", "op": "replace", "before": 1, "after": 3}]));
+    assert_eq!(
+        scaled["changes"],
+        json!([{"path": "spec.replicas", "op": "replace", "before": 1, "after": 3}])
+    );
     assert_eq!(scaled["remote"], "127.0.0.1");
     for token in [ROOT, EDITOR, VIEWER] {
         assert!(!log.contains(token), "{token} is in the log");
@@ -308,7 +366,37 @@ async fn what_was_done_is_recorded_without_tokens() {
     assert_eq!(seen.len(), 3);
     assert_eq!(seen[0]["action"], "delete", "newest first");
     assert_eq!(audit(VIEWER, &format!("before={}&limit=1", seen[0]["id"])).await[0]["action"], "scale");
-    assert!(audit(STRANGER, "").await.is_empty(), "who may not get an object does not see what was done to it");
+    assert!(
+        audit(STRANGER, "").await.is_empty(),
+        "who may not get an object does not see what was done to it"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_tls_cookies_are_for_this_host_alone() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let place = Place::with(|builder| builder.tls(certificate.as_bytes(), key.as_bytes()).unwrap()).await;
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(place.address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let path = place.gateway.sign_in_path().unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    // The end of the connection may come without TLS' own.
+    let _ = stream.read_to_string(&mut answer).await;
+    assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
+    let cookie = answer.lines().find(|line| line.starts_with("set-cookie: ")).unwrap();
+    assert!(cookie.starts_with("set-cookie: __Host-steer_session="), "{cookie}");
+    assert!(cookie.contains("; Secure") && cookie.contains("; HttpOnly"), "{cookie}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -317,7 +405,11 @@ async fn pages_come_with_a_policy() {
     let page = place.raw("GET", "/", &[("accept", "text/html")], b"").await;
     assert_eq!(page.status, 200);
     let policy = page.header("content-security-policy").unwrap();
-    assert!(policy.contains("default-src 'self'; script-src 'self';") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(
+        policy.contains("default-src 'self'; script-src 'self';")
+            && policy.contains("frame-ancestors 'none'"),
+        "{policy}"
+    );
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
     assert!(!page.text().contains("__CSP_NONCE__"));
     let deep = place.raw("GET", "/kinds/shops.example.com", &[("accept", "text/html")], b"").await;

@@ -74,7 +74,8 @@ async fn a_tree_is_sent_again_when_it_changes() {
 async fn a_stream_that_resumes_too_late_starts_anew() {
     let place = Place::new().await;
     place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
-    let headers = [("authorization", "Bearer viewer-token"), ("accept", "text/event-stream"), ("last-event-id", "a b")];
+    let headers =
+        [("authorization", "Bearer viewer-token"), ("accept", "text/event-stream"), ("last-event-id", "a b")];
     assert_eq!(place.raw("GET", SHOPS, &headers, b"").await.status, 400);
     let ahead = place.events(VIEWER, SHOPS, Some("1")).await.next().await.unwrap();
     assert!(["reset", "change"].contains(&ahead.event.as_str()), "{ahead:?}");

@@ -43,7 +43,10 @@ impl Answer {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// The document, of an answer that has to be this one.
@@ -102,14 +105,9 @@ impl Place {
         let cluster =
             Cluster::builder().listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).start().await.unwrap();
         let server = cluster.server();
-        let user = |name: &str, groups: &[&str]| User {
-            name: name.into(),
-            groups: groups.iter().map(|group| (*group).to_owned()).chain(["system:authenticated".to_owned()]).collect(),
-            ..User::default()
-        };
-        server.add_token(ROOT, user("root", &["system:masters"]));
+        server.add_token(ROOT, User::named("root", ["system:masters"]));
         for (token, name) in [(EDITOR, "editor"), (VIEWER, "viewer"), (STRANGER, "stranger")] {
-            server.add_token(token, user(name, &[]));
+            server.add_token(token, User::named(name, []));
         }
         let kubeconfig = Kubeconfig::from_yaml(&cluster.kubeconfig().unwrap()).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
@@ -118,9 +116,7 @@ impl Place {
         let address = socket.local_addr().unwrap();
         tokio::spawn(gateway.clone().serve(socket));
         let place = Self { cluster, gateway, address };
-        let definitions = "/v1/kinds/customresourcedefinitions.apiextensions.k8s.io/instances?wait=ready";
-        let answer = place.post(ROOT, definitions, &definition()).await;
-        assert!(answer.status == 201, "{}", answer.text());
+        place.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition()).await;
         for (name, verbs) in [("editor", json!(["*"])), ("viewer", json!(["get", "list", "watch"]))] {
             let role = json!({
                 "metadata": {"name": name},
@@ -131,18 +127,37 @@ impl Place {
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
             });
-            let at = |kind: &str| format!("/v1/kinds/{kind}.rbac.authorization.k8s.io/namespaces/default/instances");
-            place.post(ROOT, &at("roles"), &role).await.expect(201);
-            place.post(ROOT, &at("rolebindings"), &binding).await.expect(201);
+            place.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", &role).await;
+            place
+                .create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", &binding)
+                .await;
+        }
+        let shops = || http::Request::get("/apis/example.com/v1/shops").body(Vec::new()).unwrap();
+        while place.cluster.client().request::<Value>(shops()).await.is_err() {
+            tokio::task::yield_now().await;
         }
         place
     }
 
+    /// Creates an object in the cluster, past the gateway.
+    async fn create(&self, path: &str, object: &Value) {
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let request = request.body(object.to_string().into_bytes()).unwrap();
+        let _: Value = self.cluster.client().request(request).await.unwrap();
+    }
+
     /// Sends a request as it is given, and reads the whole answer.
-    pub(crate) async fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) async fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         let mut stream = self.open(method, path, headers, body).await;
         let (status, headers) = read_head(&mut stream).await;
-        let find = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let find =
+            |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let mut body = Vec::new();
         if find("transfer-encoding").is_some() {
             while let Some(chunk) = read_chunk(&mut stream).await {
@@ -157,14 +172,26 @@ impl Place {
     }
 
     /// Sends a body that is cut into chunks already, and reads the head of the answer.
-    pub(crate) async fn chunked(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) async fn chunked(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         let mut stream = self.open(method, path, headers, b"").await;
         let _ = stream.write_all(body).await;
         let (status, headers) = read_head(&mut stream).await;
         Answer { status, headers, body: Vec::new() }
     }
 
-    async fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> BufReader<TcpStream> {
+    async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
         for (name, value) in headers {
@@ -282,7 +309,8 @@ impl Events {
             while let Some(end) = self.buffer.find("\n\n") {
                 let text: String = self.buffer.drain(..end + 2).collect();
                 let field = |name: &str| {
-                    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
+                    text.lines()
+                        .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
                 };
                 if let Some(data) = field("data") {
                     let data = serde_json::from_str(&data).unwrap();
