@@ -31,6 +31,7 @@ fn every_command_explains_itself() {
         ("edit", &["edit"]),
         ("deploy", &["deploy"]),
         ("undeploy", &["undeploy"]),
+        ("serve", &["serve"]),
         ("generate", &["generate"]),
         ("generate_bundle", &["generate", "bundle"]),
         ("generate_chart", &["generate", "chart"]),

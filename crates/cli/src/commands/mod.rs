@@ -21,6 +21,7 @@ mod lint;
 mod man;
 mod release;
 mod run;
+mod serve;
 mod template;
 mod version;
 
@@ -65,6 +66,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("deploy", deploy::Deploy::augment_args),
             ("undeploy", deploy::Undeploy::augment_args),
             ("kudo", kudo::KudoCommand::augment_args),
+            ("serve", serve::Serve::augment_args),
         ],
     ),
     ("Prove", &[("e2e", e2e::E2e::augment_args), ("kuttl", kuttl::Kuttl::augment_args)]),
@@ -135,6 +137,7 @@ enum Command {
     #[command(name = "e2e")]
     E2e(e2e::E2e),
     Kuttl(kuttl::Kuttl),
+    Serve(serve::Serve),
     Template(template::Template),
     Lint(lint::Lint),
     Diff(release::diff::Diff),
@@ -189,6 +192,7 @@ impl Steer {
             Command::Kudo(kudo) => kudo.run(globals, output),
             Command::E2e(e2e) => e2e.run(globals),
             Command::Kuttl(kuttl) => kuttl.run(globals),
+            Command::Serve(serve) => serve.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
             Command::Diff(diff) => diff.run(globals, output),
