@@ -47,7 +47,7 @@ export function editable(object: K8sObject): JsonObject {
     if (Object.keys(annotations).length > 0) metadata.annotations = annotations;
     else Reflect.deleteProperty(metadata, "annotations");
   }
-  const { apiVersion, kind, ...rest } = object;
-  Reflect.deleteProperty(rest, "status");
-  return { apiVersion, kind, ...rest, metadata };
+  const rest: JsonObject = { ...object };
+  for (const name of ["apiVersion", "kind", "metadata", "status"]) Reflect.deleteProperty(rest, name);
+  return { apiVersion: object.apiVersion, kind: object.kind, metadata, ...rest };
 }

@@ -103,11 +103,13 @@ function sourceKey(kind: string, from: string | undefined): InstanceKey | undefi
 }
 
 function blank(kind: Kind, namespace: string, source: JsonObject | undefined): JsonObject {
+  const rest: JsonObject = { ...(source ?? { spec: {} }) };
+  for (const name of ["apiVersion", "kind", "metadata"]) Reflect.deleteProperty(rest, name);
   return {
-    ...(source ?? { spec: {} }),
     apiVersion: kind.group ? `${kind.group}/${kind.version}` : kind.version,
     kind: kind.kind,
     metadata: kind.namespaced ? { name: "", namespace } : { name: "" },
+    ...rest,
   };
 }
 

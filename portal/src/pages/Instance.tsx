@@ -323,7 +323,7 @@ function Details({ target, object, access }: { target: InstanceKey; object: K8sO
   return (
     <section className="panel" aria-labelledby="details">
       <header>
-        <h2 id="details">{view === "log" ? "Log" : "YAML"}</h2>
+        <h2 id="details">YAML and log</h2>
         <div className="segments" role="group" aria-label="Details">
           <button type="button" aria-pressed={view === "yaml"} onClick={() => { setView(view === "yaml" ? undefined : "yaml"); }}>
             YAML
