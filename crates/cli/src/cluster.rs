@@ -17,28 +17,33 @@ pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     runtime.block_on(work)
 }
 
+fn unreachable(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("Kubernetes cluster unreachable: {error}"))
+        .help("--kubeconfig names the file, `steer cluster` can start a cluster on this machine")
+}
+
 /// A client for the cluster that flags and environment choose.
 pub(crate) async fn client(globals: &GlobalArgs) -> Result<Client> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(format!("Kubernetes cluster unreachable: {error}"))
-            .help("--kubeconfig names the file, `steer cluster` can start a cluster on this machine")
-    };
+    Client::try_from(config(globals).await?).map_err(|error| unreachable(&error))
+}
+
+/// The address and credentials of the cluster that flags and environment choose.
+pub(crate) async fn config(globals: &GlobalArgs) -> Result<Config> {
     let given = globals.kubeconfig.clone().filter(|path| !path.as_os_str().is_empty());
     let context = globals.context();
     let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-    let config = match given {
+    match given {
         Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|error| failed(&error))?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| failed(&error))?
+            let file = Kubeconfig::read_from(path).map_err(|error| unreachable(&error))?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| unreachable(&error))
         }
         None => match Config::from_kubeconfig(&options).await {
-            Ok(config) => config,
+            Ok(config) => Ok(config),
             // A context that was asked for and is not there must not become another cluster.
-            Err(error) if context.is_some() => return Err(failed(&error)),
-            Err(error) => Config::incluster().map_err(|_| failed(&error))?,
+            Err(error) if context.is_some() => Err(unreachable(&error)),
+            Err(error) => Config::incluster().map_err(|_| unreachable(&error)),
         },
-    };
-    Client::try_from(config).map_err(|error| failed(&error))
+    }
 }
 
 /// The releases of the namespace that flags and environment choose.

@@ -21,6 +21,7 @@ use std::{
     convert::Infallible,
     error::Error,
     future::{Future, pending},
+    net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -43,6 +44,10 @@ pub use limits::Limits;
 pub use websocket::Handshake;
 
 use connections::{Connections, Requests};
+
+/// The address of a request's client, among the request's extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
 
 /// A port that is open, not yet answered on.
 #[derive(Debug)]
@@ -76,7 +81,7 @@ impl Listener {
     /// Serves until it is dropped, which ends all connections.
     ///
     /// `handlers` makes the handler of a connection's requests, from the certificate that the client has shown. The body of an
-    /// answer by [`Handshake::accept`] is sent over a WebSocket.
+    /// answer by [`Handshake::accept`] is sent over a WebSocket. Requests carry their [`Peer`].
     pub async fn serve<M, H, F, B>(self, handlers: M)
     where
         M: Fn(Option<&CertificateDer<'_>>) -> H + Send + Sync + 'static,
@@ -128,10 +133,11 @@ async fn connection<M, H, F, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let _ = stream.set_nodelay(true);
+    let peer = stream.peer_addr().ok().map(Peer);
     match tls {
         None => {
             let handler = handlers(None);
-            answer(stream, limits, handler, requests).await;
+            answer(stream, peer, limits, handler, requests).await;
         }
         Some(tls) => {
             let Ok(Ok(stream)) = timeout(limits.handshake, tls.accept(stream)).await else { return };
@@ -139,14 +145,19 @@ async fn connection<M, H, F, B>(
                 let chain = stream.get_ref().1.peer_certificates();
                 handlers(chain.and_then(|chain| chain.first()))
             };
-            answer(stream, limits, handler, requests).await;
+            answer(stream, peer, limits, handler, requests).await;
         }
     }
 }
 
 /// Answers the requests of a connection.
-async fn answer<IO, H, F, B>(stream: IO, limits: Limits, handler: H, requests: Arc<Requests>)
-where
+async fn answer<IO, H, F, B>(
+    stream: IO,
+    peer: Option<Peer>,
+    limits: Limits,
+    handler: H,
+    requests: Arc<Requests>,
+) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<RequestBody>) -> F + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -161,6 +172,9 @@ where
     let service = service_fn(move |mut request: Request<_>| {
         let pending = Requests::begin(&counted);
         let upgrade = hyper::upgrade::on(&mut request);
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         let answer = handler(request.map(|body| RequestBody::new(body, limits.body)));
         let (switches, counted) = (Arc::clone(&switches), Arc::clone(&counted));
         async move {

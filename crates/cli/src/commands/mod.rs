@@ -18,6 +18,7 @@ mod lint;
 mod man;
 mod release;
 mod run;
+mod serve;
 mod template;
 mod version;
 
@@ -61,6 +62,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("run", run::Run::augment_args),
             ("deploy", deploy::Deploy::augment_args),
             ("undeploy", deploy::Undeploy::augment_args),
+            ("serve", serve::Serve::augment_args),
         ],
     ),
     (
@@ -126,6 +128,7 @@ enum Command {
     Run(run::Run),
     Deploy(deploy::Deploy),
     Undeploy(deploy::Undeploy),
+    Serve(serve::Serve),
     Template(template::Template),
     Lint(lint::Lint),
     Diff(release::diff::Diff),
@@ -177,6 +180,7 @@ impl Steer {
             Command::Run(run) => run.run(globals),
             Command::Deploy(deploy) => deploy.run(globals, output),
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
+            Command::Serve(serve) => serve.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
             Command::Diff(diff) => diff.run(globals, output),

@@ -26,7 +26,7 @@ const ABOUT: &str = "\
 Run a project on an embedded cluster, live
 
 Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role, applies
-its samples, and shows what becomes of them. Nothing else has to be installed, and Ctrl-C leaves nothing behind.";
+its samples, and shows what becomes of them, here and in the portal, which has the REST API of `steer serve`. Nothing else has to be installed, and Ctrl-C leaves nothing behind.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -150,6 +150,12 @@ impl Dev {
             for sample in &samples {
                 say(&format!("{} applied", sample.file));
             }
+        }
+
+        if !self.until_ready {
+            let gateway = super::serve::beside(&cluster).await?;
+            say(&format!("portal              {}      (this link signs you in once)", gateway.link));
+            tokio::spawn(gateway.serve());
         }
 
         let user = account.as_ref().map(|account| account.user().name);

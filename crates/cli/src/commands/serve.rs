@@ -1,0 +1,153 @@
+//! `steer serve`.
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use steersman_cluster::Cluster;
+use steersman_gateway::Gateway;
+use tokio::net::TcpListener;
+
+use super::cluster::interrupted;
+use crate::args::GlobalArgs;
+use crate::cluster;
+use crate::failure::{Failure, Result};
+
+const ABOUT: &str = "\
+Serve the cluster's kinds by REST, and the portal
+
+Every kind of the cluster has an address under /v1/kinds, with live updates, differences before a change, actions, history and audit;
+/openapi.json describes it. Calls are made with the caller's own credentials, so that the cluster's access control decides: a bearer token
+of the cluster, or a session in the browser. On this machine alone, a link is printed that signs in once with the kubeconfig's credentials.";
+
+const EXAMPLES: &str = "\
+Examples:
+  steer serve
+  steer serve --listen 127.0.0.1:9000 --audit-log audit.jsonl
+  steer serve --listen 0.0.0.0:8443 --tls-cert-file tls.crt --tls-private-key-file tls.key
+  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8443/v1/kinds";
+
+/// Port that is tried first.
+const PORT: u16 = 8443;
+
+/// Serve the cluster's kinds by REST, and the portal
+#[derive(Args, Debug)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    /// Address to listen on; others than this machine's own need a certificate
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
+    listen: SocketAddr,
+
+    /// File with the certificate chain for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+
+    /// File with the certificate's key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+
+    /// Origin whose pages may call, such as https://portal.example.com; may be repeated
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    origins: Vec<String>,
+
+    /// File to which the audit is added as JSON lines; - for standard output
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+
+    /// Namespace for the history of cluster-scoped objects
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    history_namespace: String,
+}
+
+/// A gateway that is about to serve.
+pub(super) struct Serving {
+    gateway: Gateway,
+    socket: TcpListener,
+    /// Where it is, with what signs in once if that is possible.
+    pub(super) link: String,
+}
+
+impl Serving {
+    async fn new(gateway: Gateway, socket: TcpListener, scheme: &str) -> Result<Self> {
+        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
+        let address = socket.local_addr().map_err(|error| failed(&error))?;
+        // A link is for those who sit at this machine: elsewhere it would hand out the server's own rights.
+        let path = if address.ip().is_loopback() {
+            gateway.sign_in_path().map_err(|error| failed(&error))?
+        } else {
+            String::from("/")
+        };
+        Ok(Self { gateway, socket, link: format!("{scheme}://{address}{path}") })
+    }
+
+    /// Serves until it is dropped.
+    pub(super) async fn serve(self) {
+        self.gateway.serve(self.socket).await;
+    }
+}
+
+/// A gateway for an embedded cluster, on this machine alone.
+pub(super) async fn beside(cluster: &Cluster) -> Result<Serving> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the portal cannot start: {error}"));
+    let kubeconfig = cluster.kubeconfig().map_err(|error| failed(&error))?;
+    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).map_err(|error| failed(&error))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let config = config.map_err(|error| failed(&error))?;
+    let gateway = Gateway::builder(config).cluster_name("embedded").build().map_err(|error| failed(&error))?;
+    let socket = match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
+        Ok(socket) => socket,
+        // Another one has it: any other port will do.
+        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|error| failed(&error))?,
+    };
+    Serving::new(gateway, socket, "http").await
+}
+
+impl Serve {
+    pub(crate) fn run(self, globals: &GlobalArgs) -> Result {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
+        runtime.block_on(self.serve(globals))
+    }
+
+    async fn serve(self, globals: &GlobalArgs) -> Result {
+        if self.tls_cert_file.is_none() && !self.listen.ip().is_loopback() {
+            let message = format!("--listen {}: tokens would cross the network in the clear", self.listen);
+            return Err(Failure::new(message).help("--tls-cert-file and --tls-private-key-file give a certificate"));
+        }
+        let failed = |error: steersman_gateway::Error| Failure::new(error.to_string());
+        let mut builder =
+            Gateway::builder(cluster::config(globals).await?).history_namespace(self.history_namespace);
+        if let Some(context) = globals.context() {
+            builder = builder.cluster_name(context);
+        }
+        for origin in self.origins {
+            builder = builder.allow_origin(origin);
+        }
+        if let Some(file) = self.audit_log {
+            builder = builder.audit_log(file);
+        }
+        let mut scheme = "http";
+        if let (Some(certificate), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file) {
+            let read = |path: &PathBuf| {
+                std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+            };
+            builder = builder.tls(&read(certificate)?, &read(key)?).map_err(failed)?;
+            scheme = "https";
+        }
+        let gateway = builder.build().map_err(failed)?;
+        let socket = TcpListener::bind(self.listen).await.map_err(|error| {
+            Failure::new(format!("cannot listen on {}: {error}", self.listen)).help("--listen names another address")
+        })?;
+        let serving = Serving::new(gateway, socket, scheme).await?;
+        let _ = writeln!(anstream::stdout(), "serving on {}", serving.link);
+        tokio::select! {
+            () = serving.serve() => Ok(()),
+            signal = interrupted() => signal.map_err(|error| Failure::new(format!("cannot wait for signals: {error}"))),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a caller may do, as the cluster says.
+
+use futures::future::try_join_all;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::{
+    actions::{self, Action},
+    answer::{self, Body},
+    kinds::Kind,
+    problem::Result,
+    request::Ask,
+};
+
+/// Asks the cluster whether the caller may do something.
+pub(crate) async fn check(
+    ask: &Ask,
+    kind: &Kind,
+    verb: &str,
+    subresource: &str,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Value> {
+    ask_cluster(ask, &kind.group, &kind.plural, subresource, verb, namespace.filter(|_| kind.namespaced), name).await
+}
+
+async fn ask_cluster(
+    ask: &Ask,
+    group: &str,
+    resource: &str,
+    subresource: &str,
+    verb: &str,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Value> {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {
+            "group": group, "resource": resource, "subresource": subresource, "verb": verb,
+            "namespace": namespace.unwrap_or_default(), "name": name.unwrap_or_default(),
+        }},
+    });
+    let answer = ask.caller.cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await?;
+    let allowed = answer["status"]["allowed"] == true && answer["status"]["denied"] != true;
+    let mut reason = answer["status"]["reason"].as_str().unwrap_or_default().to_owned();
+    if allowed {
+        reason.clear();
+    } else if reason.is_empty() {
+        let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+        let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+        let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+        reason = format!("{} may not {verb} {resource}{part}{group}{place}", ask.caller.user.name);
+    }
+    Ok(json!({"allowed": allowed, "reason": reason}))
+}
+
+pub(crate) async fn of_actions(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: Option<&str>,
+    actions: &[Action],
+) -> Result<Vec<Value>> {
+    try_join_all(actions.iter().map(|action| check(ask, kind, "patch", action.subresource(), namespace, name))).await
+}
+
+/// `GET /v1/kinds/{kind}/access`.
+pub(crate) async fn of_kind(ask: &Ask, kind: &Kind) -> Result<Response<Body>> {
+    ask.query.allow(&["namespace", "name", "version"])?;
+    let (namespace, name) = (ask.query.get("namespace"), ask.query.get("name"));
+    let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    // A name that is to be created is not known to the rules yet.
+    let of = |verb: &'static str| check(ask, kind, verb, "", namespace, name.filter(|_| verb != "create"));
+    let allowed = try_join_all(verbs.map(of)).await?;
+    let mut document: Value = verbs.iter().copied().zip(allowed).map(|(verb, allowed)| (verb.to_owned(), allowed)).collect();
+    // The history is that of objects that the caller may get.
+    document["history"] = document["get"].clone();
+    document["logs"] = ask_cluster(ask, "", "pods", "log", "get", namespace, None).await?;
+    let actions = actions::of(kind, None);
+    let allowed = of_actions(ask, kind, namespace, name, &actions).await?;
+    let pairs = actions.iter().zip(allowed).map(|(action, allowed)| (action.name.clone(), allowed));
+    document["actions"] = pairs.collect();
+    Ok(answer::json(StatusCode::OK, &document))
+}

@@ -1,0 +1,159 @@
+//! Who did what, when, from where, and what changed by it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io::Write,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use http::{Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{
+    access,
+    answer::{self, Body},
+    kinds::Kind,
+    problem::{Problem, Result},
+    request::Ask,
+};
+
+/// How many entries the endpoint knows; the log has all of them.
+const KEPT: usize = 10_000;
+const DEFAULT_LIMIT: u64 = 100;
+
+/// The entries, and where they are written.
+pub(crate) struct Audit {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    last: u64,
+    entries: VecDeque<Value>,
+    log: Option<Box<dyn Write + Send>>,
+}
+
+impl Audit {
+    /// Writes to a file, to which is added, or to standard output for `-`.
+    pub(crate) fn new(log: Option<&PathBuf>) -> std::io::Result<Self> {
+        let log: Option<Box<dyn Write + Send>> = match log {
+            None => None,
+            Some(path) if path.as_os_str() == "-" => Some(Box::new(std::io::stdout())),
+            Some(path) => Some(Box::new(std::fs::OpenOptions::new().create(true).append(true).open(path)?)),
+        };
+        Ok(Self { inner: Mutex::new(Inner { last: 0, entries: VecDeque::new(), log }) })
+    }
+
+    fn record(&self, mut entry: Value) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.last += 1;
+        entry["id"] = inner.last.into();
+        if let Some(log) = &mut inner.log {
+            // One write per entry, so that lines of several programs do not mix.
+            if let Err(error) = log.write_all(format!("{entry}\n").as_bytes()).and_then(|()| log.flush()) {
+                tracing::error!(%error, "the audit log cannot be written");
+            }
+        }
+        inner.entries.push_back(entry);
+        if inner.entries.len() > KEPT {
+            inner.entries.pop_front();
+        }
+    }
+
+    /// The entries for which something holds, newest first.
+    fn find(&self, holds: impl FnMut(&&Value) -> bool) -> Vec<Value> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.entries.iter().rev().filter(holds).cloned().collect()
+    }
+}
+
+type Place<'a> = (Option<&'a str>, Option<&'a str>);
+
+fn entry(ask: &Ask, action: &str, status: StatusCode, reason: &str) -> Value {
+    json!({
+        "at": Timestamp::now().to_string(), "user": ask.caller.user.name, "groups": ask.caller.user.groups,
+        "remote": ask.remote, "userAgent": ask.header(header::USER_AGENT).unwrap_or_default(), "requestId": ask.id,
+        "action": action, "status": status.as_u16(), "reason": reason, "ref": null, "changes": [],
+    })
+}
+
+fn reference(kind: &Kind, (namespace, name): Place<'_>) -> Value {
+    json!({"kind": kind.name(), "apiVersion": kind.api_version(), "kindName": kind.kind, "namespace": namespace, "name": name})
+}
+
+/// A change was made.
+pub(crate) fn accepted(ask: &Ask, kind: &Kind, place: Place<'_>, action: &str, status: StatusCode, changes: Vec<Value>) {
+    let mut entry = entry(ask, action, status, "");
+    entry["ref"] = reference(kind, place);
+    entry["changes"] = changes.into();
+    ask.shared.audit.record(entry);
+}
+
+/// A change was refused.
+pub(crate) fn refused(ask: &Ask, kind: &Kind, place: Place<'_>, action: &str, problem: &Problem) {
+    let mut entry = entry(ask, action, problem.status, &problem.reason);
+    entry["ref"] = reference(kind, place);
+    ask.shared.audit.record(entry);
+}
+
+/// Someone signed in or out.
+pub(crate) fn session(ask: &Ask, action: &str, status: StatusCode) {
+    ask.shared.audit.record(entry(ask, action, status, ""));
+}
+
+/// `GET /v1/audit`.
+pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
+    ask.query.allow(&["kind", "namespace", "name", "user", "limit", "before"])?;
+    let limit = ask.query.number("limit", 1, 1000)?.unwrap_or(DEFAULT_LIMIT);
+    let before = ask.query.number("before", 0, u64::MAX)?;
+    let entries = ask.shared.audit.find(|entry| {
+        let is = |parameter: &str, value: &Value| ask.query.get(parameter).is_none_or(|wanted| value == wanted);
+        is("user", &entry["user"])
+            && is("kind", &entry["ref"]["kind"])
+            && is("namespace", &entry["ref"]["namespace"])
+            && is("name", &entry["ref"]["name"])
+            && before.is_none_or(|before| entry["id"].as_u64().is_some_and(|id| id < before))
+    });
+    let items = visible(ask, entries, usize::try_from(limit).unwrap_or(usize::MAX)).await?;
+    Ok(answer::json(StatusCode::OK, &json!({"items": items})))
+}
+
+/// The newest changes that the caller may see.
+pub(crate) async fn recent(ask: &Ask, limit: usize) -> Result<Vec<Value>> {
+    let entries = ask.shared.audit.find(|entry| !entry["ref"].is_null() && entry["status"].as_u64() < Some(300));
+    visible(ask, entries, limit).await
+}
+
+/// The entries about the caller, and about objects that the caller may get.
+async fn visible(ask: &Ask, entries: Vec<Value>, limit: usize) -> Result<Vec<Value>> {
+    let catalog = ask.shared.kinds.all().await?;
+    let mut decided: HashMap<(String, String, String), bool> = HashMap::new();
+    let mut items = Vec::new();
+    for entry in entries {
+        if items.len() >= limit {
+            break;
+        }
+        let text = |name: &str| entry["ref"][name].as_str().unwrap_or_default().to_owned();
+        let key = (text("kind"), text("namespace"), text("name"));
+        let allowed = if entry["ref"].is_null() {
+            entry["user"] == ask.caller.user.name.as_str()
+        } else if let Some(known) = decided.get(&key) {
+            *known
+        } else {
+            let allowed = match catalog.find(&key.0, None) {
+                None => false,
+                Some(kind) => {
+                    let namespace = Some(key.1.as_str()).filter(|namespace| !namespace.is_empty());
+                    access::check(ask, kind, "get", "", namespace, Some(&key.2)).await?["allowed"] == true
+                }
+            };
+            decided.insert(key, allowed);
+            allowed
+        };
+        if allowed {
+            items.push(entry);
+        }
+    }
+    Ok(items)
+}

@@ -1,0 +1,220 @@
+//! The history of custom resources: each accepted change of what an object asks for is kept as a ControllerRevision.
+
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    answer::{self, Body},
+    diff,
+    kinds::{Kind, items, name_of, namespace_of},
+    problem::{Problem, Result},
+    redact,
+    request::Ask,
+    upstream::{Cluster, encode},
+    writes::{self, Change},
+};
+
+/// The label that names the object, by its UID.
+const OF: &str = "steersman.dev/history-of";
+/// The annotation that names who made the change.
+const BY: &str = "steersman.dev/changed-by";
+/// How many revisions of an object are kept.
+const KEPT: usize = 50;
+/// How often another number is tried when two changes are recorded at once.
+const ATTEMPTS: u64 = 5;
+
+/// What of an object is kept: all but metadata and status.
+fn content(object: &Value) -> Value {
+    let mut content = object.clone();
+    if let Some(members) = content.as_object_mut() {
+        members.retain(|name, _| name != "metadata" && name != "status");
+    }
+    content
+}
+
+fn uid(object: &Value) -> &str {
+    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(revision: &Value) -> u64 {
+    revision["revision"].as_u64().unwrap_or_default()
+}
+
+fn by(revision: &Value) -> &str {
+    revision.pointer("/metadata/annotations").and_then(|all| all.get(BY)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The namespace of an object's revisions: its own, or the one that the server keeps those of cluster-scoped objects in.
+fn path(ask: &Ask, object: &Value) -> String {
+    let namespace = namespace_of(object).unwrap_or(&ask.shared.history_namespace);
+    format!("/apis/apps/v1/namespaces/{}/controllerrevisions", encode(namespace))
+}
+
+/// The revisions of an object, newest first. Only those with the object as owner count.
+async fn revisions(own: &Cluster, path: &str, object: &Value) -> Result<Vec<Value>> {
+    let uid = uid(object);
+    let list = own.get(&format!("{path}?labelSelector={}", encode(&format!("{OF}={uid}")))).await?;
+    let is_owned = |revision: &&Value| {
+        let owners = revision.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
+    };
+    let mut revisions: Vec<Value> = items(&list).filter(is_owned).cloned().collect();
+    revisions.sort_by_key(|revision| std::cmp::Reverse(number(revision)));
+    Ok(revisions)
+}
+
+/// Keeps a change, and first what was there before if it was not kept yet.
+///
+/// A history that cannot be written does not undo the change: it is reported in the log.
+pub(crate) async fn record(ask: &Ask, kind: &Kind, before: &Value, after: &Value) {
+    if !kind.custom || content(before) == content(after) {
+        return;
+    }
+    if let Err(problem) = try_record(ask, kind, before, after).await {
+        tracing::warn!(kind = kind.name(), name = name_of(after), reason = problem.reason, "the history was not written");
+    }
+}
+
+async fn try_record(ask: &Ask, kind: &Kind, before: &Value, after: &Value) -> Result<()> {
+    let own = &ask.shared.own;
+    let path = path(ask, after);
+    let known = revisions(own, &path, after).await?;
+    let mut latest = known.first().map(number).unwrap_or_default();
+    let kept = |object: &Value| known.first().is_some_and(|revision| revision["data"] == content(object));
+    if !before.is_null() && !kept(before) {
+        latest = create(own, &path, kind, before, latest, "").await?;
+    }
+    create(own, &path, kind, after, latest, &ask.caller.user.name).await?;
+    for old in known.iter().skip(KEPT.saturating_sub(1)) {
+        let path = format!("{path}/{}", encode(name_of(old)));
+        let gone = own.write(Method::DELETE, &path, writes::JSON, b"{}".to_vec()).await;
+        if gone.is_err_and(|problem| problem.status != StatusCode::NOT_FOUND) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn create(own: &Cluster, path: &str, kind: &Kind, object: &Value, latest: u64, by: &str) -> Result<u64> {
+    let (uid, name) = (uid(object), name_of(object));
+    let mut last = None;
+    for number in latest + 1..=latest + ATTEMPTS {
+        // The name follows from object and number, so that two who record at once do not take the same number.
+        let digest = Sha256::digest(format!("{uid}/{number}").as_bytes());
+        let suffix: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+        let stem: String = name.chars().take(200).collect();
+        let revision = json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision",
+            "metadata": {
+                "name": format!("{}-{suffix}", stem.trim_end_matches(['-', '.'])), "labels": {OF: uid}, "annotations": {BY: by},
+                "ownerReferences": [{"apiVersion": kind.api_version(), "kind": kind.kind, "name": name, "uid": uid}],
+            },
+            "revision": number, "data": content(object),
+        });
+        match own.post(path, &revision).await {
+            Ok(_) => return Ok(number),
+            Err(problem) if problem.reason == "AlreadyExists" => last = Some(problem),
+            Err(problem) => return Err(problem),
+        }
+    }
+    Err(last.unwrap_or_else(|| Problem::unreachable(&"no revision could be recorded")))
+}
+
+/// The revisions of an object that the caller may get.
+async fn of(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<(Value, Vec<Value>)> {
+    let live = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    let revisions = revisions(&ask.shared.own, &path(ask, &live), &live).await?;
+    Ok((live, revisions))
+}
+
+fn at(revision: &Value) -> Value {
+    revision.pointer("/metadata/creationTimestamp").cloned().unwrap_or_default()
+}
+
+/// `GET …/history`.
+pub(crate) async fn list(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+    ask.query.allow(&["version"])?;
+    let (live, revisions) = of(ask, kind, namespace, name).await?;
+    let live = content(&live);
+    let shown: Vec<Value> = revisions.iter().map(|revision| redact::hide(&revision["data"], kind)).collect();
+    let current = revisions.iter().position(|revision| revision["data"] == live);
+    let items: Vec<Value> = revisions
+        .iter()
+        .enumerate()
+        .map(|(index, revision)| {
+            let changes = shown.get(index + 1).map(|older| diff::changes(older, &shown[index])).unwrap_or_default();
+            json!({
+                "revision": number(revision), "name": name_of(revision), "at": at(revision), "by": by(revision),
+                "current": current == Some(index), "changes": changes,
+            })
+        })
+        .collect();
+    Ok(answer::json(StatusCode::OK, &json!({"items": items})))
+}
+
+fn find<'a>(revisions: &'a [Value], wanted: u64) -> Result<&'a Value> {
+    revisions.iter().find(|revision| number(revision) == wanted).ok_or_else(|| {
+        let known: Vec<String> = revisions.iter().map(|revision| number(revision).to_string()).collect();
+        Problem::not_found(format!("there is no revision {wanted}; there are {}", known.join(", ")))
+    })
+}
+
+/// `GET …/history/{revision}`, and `…/history/compare`.
+pub(crate) async fn one(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+    revision: &str,
+) -> Result<Response<Body>> {
+    if revision == "compare" {
+        return compare(ask, kind, namespace, name).await;
+    }
+    ask.query.allow(&["version"])?;
+    let wanted = revision.parse().map_err(|_| Problem::not_found(format!("{revision:?} is no revision's number")))?;
+    let (_, revisions) = of(ask, kind, namespace, name).await?;
+    let revision = find(&revisions, wanted)?;
+    let document = json!({
+        "revision": wanted, "at": at(revision), "by": by(revision), "object": redact::hide(&revision["data"], kind),
+    });
+    Ok(answer::json(StatusCode::OK, &document))
+}
+
+async fn compare(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+    ask.query.allow(&["version", "from", "to"])?;
+    let from = ask.query.number("from", 1, u64::MAX)?;
+    let from = from.ok_or_else(|| Problem::bad_request("parameter from: the number of a revision is missing"))?;
+    let to = ask.query.number("to", 1, u64::MAX)?;
+    let (live, revisions) = of(ask, kind, namespace, name).await?;
+    let old = redact::hide(&find(&revisions, from)?["data"], kind);
+    let (new, title) = match to {
+        Some(to) => (find(&revisions, to)?["data"].clone(), format!("revision {to}")),
+        None => (content(&live), "live".to_owned()),
+    };
+    let new = redact::hide(&new, kind);
+    let document = json!({
+        "from": from, "to": to, "changes": diff::changes(&old, &new),
+        "yaml": diff::yaml(&old, &new, &format!("revision {from}"), &title),
+    });
+    Ok(answer::json(StatusCode::OK, &document))
+}
+
+/// The change that restores a revision, made as the caller like any other.
+pub(crate) async fn restore(ask: &Ask, kind: &Kind, live: &Value, value: &Value) -> Result<Change> {
+    let wanted = value.as_u64().ok_or_else(|| Problem::invalid("value", "is no revision's number"))?;
+    let revisions = revisions(&ask.shared.own, &path(ask, live), live).await?;
+    let kept = &find(&revisions, wanted)?["data"];
+    // What the revision does not have goes, so the object is replaced, with the metadata and status that it has now.
+    let mut body = kept.clone();
+    for name in ["apiVersion", "kind", "metadata", "status"] {
+        if let Some(value) = live.get(name) {
+            body[name] = value.clone();
+        }
+    }
+    if let Some(metadata) = body["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    let path = kind.path(namespace_of(live), Some(name_of(live)));
+    Ok(Change { method: Method::PUT, path, content_type: writes::JSON, body, behind: None })
+}

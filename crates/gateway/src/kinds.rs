@@ -1,0 +1,260 @@
+//! The kinds of the cluster, from discovery and from the definitions of custom ones.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{sync::Mutex, time::Instant};
+
+use crate::{
+    actions,
+    problem::{Problem, Result},
+    upstream::{Cluster, encode},
+};
+
+/// How long the kinds are taken to be the same.
+const FRESH: Duration = Duration::from_secs(2);
+/// How often they are asked for at most because one is not found.
+const AGAIN: Duration = Duration::from_millis(200);
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+/// A kind in one of its versions.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    versions: Vec<String>,
+    pub(crate) kind: String,
+    pub(crate) plural: String,
+    singular: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) custom: bool,
+    verbs: Vec<String>,
+    pub(crate) subresources: Vec<String>,
+    /// The definition of a custom kind, if the server may read definitions.
+    definition: Option<Arc<Value>>,
+}
+
+impl Kind {
+    /// `plural.group`, of the core group the plural alone.
+    pub(crate) fn name(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// The address of its objects in the cluster's API.
+    pub(crate) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
+        let mut path = match self.group.as_str() {
+            "" => format!("/api/{}", encode(&self.version)),
+            group => format!("/apis/{}/{}", encode(group), encode(&self.version)),
+        };
+        if let Some(namespace) = namespace.filter(|_| self.namespaced) {
+            path += &format!("/namespaces/{}", encode(namespace));
+        }
+        path += &format!("/{}", encode(&self.plural));
+        if let Some(name) = name {
+            path += &format!("/{}", encode(name));
+        }
+        path
+    }
+
+    /// What the definition says about this version.
+    fn defined_version(&self) -> Option<&Value> {
+        let versions = self.definition.as_ref()?.pointer("/spec/versions")?.as_array()?;
+        versions.iter().find(|version| version["name"] == self.version.as_str())
+    }
+
+    pub(crate) fn schema(&self) -> Option<&Value> {
+        self.defined_version()?.pointer("/schema/openAPIV3Schema")
+    }
+
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        self.definition.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()
+    }
+
+    pub(crate) fn scale(&self) -> Option<&Value> {
+        self.defined_version()?.pointer("/subresources/scale")
+    }
+
+    pub(crate) fn columns(&self) -> Vec<Value> {
+        let declared = self.defined_version().and_then(|version| version["additionalPrinterColumns"].as_array());
+        let age = || json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"});
+        let declared = declared.cloned().unwrap_or_else(|| vec![age()]);
+        declared.iter().map(column).collect()
+    }
+
+    /// As `GET /v1/kinds` shows it.
+    pub(crate) fn document(&self, with_schema: bool) -> Value {
+        let description = self.schema().and_then(|schema| schema["description"].as_str()).unwrap_or_default();
+        let scale = self.scale().map(|scale| {
+            json!({"specReplicasPath": scale["specReplicasPath"], "statusReplicasPath": scale["statusReplicasPath"]})
+        });
+        let mut document = json!({
+            "name": self.name(), "group": self.group, "version": self.version, "versions": self.versions,
+            "kind": self.kind, "plural": self.plural, "singular": self.singular, "shortNames": self.short_names,
+            "categories": self.categories, "namespaced": self.namespaced, "custom": self.custom,
+            "description": description, "verbs": self.verbs,
+            "subresources": {"status": self.subresources.iter().any(|name| name == "status"), "scale": scale},
+            "columns": self.columns(), "actions": actions::documents(&actions::of(self, None)),
+        });
+        if with_schema {
+            document["schema"] = self.schema().cloned().unwrap_or_default();
+        }
+        document
+    }
+}
+
+fn column(column: &Value) -> Value {
+    let text = |name: &str| column[name].as_str().unwrap_or_default();
+    json!({
+        "name": text("name"), "type": text("type"), "format": text("format"), "jsonPath": text("jsonPath"),
+        "priority": column["priority"].as_i64().unwrap_or(0), "description": text("description"),
+    })
+}
+
+/// All kinds, by name, with every served version, the preferred one first.
+pub(crate) struct Catalog(BTreeMap<String, Vec<Arc<Kind>>>);
+
+impl Catalog {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.0.values().filter_map(|versions| versions.first())
+    }
+
+    pub(crate) fn find(&self, name: &str, version: Option<&str>) -> Option<&Arc<Kind>> {
+        let versions = self.0.get(name)?;
+        match version {
+            None => versions.first(),
+            Some(version) => versions.iter().find(|kind| kind.version == version),
+        }
+    }
+
+    /// The kind that an object's `apiVersion` and `kind` name.
+    pub(crate) fn of_object(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        self.0.values().flatten().find(|known| known.kind == kind && known.api_version() == api_version)
+    }
+}
+
+/// The kinds as they were last seen.
+pub(crate) struct Kinds {
+    cluster: Cluster,
+    seen: Mutex<Option<(Instant, Arc<Catalog>)>>,
+}
+
+impl Kinds {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        Self { cluster, seen: Mutex::new(None) }
+    }
+
+    pub(crate) async fn all(&self) -> Result<Arc<Catalog>> {
+        self.not_older_than(FRESH).await
+    }
+
+    async fn not_older_than(&self, age: Duration) -> Result<Arc<Catalog>> {
+        let mut seen = self.seen.lock().await;
+        if let Some((at, catalog)) = &*seen
+            && at.elapsed() < age
+        {
+            return Ok(Arc::clone(catalog));
+        }
+        let catalog = Arc::new(load(&self.cluster).await?);
+        *seen = Some((Instant::now(), Arc::clone(&catalog)));
+        Ok(catalog)
+    }
+
+    pub(crate) async fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Kind>> {
+        let known = self.all().await?.find(name, version).cloned();
+        if let Some(kind) = known {
+            return Ok(kind);
+        }
+        let catalog = self.not_older_than(AGAIN).await?;
+        catalog.find(name, version).cloned().ok_or_else(|| {
+            let version = version.map(|version| format!(" in version {version}")).unwrap_or_default();
+            Problem::not_found(format!("the cluster has no kind {name}{version}; GET /v1/kinds lists them"))
+        })
+    }
+}
+
+async fn load(cluster: &Cluster) -> Result<Catalog> {
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let (core, groups, definitions) = futures::join!(
+        cluster.get_as("/api", AGGREGATED),
+        cluster.get_as("/apis", AGGREGATED),
+        cluster.get(definitions)
+    );
+    // Without the right to read definitions their kinds are served all the same, without schemas and columns.
+    let definitions: BTreeMap<String, Arc<Value>> = match definitions {
+        Ok(list) => items(&list).map(|one| (name_of(one).to_owned(), Arc::new(one.clone()))).collect(),
+        Err(problem) if problem.status == http::StatusCode::FORBIDDEN => BTreeMap::new(),
+        Err(problem) => return Err(problem),
+    };
+    let (core, groups) = (core?, groups?);
+    let mut kinds: BTreeMap<String, Vec<Arc<Kind>>> = BTreeMap::new();
+    for group in items(&core).chain(items(&groups)) {
+        for version in list(&group["versions"]) {
+            for resource in list(&version["resources"]) {
+                let kind = kind(group, version, resource, &definitions);
+                kinds.entry(kind.name()).or_default().push(Arc::new(kind));
+            }
+        }
+    }
+    for versions in kinds.values_mut() {
+        let names: Vec<String> = versions.iter().map(|kind| kind.version.clone()).collect();
+        for kind in versions {
+            Arc::make_mut(kind).versions.clone_from(&names);
+        }
+    }
+    Ok(Catalog(kinds))
+}
+
+fn kind(group: &Value, version: &Value, resource: &Value, definitions: &BTreeMap<String, Arc<Value>>) -> Kind {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| list(value).iter().map(text).collect::<Vec<_>>();
+    let mut kind = Kind {
+        group: name_of(group).to_owned(),
+        version: text(&version["version"]),
+        versions: Vec::new(),
+        kind: text(&resource["responseKind"]["kind"]),
+        plural: text(&resource["resource"]),
+        singular: text(&resource["singularResource"]),
+        short_names: texts(&resource["shortNames"]),
+        categories: texts(&resource["categories"]),
+        namespaced: resource["scope"] == "Namespaced",
+        custom: false,
+        verbs: texts(&resource["verbs"]),
+        subresources: list(&resource["subresources"]).iter().map(|one| text(&one["subresource"])).collect(),
+        definition: None,
+    };
+    kind.definition = definitions.get(&kind.name()).cloned();
+    kind.custom = kind.definition.is_some() || (definitions.is_empty() && is_custom_group(&kind.group));
+    kind
+}
+
+/// Whether a group is none of Kubernetes' own, told from its name where definitions cannot be read.
+fn is_custom_group(group: &str) -> bool {
+    group.contains('.') && !group.ends_with(".k8s.io")
+}
+
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+pub(crate) fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    list(&value["items"]).iter()
+}
+
+pub(crate) fn name_of(object: &Value) -> &str {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn namespace_of(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/namespace").and_then(Value::as_str)
+}

@@ -1,0 +1,226 @@
+#![doc = include_str!("../README.md")]
+
+mod access;
+mod actions;
+mod answer;
+mod audit;
+mod diff;
+mod field;
+mod health;
+mod history;
+mod idempotency;
+mod identity;
+mod instances;
+mod kinds;
+mod limits;
+mod logs;
+mod openapi;
+mod overview;
+mod portal;
+mod problem;
+mod redact;
+mod request;
+mod server;
+mod stream;
+mod tree;
+mod upstream;
+mod watch;
+mod writes;
+
+use std::{path::PathBuf, sync::Arc};
+
+use kube::Config;
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+use steersman_listener::Listener;
+use tokio::net::TcpListener;
+
+use crate::{
+    audit::Audit,
+    identity::Identities,
+    idempotency::Replays,
+    kinds::Kinds,
+    limits::Limits,
+    upstream::{Cluster, Credentials, Upstream},
+};
+
+/// Why a gateway cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The client's configuration cannot be used.
+    #[error("the cluster's configuration cannot be used: {0}")]
+    Config(#[source] Box<kube::Error>),
+    /// The audit log cannot be written.
+    #[error("the audit log {path} cannot be written: {source}", path = path.display())]
+    AuditLog {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+    /// No random numbers can be drawn.
+    #[error("a link to sign in cannot be made: the system gives no random numbers")]
+    Random,
+}
+
+/// What a gateway goes by.
+#[derive(Debug)]
+pub struct Builder {
+    config: Config,
+    cluster_name: String,
+    origins: Vec<String>,
+    audit_log: Option<PathBuf>,
+    history_namespace: String,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+impl Builder {
+    /// The cluster's name, as callers see it. Default: the host of its address.
+    #[must_use]
+    pub fn cluster_name(mut self, name: impl Into<String>) -> Self {
+        self.cluster_name = name.into();
+        self
+    }
+
+    /// An origin, such as `https://portal.example.com`, whose pages may call. Default: none but the gateway's own.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into().trim_end_matches('/').to_ascii_lowercase());
+        self
+    }
+
+    /// A file to which the audit is added as JSON lines, `-` for standard output. Default: kept in memory alone.
+    #[must_use]
+    pub fn audit_log(mut self, path: impl Into<PathBuf>) -> Self {
+        self.audit_log = Some(path.into());
+        self
+    }
+
+    /// The namespace for the history of cluster-scoped objects. Default: `default`.
+    #[must_use]
+    pub fn history_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.history_namespace = namespace.into();
+        self
+    }
+
+    /// Speaks TLS with a certificate chain and its key, both in PEM, and marks cookies as secure. Default: plain HTTP.
+    ///
+    /// # Errors
+    /// Fails if they are not PEM, or do not belong together.
+    pub fn tls(mut self, certificates: &[u8], key: &[u8]) -> Result<Self, Error> {
+        let wrong = |error: &dyn std::fmt::Display| Error::Certificate(error.to_string());
+        let chain = CertificateDer::pem_slice_iter(certificates)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| wrong(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(&error))?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(&error))?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|error| wrong(&error))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        self.tls = Some(Arc::new(config));
+        Ok(self)
+    }
+
+    /// Makes the gateway.
+    ///
+    /// # Errors
+    /// Fails if the configuration cannot be used, or the audit log cannot be opened.
+    pub fn build(self) -> Result<Gateway, Error> {
+        let upstream = Upstream::new(self.config).map_err(|error| Error::Config(Box::new(error)))?;
+        let audit = Audit::new(self.audit_log.as_ref())
+            .map_err(|source| Error::AuditLog { path: self.audit_log.unwrap_or_default(), source })?;
+        let own = upstream.calls_as(&Credentials::Own);
+        let shared = Shared {
+            kinds: Kinds::new(own.clone()),
+            own,
+            upstream,
+            identities: Identities::default(),
+            limits: Limits::default(),
+            replays: Replays::default(),
+            audit,
+            cluster_name: self.cluster_name,
+            origins: self.origins,
+            history_namespace: self.history_namespace,
+            is_tls: self.tls.is_some(),
+        };
+        Ok(Gateway { shared: Arc::new(shared), tls: self.tls })
+    }
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) upstream: Upstream,
+    /// The cluster as the gateway itself sees it: for kinds and for the history.
+    pub(crate) own: Cluster,
+    pub(crate) kinds: Kinds,
+    pub(crate) identities: Identities,
+    pub(crate) limits: Limits,
+    pub(crate) replays: Replays,
+    pub(crate) audit: Audit,
+    pub(crate) cluster_name: String,
+    pub(crate) origins: Vec<String>,
+    pub(crate) history_namespace: String,
+    pub(crate) is_tls: bool,
+}
+
+/// REST, server-sent events and the portal over a cluster.
+#[derive(Clone)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("cluster", &self.shared.cluster_name).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Starts to describe a gateway for a cluster. The configuration's credentials are used for kinds, for the history, and for
+    /// sessions of links to sign in; all other calls are made with those of their callers.
+    #[must_use]
+    pub fn builder(config: Config) -> Builder {
+        let cluster_name = config.cluster_url.host().unwrap_or("cluster").to_owned();
+        Builder {
+            config,
+            cluster_name,
+            origins: Vec::new(),
+            audit_log: None,
+            history_namespace: "default".into(),
+            tls: None,
+        }
+    }
+
+    /// The path of a link that signs in once, within ten minutes, with the gateway's own credentials.
+    ///
+    /// # Errors
+    /// Fails if no random number can be drawn.
+    pub fn sign_in_path(&self) -> Result<String, Error> {
+        let code = self.shared.identities.code().map_err(|_| Error::Random)?;
+        Ok(format!("/?once={code}"))
+    }
+
+    /// Serves on a port until it is dropped.
+    pub async fn serve(self, socket: TcpListener) {
+        let mut listener = Listener::new(socket);
+        if let Some(tls) = self.tls {
+            listener = listener.tls(tls);
+        }
+        let shared = self.shared;
+        listener
+            .serve(move |_| {
+                let shared = Arc::clone(&shared);
+                move |request| server::answer(Arc::clone(&shared), request)
+            })
+            .await;
+    }
+}

@@ -1,0 +1,365 @@
+//! From a request to its answer: who asks, what for, and whether at all.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::json;
+use steersman_listener::{Peer, RequestBody};
+
+use crate::{
+    Shared, access, actions, answer::{self, Body},
+    audit, history,
+    identity::{self, Caller, Via},
+    instances, logs, openapi, overview, portal,
+    problem::{Problem, Result},
+    request::{Ask, Part, Query, Route},
+    stream, tree,
+};
+
+/// The largest body of a request, as the API server has it.
+const LARGEST_BODY: usize = 3 << 20;
+
+/// Answers a request.
+pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -> Response<Body> {
+    let id = request_id();
+    let (parts, body) = request.into_parts();
+    let origin = parts.headers.get(header::ORIGIN).cloned();
+    let is_api = Route::parse(parts.uri.path()).is_some();
+    let answered = route(&shared, parts, body, &id).await;
+    let mut response = answered.unwrap_or_else(|problem| problem.response(&id));
+    let headers = response.headers_mut();
+    let mut set = |name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    if is_api {
+        set(header::CACHE_CONTROL, "no-store");
+    }
+    if let Some(origin) = origin.filter(|origin| is_allowed(&shared, origin)) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+        let exposed = "ETag, Location, X-Request-Id, Retry-After, Idempotency-Replayed";
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed));
+    }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert("x-request-id", id);
+    }
+    response
+}
+
+fn request_id() -> String {
+    let mut bytes = [0_u8; 8];
+    // An id that is not random is still an id.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn is_allowed(shared: &Shared, origin: &HeaderValue) -> bool {
+    let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+    shared.origins.contains(&origin)
+}
+
+/// Refuses requests of pages from elsewhere.
+fn check_origin(shared: &Shared, parts: &Parts) -> Result<()> {
+    let Some(origin) = parts.headers.get(header::ORIGIN) else { return Ok(()) };
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
+    let own = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    if own.is_some_and(|own| host.is_some_and(|host| own.eq_ignore_ascii_case(host))) || is_allowed(shared, origin) {
+        return Ok(());
+    }
+    let detail = "pages of this origin may not call; --allow-origin names those that may";
+    Err(Problem::new(StatusCode::FORBIDDEN, "CrossOrigin", detail))
+}
+
+async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) -> Result<Response<Body>> {
+    let remote = parts.extensions.get::<Peer>().map(|peer| peer.0.ip().to_string()).unwrap_or_default();
+    let path = parts.uri.path().to_owned();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let Some(route) = Route::parse(&path) else {
+        return page(shared, &parts, &path, &query, remote, id).await;
+    };
+    let route = route?;
+    check_origin(shared, &parts)?;
+    if parts.method == Method::OPTIONS {
+        return Ok(preflight(&route));
+    }
+    if !route.methods().contains(&parts.method) {
+        let allowed: Vec<&str> = route.methods().iter().map(Method::as_str).collect();
+        let allowed = allowed.join(", ");
+        let detail = format!("{} is not answered here; {allowed} are", parts.method);
+        let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", detail);
+        let mut response = problem.response(id);
+        if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+            response.headers_mut().insert(header::ALLOW, allowed);
+        }
+        return Ok(response);
+    }
+    if route == Route::Session && parts.method == Method::POST {
+        shared.limits.request(&format!("address {remote}"))?;
+        return sign_in(shared, parts, body, remote, id).await;
+    }
+    let caller = match shared.identities.caller(&parts.method, &parts.headers, &shared.upstream).await {
+        Ok(caller) => caller,
+        Err(problem) => {
+            // Guesses count by address; whoever is known by user.
+            shared.limits.request(&format!("address {remote}"))?;
+            return Err(problem);
+        }
+    };
+    shared.limits.request(&format!("user {}", caller.user.name))?;
+    let body = read(&parts.headers, body).await?;
+    let ask = Ask {
+        shared: Arc::clone(shared),
+        caller,
+        method: parts.method,
+        path,
+        headers: parts.headers,
+        query,
+        body,
+        remote,
+        id: id.to_owned(),
+    };
+    let head = ask.method == Method::HEAD;
+    let response = match ask.header("idempotency-key").map(str::to_owned) {
+        Some(key) if !matches!(ask.method, Method::GET | Method::HEAD) => {
+            let (replays, request) = (Arc::clone(shared), crate::idempotency::Request::of(&ask, &key)?);
+            replays.replays.once(request, dispatch(ask, route)).await
+        }
+        _ => dispatch(ask, route).await,
+    }?;
+    Ok(if head { response.map(|_| answer::empty(StatusCode::OK).into_body()) } else { response })
+}
+
+/// What browsers ask before a request from another origin; who may is said by the headers of every answer.
+fn preflight(route: &Route) -> Response<Body> {
+    let mut response = answer::empty(StatusCode::NO_CONTENT);
+    let methods: Vec<&str> = route.methods().iter().map(Method::as_str).collect();
+    let headers = response.headers_mut();
+    if let Ok(methods) = HeaderValue::from_str(&methods.join(", ")) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    }
+    let allowed = "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID";
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes::Bytes> {
+    let too_large = || {
+        let detail = format!("the body is larger than {LARGEST_BODY} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "PayloadTooLarge", detail)
+    };
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > LARGEST_BODY) {
+        return Err(too_large());
+    }
+    match Limited::new(body, LARGEST_BODY).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "Timeout", "the body did not arrive")),
+    }
+}
+
+/// Everything that is not of the API: the portal, and what tells whether the server is up.
+async fn page(
+    shared: &Arc<Shared>,
+    parts: &Parts,
+    path: &str,
+    query: &Query,
+    remote: String,
+    id: &str,
+) -> Result<Response<Body>> {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "pages are got"));
+    }
+    if path == "/healthz" {
+        return Ok(answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ok\n"));
+    }
+    if let Some(code) = query.get("once").filter(|_| path == "/") {
+        shared.limits.request(&format!("address {remote}"))?;
+        let (session, caller) = shared.identities.redeem(code, &shared.upstream).await?;
+        let ask = session_ask(shared, caller, parts, remote, id);
+        audit::session(&ask, "login", StatusCode::SEE_OTHER);
+        let mut response = answer::empty(StatusCode::SEE_OTHER);
+        let next = query.get("next").filter(|next| is_own_path(next)).unwrap_or("/");
+        let headers = response.headers_mut();
+        headers.insert(header::LOCATION, HeaderValue::from_str(next).unwrap_or(HeaderValue::from_static("/")));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(cookie) = identity::set_cookie(&session, shared.is_tls) {
+            headers.insert(header::SET_COOKIE, cookie);
+        }
+        return Ok(response);
+    }
+    portal::serve(path, &parts.headers)
+        .unwrap_or_else(|| Err(Problem::not_found(format!("there is no {path} here"))))
+}
+
+/// Whether a path stays on this server: browsers take `//host` and `/\host` for another one.
+fn is_own_path(path: &str) -> bool {
+    path.starts_with('/') && !path[1..].starts_with(['/', '\\']) && path.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn session_ask(shared: &Arc<Shared>, caller: Caller, parts: &Parts, remote: String, id: &str) -> Ask {
+    Ask {
+        shared: Arc::clone(shared),
+        caller,
+        method: parts.method.clone(),
+        path: parts.uri.path().to_owned(),
+        headers: parts.headers.clone(),
+        query: Query::default(),
+        body: bytes::Bytes::new(),
+        remote,
+        id: id.to_owned(),
+    }
+}
+
+/// `POST /v1/session`.
+async fn sign_in(
+    shared: &Arc<Shared>,
+    parts: Parts,
+    body: RequestBody,
+    remote: String,
+    id: &str,
+) -> Result<Response<Body>> {
+    // A form of another site cannot have this type without the browser asking first.
+    let is_json = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if !is_json {
+        let detail = "the body has to be of type application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", detail));
+    }
+    let body = read(&parts.headers, body).await?;
+    let wrong = || Problem::bad_request("the body has to be {\"token\": \"…\"}");
+    let request: serde_json::Value = serde_json::from_slice(&body).map_err(|_| wrong())?;
+    let token = request["token"].as_str().map(str::trim).ok_or_else(wrong)?;
+    let (session, caller) = shared.identities.sign_in(token, &shared.upstream).await?;
+    let ask = session_ask(shared, caller, &parts, remote, id);
+    audit::session(&ask, "login", StatusCode::CREATED);
+    let mut response = me(&ask, StatusCode::CREATED).await?;
+    if let Some(cookie) = identity::set_cookie(&session, shared.is_tls) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+/// `GET /v1/me`.
+async fn me(ask: &Ask, status: StatusCode) -> Result<Response<Body>> {
+    ask.query.allow(&[])?;
+    let version = ask.caller.cluster.get("/version").await.map(|version| version["gitVersion"].clone());
+    let mut document = json!({
+        "username": ask.caller.user.name, "groups": ask.caller.user.groups,
+        "cluster": {"name": ask.shared.cluster_name, "version": version.unwrap_or_default()},
+    });
+    match &ask.caller.via {
+        Via::Bearer => document["via"] = "bearer".into(),
+        Via::Session { csrf, expires_at } => {
+            document["via"] = "session".into();
+            document["csrfToken"] = csrf.as_str().into();
+            document["expiresAt"] = expires_at.to_string().into();
+        }
+    }
+    Ok(answer::json(status, &document))
+}
+
+async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
+    match route {
+        Route::Me => me(&ask, StatusCode::OK).await,
+        Route::Session => {
+            ask.shared.identities.close(&ask.headers);
+            audit::session(&ask, "logout", StatusCode::NO_CONTENT);
+            let mut response = answer::empty(StatusCode::NO_CONTENT);
+            if let Some(cookie) = identity::clear_cookie(ask.shared.is_tls) {
+                response.headers_mut().insert(header::SET_COOKIE, cookie);
+            }
+            Ok(response)
+        }
+        Route::Overview => overview::get(&ask).await,
+        Route::Audit => audit::list(&ask).await,
+        Route::OpenApi => openapi::get(&ask).await,
+        Route::Kinds => {
+            ask.query.allow(&["builtin"])?;
+            let builtin = ask.query.flag("builtin")?;
+            let catalog = ask.shared.kinds.all().await?;
+            let shown = catalog.iter().filter(|kind| (builtin || kind.custom) && kind.has_verb("list"));
+            let items: Vec<_> = shown.map(|kind| kind.document(false)).collect();
+            Ok(answer::json(StatusCode::OK, &json!({"items": items})))
+        }
+        Route::Kind(kind) => {
+            ask.query.allow(&["version"])?;
+            Ok(answer::json(StatusCode::OK, &ask.kind(&kind).await?.document(true)))
+        }
+        Route::Access(kind) => {
+            let kind = ask.kind(&kind).await?;
+            access::of_kind(&ask, &kind).await
+        }
+        Route::Instances { kind, namespace } => {
+            let kind = ask.kind(&kind).await?;
+            let namespace = namespace.as_deref();
+            if !kind.namespaced && namespace.is_some() {
+                return Err(Problem::not_found(format!("{} are not in namespaces", kind.plural)));
+            }
+            if ask.method == Method::POST {
+                return instances::create(&ask, &kind, namespace).await;
+            }
+            ask.query.allow(instances::SELECTION)?;
+            if ask.wants_stream() {
+                return stream::instances(ask, kind, namespace, None).await;
+            }
+            instances::get_list(&ask, &kind, namespace).await
+        }
+        Route::Instance { kind, namespace, name, part } => instance(ask, &kind, namespace, name, part).await,
+    }
+}
+
+async fn instance(ask: Ask, kind: &str, namespace: Option<String>, name: String, part: Part) -> Result<Response<Body>> {
+    let kind = ask.kind(kind).await?;
+    if kind.namespaced != namespace.is_some() {
+        let detail = if kind.namespaced {
+            format!("{} are in namespaces: …/namespaces/{{namespace}}/instances/{name}", kind.plural)
+        } else {
+            format!("{} are not in namespaces", kind.plural)
+        };
+        return Err(Problem::not_found(detail));
+    }
+    let place = namespace.as_deref();
+    match part {
+        Part::Whole if matches!(ask.method, Method::GET | Method::HEAD) => {
+            if ask.wants_stream() {
+                ask.query.allow(instances::SELECTION)?;
+                return stream::instances(ask, kind, place, Some(&name)).await;
+            }
+            instances::get_one(&ask, &kind, place, &name).await
+        }
+        Part::Whole => instances::write_one(&ask, &kind, place, &name).await,
+        Part::Status => instances::status(&ask, &kind, place, &name).await,
+        Part::Events => tree::events(&ask, &kind, place, &name).await,
+        Part::Tree if ask.wants_stream() => {
+            ask.query.allow(&["version", "lastEventId"])?;
+            stream::tree(ask, kind, namespace, name).await
+        }
+        Part::Tree => tree::get(&ask, &kind, place, &name).await,
+        Part::Logs => logs::get(ask, &kind, place, &name).await,
+        Part::Actions => actions::list_of(&ask, &kind, place, &name).await,
+        Part::Action(action) => actions::take(&ask, &kind, place, &name, &action).await,
+        Part::History => history::list(&ask, &kind, place, &name).await,
+        Part::Revision(revision) => history::one(&ask, &kind, place, &name, &revision).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_nowhere_else() {
+        for path in ["/", "/kinds/shops", "/a?b=c"] {
+            assert!(is_own_path(path), "{path}");
+        }
+        for path in ["//evil.example", "/\\evil.example", "https://evil.example", "", "/a\r\nSet-Cookie: x", "/ä"] {
+            assert!(!is_own_path(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What an object owns, down to pods, and what happened to all of it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use futures::{StreamExt as _, stream};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{self, Body},
+    health::{self, Health},
+    kinds::{Catalog, Kind, items, list, name_of, namespace_of},
+    problem::{Problem, Result},
+    request::Ask,
+};
+
+/// Built-in kinds that operators make; custom kinds are looked at all.
+const MADE: [&str; 20] = [
+    "deployments.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "replicasets.apps",
+    "jobs.batch",
+    "cronjobs.batch",
+    "pods",
+    "services",
+    "configmaps",
+    "secrets",
+    "serviceaccounts",
+    "persistentvolumeclaims",
+    "ingresses.networking.k8s.io",
+    "networkpolicies.networking.k8s.io",
+    "horizontalpodautoscalers.autoscaling",
+    "poddisruptionbudgets.policy",
+    "roles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+];
+/// Kinds of which nothing but metadata is of interest, and whose content is none of a tree's business.
+const METADATA_ONLY: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// Lists that are under way at a time.
+const AT_ONCE: usize = 8;
+/// How deep a tree is shown.
+const DEEPEST: usize = 16;
+
+/// An object of the tree, and its kind.
+type Found = (Arc<Kind>, Value);
+
+/// The name of an object, as a client follows it.
+pub(crate) fn reference(kind: Option<&Kind>, object: &Value) -> Value {
+    let kind_name = kind.map(Kind::name);
+    json!({
+        "kind": kind_name,
+        "apiVersion": kind.map_or_else(|| object["apiVersion"].clone(), |kind| kind.api_version().into()),
+        "kindName": kind.map_or_else(|| object["kind"].clone(), |kind| kind.kind.clone().into()),
+        "namespace": namespace_of(object), "name": name_of(object),
+        "uid": object.pointer("/metadata/uid"),
+    })
+}
+
+/// Everything that may belong to an object, by the UID of its owner, and the kinds that the caller may not list.
+struct Candidates {
+    by_owner: HashMap<String, Vec<Found>>,
+    denied: Vec<String>,
+}
+
+async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
+    let catalog: Arc<Catalog> = ask.shared.kinds.all().await?;
+    let namespace = namespace_of(root);
+    let is_candidate = |kind: &&Arc<Kind>| {
+        (kind.custom || MADE.contains(&kind.name().as_str()))
+            && kind.has_verb("list")
+            // Objects in a namespace own nothing outside of it.
+            && (namespace.is_none() || kind.namespaced)
+    };
+    let kinds: Vec<Arc<Kind>> = catalog.iter().filter(is_candidate).cloned().collect();
+    let lists = stream::iter(kinds).map(|kind| async move {
+        let path = kind.path(namespace, None);
+        let accept = if METADATA_ONLY.contains(&kind.name().as_str()) { METADATA } else { "application/json" };
+        let found = ask.caller.cluster.get_as(&path, accept).await;
+        (kind, found)
+    });
+    let lists: Vec<(Arc<Kind>, Result<Value>)> = lists.buffer_unordered(AT_ONCE).collect().await;
+    let mut candidates = Candidates { by_owner: HashMap::new(), denied: Vec::new() };
+    for (kind, found) in lists {
+        match found {
+            Ok(found) => {
+                for object in items(&found) {
+                    let owners = object.pointer("/metadata/ownerReferences").map(list).unwrap_or_default();
+                    for owner in owners {
+                        let uid = owner["uid"].as_str().unwrap_or_default().to_owned();
+                        let mut object = object.clone();
+                        object["apiVersion"] = kind.api_version().into();
+                        object["kind"] = kind.kind.clone().into();
+                        candidates.by_owner.entry(uid).or_default().push((Arc::clone(&kind), object));
+                    }
+                }
+            }
+            Err(problem) if problem.status == StatusCode::FORBIDDEN => candidates.denied.push(kind.name()),
+            // A kind that went in the meantime has no objects.
+            Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    candidates.denied.sort();
+    for found in candidates.by_owner.values_mut() {
+        found.sort_by(|(one, object), (other, another)| {
+            (&one.kind, name_of(object)).cmp(&(&other.kind, name_of(another)))
+        });
+    }
+    Ok(candidates)
+}
+
+fn uid(object: &Value) -> &str {
+    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn node(kind: &Kind, object: &Value, candidates: &Candidates, above: &mut HashSet<String>) -> Value {
+    let mut children = Vec::new();
+    // Owners in a circle end where it closes.
+    if above.len() < DEEPEST && above.insert(uid(object).to_owned()) {
+        for (kind, child) in candidates.by_owner.get(uid(object)).into_iter().flatten() {
+            if kind.name() != "controllerrevisions.apps" {
+                children.push(node(kind, child, candidates, above));
+            }
+        }
+        above.remove(uid(object));
+    }
+    json!({
+        "ref": reference(Some(kind), object), "health": Health::of(object, kind.custom).document(),
+        "summary": health::summary(object), "createdAt": object.pointer("/metadata/creationTimestamp"),
+        "children": children,
+    })
+}
+
+/// The tree of an object, as the caller may see it.
+pub(crate) async fn document(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Value> {
+    let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    let candidates = candidates(ask, &root).await?;
+    let root = node(kind, &root, &candidates, &mut HashSet::new());
+    Ok(json!({"root": root, "denied": candidates.denied}))
+}
+
+/// `GET …/tree`.
+pub(crate) async fn get(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+    ask.query.allow(&["version"])?;
+    Ok(answer::json(StatusCode::OK, &document(ask, kind, namespace, name).await?))
+}
+
+/// The objects that belong to one, at any depth, without it.
+pub(crate) async fn below(ask: &Ask, root: &Value) -> Result<Vec<Found>> {
+    let candidates = candidates(ask, root).await?;
+    let mut found: Vec<Found> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut next = vec![uid(root).to_owned()];
+    while let Some(owner) = next.pop() {
+        for (kind, object) in candidates.by_owner.get(&owner).into_iter().flatten() {
+            if seen.insert(uid(object).to_owned()) {
+                next.push(uid(object).to_owned());
+                found.push((Arc::clone(kind), object.clone()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The names of the objects that would go with an object.
+pub(crate) async fn owned(ask: &Ask, _kind: &Kind, root: &Value) -> Result<Vec<Value>> {
+    if root.is_null() {
+        return Ok(Vec::new());
+    }
+    Ok(below(ask, root).await?.iter().map(|(kind, object)| reference(Some(kind), object)).collect())
+}
+
+/// `GET …/events`.
+pub(crate) async fn events(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
+    ask.query.allow(&["version", "tree"])?;
+    let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    let mut of: HashMap<String, Value> = HashMap::new();
+    of.insert(uid(&root).to_owned(), reference(Some(kind), &root));
+    if ask.query.flag("tree")? {
+        for (kind, object) in below(ask, &root).await? {
+            of.insert(uid(&object).to_owned(), reference(Some(&kind), &object));
+        }
+    }
+    let events = ask.shared.kinds.find("events", None).await?;
+    // Events about cluster-scoped objects are in the namespace default.
+    let path = events.path(Some(namespace_of(&root).unwrap_or("default")), None);
+    let path = match of.len() {
+        1 => format!("{path}?fieldSelector={}", crate::upstream::encode(&format!("involvedObject.uid={}", uid(&root)))),
+        _ => path,
+    };
+    let found = ask.caller.cluster.get(&path).await?;
+    let mut shown: Vec<Value> = items(&found).filter_map(|event| shown_event(event, &of)).collect();
+    shown.sort_by(|one, other| text(&other["lastSeen"]).cmp(text(&one["lastSeen"])));
+    Ok(answer::json(StatusCode::OK, &json!({"items": shown})))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn shown_event(event: &Value, of: &HashMap<String, Value>) -> Option<Value> {
+    let reference = of.get(event.pointer("/involvedObject/uid")?.as_str()?)?;
+    let time = |names: &[&str]| {
+        names.iter().filter_map(|name| event.pointer(name)).find(|time| time.is_string()).cloned().unwrap_or_default()
+    };
+    let first = ["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"];
+    let last = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
+    let count = event.pointer("/series/count").or_else(|| event.get("count")).and_then(Value::as_u64).unwrap_or(1);
+    let source = [event["reportingComponent"].as_str(), event.pointer("/source/component").and_then(Value::as_str)];
+    let source = source.into_iter().flatten().find(|source| !source.is_empty()).unwrap_or_default();
+    Some(json!({
+        "type": text(&event["type"]), "reason": text(&event["reason"]), "message": text(&event["message"]),
+        "count": count, "firstSeen": time(&first), "lastSeen": time(&last), "source": source, "ref": reference,
+    }))
+}
+
+/// The pods of an object's tree, or the object itself if it is one.
+pub(crate) async fn pods(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Vec<Value>> {
+    let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    if kind.name() == "pods" {
+        return Ok(vec![root]);
+    }
+    let found = below(ask, &root).await?;
+    let pods: Vec<Value> = found.into_iter().filter(|(kind, _)| kind.name() == "pods").map(|(_, pod)| pod).collect();
+    if pods.is_empty() {
+        return Err(Problem::not_found(format!("{name} has no pods that you may see")));
+    }
+    Ok(pods)
+}

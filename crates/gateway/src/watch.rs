@@ -1,0 +1,118 @@
+//! Watches of the cluster, which go on where they were when a connection ends.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::{
+    kinds::Kind,
+    problem::{Problem, Result},
+    upstream::{Cluster, Lines, encode},
+};
+
+/// How long the cluster keeps one watch open: with the next one it looks again at what the caller may do.
+const SECONDS: u32 = 300;
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What a watch tells.
+pub(crate) enum Event {
+    Changed {
+        /// ADDED, MODIFIED or DELETED.
+        kind: &'static str,
+        object: Value,
+    },
+    /// Nothing happened up to [`Watch::version`].
+    Bookmark,
+    /// The cluster no longer knows what happened since.
+    Expired,
+}
+
+/// A watch of a kind's objects.
+pub(crate) struct Watch {
+    cluster: Cluster,
+    /// With the selectors, without the version.
+    path: String,
+    version: String,
+    lines: Option<Lines>,
+}
+
+impl Watch {
+    /// Watches what a list's address names, `selectors` being parts of its query, each after an `&`.
+    pub(crate) fn new(cluster: &Cluster, path: &str, selectors: &str, version: &str) -> Self {
+        let path = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={SECONDS}{selectors}");
+        Self { cluster: cluster.clone(), path, version: version.to_owned(), lines: None }
+    }
+
+    pub(crate) fn one(cluster: &Cluster, kind: &Kind, namespace: Option<&str>, name: &str, version: &str) -> Self {
+        let selector = format!("&fieldSelector={}", encode(&format!("metadata.name={name}")));
+        Self::new(cluster, &kind.path(namespace, None), &selector, version)
+    }
+
+    /// The version up to which everything has been told.
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whether the next event needs a new connection.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lines.is_none()
+    }
+
+    /// Opens the connection. The cluster's refusals are answers, all else is tried again by [`Self::next`].
+    pub(crate) async fn open(&mut self) -> Result<()> {
+        let path = format!("{}&resourceVersion={}", self.path, encode(&self.version));
+        self.lines = Some(self.cluster.lines(&path).await?);
+        Ok(())
+    }
+
+    /// The next event. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> Result<Event> {
+        loop {
+            let Some(lines) = &mut self.lines else {
+                match self.open().await {
+                    Ok(()) => continue,
+                    Err(problem) if problem.status.as_u16() == 410 => return Ok(Event::Expired),
+                    Err(problem) if problem.status.is_client_error() && problem.status.as_u16() != 429 => {
+                        return Err(problem);
+                    }
+                    Err(_) => {
+                        sleep(RETRY).await;
+                        continue;
+                    }
+                }
+            };
+            match lines.next().await {
+                Some(Ok(line)) => {
+                    if let Some(event) = self.read(&line)? {
+                        return Ok(event);
+                    }
+                }
+                Some(Err(_)) | None => self.lines = None,
+            }
+        }
+    }
+
+    fn read(&mut self, line: &[u8]) -> Result<Option<Event>> {
+        let mut event: Value = serde_json::from_slice(line).map_err(|error| Problem::unreachable(&error))?;
+        let object = event["object"].take();
+        let kind = match event["type"].as_str().unwrap_or_default() {
+            "ADDED" => "ADDED",
+            "MODIFIED" => "MODIFIED",
+            "DELETED" => "DELETED",
+            "BOOKMARK" => "",
+            _ => {
+                let code = object["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+                if code == 410 {
+                    return Ok(Some(Event::Expired));
+                }
+                let code = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::BAD_GATEWAY);
+                return Err(Problem::from_status(code, &object));
+            }
+        };
+        if let Some(version) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
+            version.clone_into(&mut self.version);
+        }
+        Ok(Some(if kind.is_empty() { Event::Bookmark } else { Event::Changed { kind, object } }))
+    }
+}

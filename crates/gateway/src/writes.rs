@@ -1,0 +1,263 @@
+//! Writes: with preconditions, tried before they are made, recorded after.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    answer::{self, Body},
+    audit, diff,
+    health::{Health, State},
+    history, instances,
+    kinds::{Kind, name_of, namespace_of},
+    problem::{Problem, Result},
+    redact,
+    request::Ask,
+    tree,
+    watch::{Event, Watch},
+};
+
+/// The parameters of every write.
+pub(crate) const PARAMETERS: &[&str] = &["version", "dryRun", "wait", "timeout", "propagation"];
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+/// Who fields are managed by, unless a caller says otherwise.
+const MANAGER: &str = "steer";
+const DEFAULT_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// A write to the cluster.
+pub(crate) struct Change {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Value,
+    /// For a write to a subresource: the merge patch of the object that it amounts to.
+    pub(crate) behind: Option<Value>,
+}
+
+impl Change {
+    /// Has the cluster refuse the write if the object is not the one that the caller has seen.
+    fn only_if(&mut self, version: &str) {
+        if self.method == Method::DELETE {
+            self.body["preconditions"] = json!({"resourceVersion": version});
+        } else if self.content_type == JSON_PATCH {
+            let test = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
+            if let Some(operations) = self.body.as_array_mut() {
+                operations.push(test);
+            }
+        } else if self.body.is_object() {
+            if !self.body["metadata"].is_object() {
+                self.body["metadata"] = json!({});
+            }
+            self.body["metadata"]["resourceVersion"] = version.into();
+        }
+    }
+
+    fn query(&self, dry_run: bool) -> String {
+        let mut query = String::from(if dry_run { "?dryRun=All" } else { "?" });
+        if self.method != Method::DELETE {
+            let validation = if self.content_type == APPLY { "&force=true" } else { "&fieldValidation=Strict" };
+            query += &format!("&fieldManager={MANAGER}{validation}");
+        }
+        query
+    }
+}
+
+/// What a caller waits for.
+fn wait(ask: &Ask) -> Result<Option<Duration>> {
+    let time = ask.query.duration("timeout", LONGEST_WAIT)?;
+    match ask.query.get("wait") {
+        None => Ok(None),
+        Some("ready") => Ok(Some(time.unwrap_or(DEFAULT_WAIT))),
+        Some(other) => Err(Problem::bad_request(format!("parameter wait: {other:?} is not known; there is ready"))),
+    }
+}
+
+/// Makes a write as the caller, or tries it, and answers with what came of it.
+pub(crate) async fn perform(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: Option<&str>,
+    action: &str,
+    mut change: Change,
+    live: Option<Value>,
+) -> Result<Response<Body>> {
+    let (dry_run, wait) = (ask.query.flag("dryRun")?, wait(ask)?);
+    redact::refuse_marks(&change.body)?;
+    let if_match = ask.if_match()?;
+    if let Some(version) = &if_match {
+        change.only_if(version);
+    }
+    let cluster = &ask.caller.cluster;
+    let object_path = name.map(|name| kind.path(namespace, Some(name)));
+    let before = match (live, &object_path) {
+        (Some(live), _) => live,
+        // Whoever may write and not read gets no difference; the write itself is not held up.
+        (None, Some(path)) => cluster.get(path).await.unwrap_or_default(),
+        (None, None) => Value::Null,
+    };
+    let path = format!("{}{}", change.path, change.query(dry_run));
+    let body = serde_json::to_vec(&change.body).unwrap_or_default();
+    let written = cluster.write(change.method.clone(), &path, change.content_type, body).await;
+    let (status, result) = match written {
+        Ok(written) => written,
+        Err(problem) => {
+            if !dry_run {
+                let place = (namespace, name.or(Some(name_of(&change.body))).filter(|name| !name.is_empty()));
+                audit::refused(ask, kind, place, action, &problem);
+            }
+            return Err(conflict(ask, kind, &change, if_match.is_some(), object_path.as_deref(), problem).await);
+        }
+    };
+    let deleted = change.method == Method::DELETE;
+    let after = match (deleted, &change.behind, &object_path) {
+        (true, _, _) => Value::Null,
+        (false, Some(behind), _) if dry_run => {
+            let mut after = before.clone();
+            merge(&mut after, behind);
+            after
+        }
+        (false, Some(_), Some(path)) => cluster.get(path).await?,
+        _ => result.clone(),
+    };
+    let shown = |object: &Value| diff::comparable(&redact::hide(object, kind));
+    let (old, new) = (shown(&before), shown(&after));
+    if dry_run {
+        let follow = if deleted { tree::owned(ask, kind, &before).await? } else { Vec::new() };
+        let document = json!({
+            "dryRun": true, "object": if after.is_null() { Value::Null } else { instances::shown(ask, kind, &after)? },
+            "changes": diff::changes(&old, &new), "yaml": diff::yaml(&old, &new, "live", "dry run"), "follow": follow,
+        });
+        return Ok(answer::json(StatusCode::OK, &document));
+    }
+    let place = name_of(if after.is_null() { &before } else { &after }).to_owned();
+    let place = if place.is_empty() { name.unwrap_or_default().to_owned() } else { place };
+    let namespace = namespace.or_else(|| namespace_of(&after)).map(str::to_owned);
+    let namespace = namespace.as_deref();
+    audit::accepted(ask, kind, (namespace, Some(&place)), action, status, diff::changes(&old, &new));
+    if !deleted {
+        history::record(ask, kind, &before, &after).await;
+    }
+    if deleted {
+        return gone(ask, kind, namespace, &place, &before, &result, wait).await;
+    }
+    let after = match wait {
+        None => after,
+        Some(time) => until_ready(ask, kind, after, time).await?,
+    };
+    let yaml = ask.accepts("application/yaml");
+    let mut response = answer::object(status, &instances::shown(ask, kind, &after)?, yaml);
+    if status == StatusCode::CREATED
+        && let Ok(location) = HeaderValue::from_str(&instances::address(kind, namespace, &place))
+    {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// A conflict with what the caller has seen is a precondition that failed, answered with the object as it is.
+async fn conflict(
+    ask: &Ask,
+    kind: &Kind,
+    change: &Change,
+    if_match: bool,
+    path: Option<&str>,
+    problem: Problem,
+) -> Problem {
+    let stale = problem.status == StatusCode::CONFLICT && problem.reason == "Conflict";
+    let named = change.method == Method::PUT && change.content_type == JSON;
+    let Some(path) = path.filter(|_| stale && (if_match || named)) else { return problem };
+    let current = match ask.caller.cluster.get(path).await {
+        Ok(current) => instances::shown(ask, kind, &current).unwrap_or_default(),
+        Err(_) => Value::Null,
+    };
+    problem.as_status(StatusCode::PRECONDITION_FAILED, "PreconditionFailed").with("current", current)
+}
+
+/// Applies a merge patch (RFC 7386).
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(members) = patch else {
+        patch.clone_into(target);
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in members {
+        if value.is_null() {
+            target.as_object_mut().and_then(|target| target.remove(key));
+        } else {
+            merge(&mut target[key.as_str()], value);
+        }
+    }
+}
+
+/// Answers a delete: the object while something holds it, else that it is gone.
+async fn gone(
+    ask: &Ask,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+    before: &Value,
+    result: &Value,
+    wait: Option<Duration>,
+) -> Result<Response<Body>> {
+    let held = result["kind"] != "Status" && result.pointer("/metadata/finalizers").is_some();
+    if let Some(time) = wait.filter(|_| held) {
+        let deadline = Instant::now() + time;
+        let mut watch = Watch::one(&ask.caller.cluster, kind, namespace, name, version_of(result));
+        loop {
+            match timeout_at(deadline, watch.next()).await {
+                Ok(Ok(Event::Changed { kind, .. })) if kind == "DELETED" => break,
+                Ok(Ok(Event::Expired)) => return Err(Problem::unreachable(&"the watch expired")),
+                Ok(Ok(_)) => {}
+                Ok(Err(problem)) => return Err(problem),
+                Err(_) => {
+                    let detail = format!("{name} was not gone after {}s: finalizers hold it", time.as_secs());
+                    return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", detail));
+                }
+            }
+        }
+    }
+    let status = if held && wait.is_none() { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let object = if result["kind"] == "Status" { before } else { result };
+    Ok(answer::object(status, &instances::shown(ask, kind, object)?, ask.accepts("application/yaml")))
+}
+
+fn version_of(object: &Value) -> &str {
+    object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Waits until an object is ready, and answers with it.
+async fn until_ready(ask: &Ask, kind: &Kind, object: Value, time: Duration) -> Result<Value> {
+    let deadline = Instant::now() + time;
+    let name = name_of(&object).to_owned();
+    let mut watch = Watch::one(&ask.caller.cluster, kind, namespace_of(&object), &name, version_of(&object));
+    let mut object = object;
+    loop {
+        let health = Health::of(&object, kind.custom);
+        if health.state == State::Ready {
+            return Ok(object);
+        }
+        match timeout_at(deadline, watch.next()).await {
+            Ok(Ok(Event::Changed { kind, .. })) if kind == "DELETED" => {
+                return Err(Problem::not_found(format!("{name} was deleted before it was ready")));
+            }
+            Ok(Ok(Event::Changed { object: changed, .. })) => object = changed,
+            Ok(Ok(Event::Bookmark)) => {}
+            Ok(Ok(Event::Expired)) => return Err(Problem::unreachable(&"the watch expired")),
+            Ok(Err(problem)) => return Err(problem),
+            Err(_) => {
+                let detail = format!("{name} was not ready after {}s; the change itself was made", time.as_secs());
+                let problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", detail);
+                return Err(problem.with("health", health.document()));
+            }
+        }
+    }
+}

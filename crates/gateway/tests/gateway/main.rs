@@ -1,0 +1,6 @@
+//! The whole surface of the gateway, on an embedded cluster with access control.
+
+mod instances;
+mod security;
+mod streams;
+mod support;

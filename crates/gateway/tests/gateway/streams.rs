@@ -1,0 +1,81 @@
+//! Server-sent events.
+
+use serde_json::json;
+
+use crate::support::{EDITOR, Place, SHOPS, VIEWER, shop};
+
+fn pair(event: &str, name: &str) -> (String, String) {
+    (event.to_owned(), name.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_arrive_and_a_stream_goes_on_where_it_was() {
+    let place = Place::new().await;
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    let mut events = place.events(VIEWER, SHOPS, None).await;
+    assert_eq!(events.change().await, pair("ADDED", "apple"));
+    let sync = events.next().await.unwrap();
+    assert_eq!(sync.event, "sync");
+    assert!(sync.id.is_some());
+
+    place.patch(EDITOR, &format!("{SHOPS}/apple"), &json!({"spec": {"replicas": 2}})).await.expect(200);
+    let changed = events.next().await.unwrap();
+    assert_eq!(changed.data["type"], "MODIFIED");
+    assert_eq!(changed.data["item"]["cells"][0], 2);
+    assert_eq!(changed.id.as_deref(), changed.data["item"]["object"]["metadata"]["resourceVersion"].as_str());
+    drop(events);
+
+    place.post(EDITOR, SHOPS, &shop("berry", 1)).await.expect(201);
+    place.delete(EDITOR, &format!("{SHOPS}/apple")).await.expect(200);
+    let mut events = place.events(VIEWER, SHOPS, changed.id.as_deref()).await;
+    assert_eq!(events.change().await, pair("ADDED", "berry"), "nothing twice, nothing lost");
+    assert_eq!(events.change().await, pair("DELETED", "apple"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_leaves_the_filter_is_gone() {
+    let place = Place::new().await;
+    let mut events = place.events(VIEWER, &format!("{SHOPS}?filter=spec.replicas%3E1"), None).await;
+    assert_eq!(events.next().await.unwrap().event, "sync");
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    let one = format!("{SHOPS}/apple");
+    for replicas in [2, 3, 1] {
+        place.patch(EDITOR, &one, &json!({"spec": {"replicas": replicas}})).await.expect(200);
+    }
+    assert_eq!(events.change().await, pair("ADDED", "apple"));
+    assert_eq!(events.change().await, pair("MODIFIED", "apple"));
+    assert_eq!(events.change().await, pair("DELETED", "apple"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_instance_is_watched_alone() {
+    let place = Place::new().await;
+    let mut events = place.events(VIEWER, &format!("{SHOPS}/apple"), None).await;
+    assert_eq!(events.next().await.unwrap().event, "sync");
+    place.post(EDITOR, SHOPS, &shop("berry", 1)).await.expect(201);
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    assert_eq!(events.change().await, pair("ADDED", "apple"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_is_sent_again_when_it_changes() {
+    let place = Place::new().await;
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    let mut events = place.events(VIEWER, &format!("{SHOPS}/apple/tree"), None).await;
+    let tree = events.next().await.unwrap();
+    assert_eq!((tree.event.as_str(), &tree.data["root"]["health"]["status"]), ("tree", &json!("unknown")));
+    assert!(tree.data["denied"].as_array().unwrap().contains(&json!("pods")));
+    place.report("apple", &json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
+    let tree = events.next().await.unwrap();
+    assert_eq!(tree.data["root"]["health"]["status"], "ready");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_resumes_too_late_starts_anew() {
+    let place = Place::new().await;
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    let headers = [("authorization", "Bearer viewer-token"), ("accept", "text/event-stream"), ("last-event-id", "a b")];
+    assert_eq!(place.raw("GET", SHOPS, &headers, b"").await.status, 400);
+    let ahead = place.events(VIEWER, SHOPS, Some("1")).await.next().await.unwrap();
+    assert!(["reset", "change"].contains(&ahead.event.as_str()), "{ahead:?}");
+}

@@ -1,0 +1,304 @@
+//! A gateway over an embedded cluster with access control, and a plain HTTP client.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use steersman_cluster::{Cluster, User};
+use steersman_gateway::{Builder, Gateway};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) const SHOPS: &str = "/v1/kinds/shops.example.com/namespaces/default/instances";
+/// May do everything.
+pub(crate) const ROOT: &str = "root-token";
+/// May do everything with shops in the namespace default.
+pub(crate) const EDITOR: &str = "editor-token";
+/// May read shops in the namespace default.
+pub(crate) const VIEWER: &str = "viewer-token";
+/// Is known, and may do nothing.
+pub(crate) const STRANGER: &str = "stranger-token";
+
+pub(crate) struct Place {
+    pub(crate) cluster: Cluster,
+    pub(crate) gateway: Gateway,
+    pub(crate) address: SocketAddr,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The document, of an answer that has to be this one.
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        if self.body.is_empty() { Value::Null } else { self.json() }
+    }
+}
+
+pub(crate) fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "shops.example.com",
+            "annotations": {"steersman.dev/actions": json!([
+                {"name": "upgrade", "title": "Upgrade", "value": "spec.version", "confirm": "Pods restart."},
+                {"name": "drain", "title": "Drain", "patch": {"spec": {"drain": true}}},
+            ]).to_string()},
+        },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Shop", "listKind": "ShopList", "plural": "shops", "singular": "shop"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
+                    {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "description": "A shop",
+                    "properties": {
+                        "spec": {"type": "object", "properties": {
+                            "replicas": {"type": "integer", "minimum": 0, "maximum": 10},
+                            "version": {"type": "string", "enum": ["1", "2"]},
+                            "paused": {"type": "boolean"}, "drain": {"type": "boolean"},
+                            "password": {"type": "string", "format": "password"},
+                        }},
+                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+pub(crate) fn shop(name: &str, replicas: i64) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"replicas": replicas}})
+}
+
+impl Place {
+    pub(crate) async fn new() -> Self {
+        Self::with(|builder| builder).await
+    }
+
+    pub(crate) async fn with(build: impl FnOnce(Builder) -> Builder) -> Self {
+        let cluster =
+            Cluster::builder().listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).start().await.unwrap();
+        let server = cluster.server();
+        let user = |name: &str, groups: &[&str]| User {
+            name: name.into(),
+            groups: groups.iter().map(|group| (*group).to_owned()).chain(["system:authenticated".to_owned()]).collect(),
+            ..User::default()
+        };
+        server.add_token(ROOT, user("root", &["system:masters"]));
+        for (token, name) in [(EDITOR, "editor"), (VIEWER, "viewer"), (STRANGER, "stranger")] {
+            server.add_token(token, user(name, &[]));
+        }
+        let kubeconfig = Kubeconfig::from_yaml(&cluster.kubeconfig().unwrap()).unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let gateway = build(Gateway::builder(config)).build().unwrap();
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = socket.local_addr().unwrap();
+        tokio::spawn(gateway.clone().serve(socket));
+        let place = Self { cluster, gateway, address };
+        let definitions = "/v1/kinds/customresourcedefinitions.apiextensions.k8s.io/instances?wait=ready";
+        let answer = place.post(ROOT, definitions, &definition()).await;
+        assert!(answer.status == 201, "{}", answer.text());
+        for (name, verbs) in [("editor", json!(["*"])), ("viewer", json!(["get", "list", "watch"]))] {
+            let role = json!({
+                "metadata": {"name": name},
+                "rules": [{"apiGroups": ["example.com"], "resources": ["shops"], "verbs": verbs}],
+            });
+            let binding = json!({
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
+            });
+            let at = |kind: &str| format!("/v1/kinds/{kind}.rbac.authorization.k8s.io/namespaces/default/instances");
+            place.post(ROOT, &at("roles"), &role).await.expect(201);
+            place.post(ROOT, &at("rolebindings"), &binding).await.expect(201);
+        }
+        place
+    }
+
+    /// Sends a request as it is given, and reads the whole answer.
+    pub(crate) async fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut stream = self.open(method, path, headers, body).await;
+        let (status, headers) = read_head(&mut stream).await;
+        let find = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let mut body = Vec::new();
+        if find("transfer-encoding").is_some() {
+            while let Some(chunk) = read_chunk(&mut stream).await {
+                body.extend(chunk);
+            }
+        } else if method != "HEAD" {
+            let length = find("content-length").map_or(0, |length| length.parse().unwrap());
+            body.resize(length, 0);
+            stream.read_exact(&mut body).await.unwrap();
+        }
+        Answer { status, headers, body }
+    }
+
+    /// Sends a body that is cut into chunks already, and reads the head of the answer.
+    pub(crate) async fn chunked(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut stream = self.open(method, path, headers, b"").await;
+        let _ = stream.write_all(body).await;
+        let (status, headers) = read_head(&mut stream).await;
+        Answer { status, headers, body: Vec::new() }
+    }
+
+    async fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> BufReader<TcpStream> {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if !body.is_empty() {
+            head += &format!("content-length: {}\r\n", body.len());
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+        // A server that refuses a body may close before all of it is sent.
+        let _ = stream.write_all(body).await;
+        BufReader::new(stream)
+    }
+
+    async fn send(&self, token: &str, method: &str, path: &str, kind: &str, body: &Value) -> Answer {
+        let authorization = format!("Bearer {token}");
+        let headers = [("authorization", authorization.as_str()), ("content-type", kind)];
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        self.raw(method, path, &headers, &body).await
+    }
+
+    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
+        self.send(token, "GET", path, "application/json", &Value::Null).await
+    }
+
+    pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send(token, "POST", path, "application/json", body).await
+    }
+
+    pub(crate) async fn put(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send(token, "PUT", path, "application/json", body).await
+    }
+
+    pub(crate) async fn patch(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send(token, "PATCH", path, "application/merge-patch+json", body).await
+    }
+
+    pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
+        self.send(token, "DELETE", path, "application/json", &Value::Null).await
+    }
+
+    /// Writes an object's status, as its operator would.
+    pub(crate) async fn report(&self, name: &str, status: &Value) {
+        let path = format!("/apis/example.com/v1/namespaces/default/shops/{name}/status");
+        let patch = json!({"status": status}).to_string().into_bytes();
+        let request = http::Request::patch(path)
+            .header("content-type", "application/merge-patch+json")
+            .body(patch)
+            .unwrap();
+        let _: Value = self.cluster.client().request(request).await.unwrap();
+    }
+
+    pub(crate) async fn events(&self, token: &str, path: &str, last: Option<&str>) -> Events {
+        let authorization = format!("Bearer {token}");
+        let mut headers = vec![("authorization", authorization.as_str()), ("accept", "text/event-stream")];
+        headers.extend(last.map(|last| ("last-event-id", last)));
+        let mut stream = self.open("GET", path, &headers, b"").await;
+        let (status, headers) = read_head(&mut stream).await;
+        assert_eq!(status, 200, "{headers:?}");
+        Events { stream, buffer: String::new() }
+    }
+}
+
+async fn read_head(stream: &mut BufReader<TcpStream>) -> (u16, Vec<(String, String)>) {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        assert!(stream.read_line(&mut line).await.unwrap() > 0, "the server closed");
+        let line = line.trim_end().to_owned();
+        if line.is_empty() {
+            break;
+        }
+        lines.push(line);
+    }
+    let status = lines[0].split(' ').nth(1).unwrap().parse().unwrap();
+    let pair = |line: &String| {
+        let (name, value) = line.split_once(':').unwrap();
+        (name.to_ascii_lowercase(), value.trim().to_owned())
+    };
+    (status, lines[1..].iter().map(pair).collect())
+}
+
+async fn read_chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+    let mut size = String::new();
+    stream.read_line(&mut size).await.unwrap();
+    let size = usize::from_str_radix(size.trim(), 16).ok()?;
+    let mut chunk = vec![0; size + 2];
+    stream.read_exact(&mut chunk).await.unwrap();
+    chunk.truncate(size);
+    (size > 0).then_some(chunk)
+}
+
+/// An event stream, frame by frame.
+pub(crate) struct Events {
+    stream: BufReader<TcpStream>,
+    buffer: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) event: String,
+    pub(crate) id: Option<String>,
+    pub(crate) data: Value,
+}
+
+impl Events {
+    /// The next frame with data; None when the stream has ended.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        let next = tokio::time::timeout(Duration::from_secs(20), self.read());
+        next.await.expect("no event came")
+    }
+
+    async fn read(&mut self) -> Option<Frame> {
+        loop {
+            while let Some(end) = self.buffer.find("\n\n") {
+                let text: String = self.buffer.drain(..end + 2).collect();
+                let field = |name: &str| {
+                    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
+                };
+                if let Some(data) = field("data") {
+                    let data = serde_json::from_str(&data).unwrap();
+                    return Some(Frame { event: field("event").unwrap_or_default(), id: field("id"), data });
+                }
+            }
+            let chunk = read_chunk(&mut self.stream).await?;
+            self.buffer += &String::from_utf8(chunk).unwrap();
+        }
+    }
+
+    /// What the next change is: its type and the object's name.
+    pub(crate) async fn change(&mut self) -> (String, String) {
+        let frame = self.next().await.expect("the stream ended");
+        assert_eq!(frame.event, "change", "{frame:?}");
+        let text = |pointer: &str| frame.data.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
+        (text("/type"), text("/item/object/metadata/name"))
+    }
+}
