@@ -96,7 +96,9 @@ test("a Minimart is created by form and becomes ready without reloading", async 
   await expect(page.getByText("The cluster has checked this")).toBeVisible();
   await expect(page.locator(".diff")).toContainText("+  replicaCount: 2");
   expect((await server.kube("GET", SHOP)).code).toBe(404);
-  await page.evaluate(() => document.body.setAttribute("data-loaded-once", "yes"));
+  await page.evaluate(() => {
+    document.body.setAttribute("data-loaded-once", "yes");
+  });
   await page.getByRole("button", { name: "Create Minimart" }).click();
   await expect(page.getByRole("heading", { name: "shop", exact: true })).toBeVisible();
   await expect(health("Ready")).toBeVisible();
