@@ -202,6 +202,35 @@ conformance: ## Run Kubernetes' own conformance tests of its API and its control
 fuzz: ## Feed hostile input for a minute each
 	fuzz/run 60
 
+##@ The portal (needs Node; the tests and screenshots need Chromium too)
+PORTAL := crates/gateway/portal.tar.gz
+
+portal/node_modules/.package-lock.json: portal/package-lock.json
+	cd portal && npm ci --no-audit --no-fund
+	@touch $@
+
+.PHONY: portal-files
+portal-files: portal/node_modules/.package-lock.json
+	cd portal && npm run --silent build
+
+.PHONY: portal
+portal: portal-files ## Build the portal into the archive that the gateway embeds
+	cd portal && npm run --silent pack -- ../$(PORTAL)
+
+.PHONY: portal-check
+portal-check: portal-files ## Check the portal's types and lints, and that the archive is what its sources give, byte for byte
+	cd portal && npm run --silent check && npm run --silent pack -- --check ../$(PORTAL)
+
+.PHONY: test-portal
+test-portal: portal/node_modules/.package-lock.json ## Drive the portal of `steer dev` in a browser, with accessibility checks
+	$(CARGO) build --quiet --workspace --bin steer
+	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project portal
+
+.PHONY: screenshots
+screenshots: portal/node_modules/.package-lock.json ## Take the screenshots in docs/screenshots
+	$(CARGO) build --quiet --workspace --bin steer
+	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project screenshots
+
 ##@ Measure
 # What is measured is built as it is handed out, each program by itself: built together, each would get the features that
 # another asks for. What measures is built in half the time.

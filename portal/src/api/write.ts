@@ -1,0 +1,21 @@
+import { ProblemError } from "./client";
+import type { K8sObject } from "./types";
+
+const ATTEMPTS = 5;
+
+/**
+ * Sends a write for the version that the user has seen. If only parts have moved on that the user did not write, such as the
+ * status, it is sent again for the current version; otherwise the 412 is thrown.
+ */
+export async function writeIfUnchanged<T>(version: string | undefined, unchanged: (current: K8sObject) => boolean, send: (version: string | undefined) => Promise<T>): Promise<T> {
+  let at = version;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await send(at);
+    } catch (error) {
+      const current = error instanceof ProblemError && error.status === 412 ? error.problem.current : undefined;
+      if (!current || attempt >= ATTEMPTS || !unchanged(current)) throw error;
+      at = current.metadata.resourceVersion;
+    }
+  }
+}

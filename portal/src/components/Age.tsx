@@ -1,0 +1,34 @@
+import { useSyncExternalStore } from "react";
+import { age } from "../lib/text";
+
+const TICK_MS = 1_000;
+const listeners = new Set<() => void>();
+let now = Date.now();
+let timer: number | undefined;
+
+// One clock for all ages of a page, stopped while no age is shown.
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  timer ??= window.setInterval(() => {
+    now = Date.now();
+    for (const each of listeners) each();
+  }, TICK_MS);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size > 0) return;
+    window.clearInterval(timer);
+    timer = undefined;
+  };
+}
+
+/** The time since `at`, counting on. */
+export function Age({ at, suffix = "" }: { at: string | null | undefined; suffix?: string }) {
+  const text = useSyncExternalStore(subscribe, () => age(at, now));
+  if (!at) return null;
+  return (
+    <time className="tabular" dateTime={at} title={new Date(at).toLocaleString()}>
+      {text}
+      {suffix}
+    </time>
+  );
+}

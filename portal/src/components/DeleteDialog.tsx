@@ -1,0 +1,73 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { call } from "../api/client";
+import { deletePreviewQuery, instancePath, queryClient, type InstanceKey } from "../api/queries";
+import type { K8sObject } from "../api/types";
+import { writeIfUnchanged } from "../api/write";
+import { count, refName } from "../lib/text";
+import { Button } from "./Button";
+import { Dialog } from "./Dialog";
+import { ProblemNote, Skeleton } from "./States";
+
+/** Shows which objects go with an instance; its name has to be typed. */
+export function DeleteDialog({ target, kindName, seen, onClose, onDone }: { target: InstanceKey; kindName: string; seen: K8sObject | undefined; onClose: () => void; onDone: () => void }) {
+  const preview = useQuery(deletePreviewQuery(target));
+  const [typed, setTyped] = useState("");
+  const [failed, setFailed] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const follow = preview.data?.follow ?? [];
+  const run = async (): Promise<void> => {
+    setBusy(true);
+    setFailed(undefined);
+    try {
+      await writeIfUnchanged(
+        seen?.metadata.resourceVersion,
+        (current) => current.metadata.generation === seen?.metadata.generation,
+        (ifMatch) => call(instancePath(target), { method: "DELETE", ifMatch }),
+      );
+      await queryClient.invalidateQueries({ queryKey: ["overview"] });
+      onDone();
+    } catch (error) {
+      setFailed(error);
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      title={`Delete ${kindName}/${target.name}?`}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button variant="danger solid" icon="trash" disabled={busy || typed !== target.name} onClick={() => void run()}>
+            Delete
+          </Button>
+        </>
+      }
+    >
+      {preview.isPending && <Skeleton lines={3} />}
+      {preview.error && <ProblemNote error={preview.error} />}
+      {preview.data && (
+        <>
+          <p>{follow.length > 0 ? `${count(follow.length, "object")} will be deleted with it:` : "No other object depends on it."}</p>
+          {follow.length > 0 && (
+            <ul className="plain-list scroll-area">
+              {follow.map((ref) => (
+                <li key={`${ref.kind ?? ref.kindName}/${ref.namespace ?? ""}/${ref.name}`}>
+                  {refName(ref)} <span className="muted">{ref.namespace}</span>
+                </li>
+              ))}
+            </ul>
+          )}
+        </>
+      )}
+      <div className="field">
+        <label htmlFor="delete-name">
+          Type <code>{target.name}</code> to confirm
+        </label>
+        <input id="delete-name" className="input" autoComplete="off" spellCheck={false} value={typed} onChange={(change) => { setTyped(change.target.value); }} />
+      </div>
+      {failed !== undefined && <ProblemNote error={failed} />}
+    </Dialog>
+  );
+}

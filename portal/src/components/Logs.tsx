@@ -1,0 +1,44 @@
+import { useEffect, useRef, useState } from "react";
+import { instancePath, type InstanceKey } from "../api/queries";
+import { openStream } from "../api/stream";
+
+interface Line {
+  pod: string;
+  container: string;
+  text: string;
+}
+
+const KEPT = 1_000;
+
+/** The log of all pods of an instance, as it is written. */
+export function Logs({ target }: { target: InstanceKey }) {
+  const { kind, namespace, name } = target;
+  const [lines, setLines] = useState<readonly Line[]>([]);
+  const box = useRef<HTMLPreElement>(null);
+  useEffect(() => {
+    setLines([]);
+    return openStream(`${instancePath({ kind, namespace, name })}/logs`, { tail: 200, follow: true }, {
+      events: {
+        line: (data) => {
+          setLines((before) => [...before.slice(-KEPT), data as Line]);
+        },
+      },
+    });
+  }, [kind, namespace, name]);
+  useEffect(() => {
+    box.current?.scrollTo({ top: box.current.scrollHeight });
+  }, [lines]);
+  return (
+    // Scrollable text is reachable by keyboard.
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+    <pre className="log" tabIndex={0} aria-label="Log" ref={box}>
+      {lines.length === 0 && <span className="muted">No lines yet.</span>}
+      {lines.map((line, i) => (
+        <span key={i}>
+          <span className="muted">{line.pod}</span> {line.text}
+          {"\n"}
+        </span>
+      ))}
+    </pre>
+  );
+}

@@ -1,0 +1,77 @@
+import type { Change, HealthStatus, Json, Ref } from "../api/types";
+
+/** The word for each health, beside its icon and colour. */
+export const HEALTH_WORDS: Record<HealthStatus, string> = {
+  ready: "Ready",
+  progressing: "Progressing",
+  failing: "Failing",
+  paused: "Paused",
+  unknown: "Unknown",
+};
+
+/** Health in the order of urgency. */
+export const HEALTH_ORDER: readonly HealthStatus[] = ["failing", "progressing", "unknown", "paused", "ready"];
+
+/** The time since `from`, in the largest unit, as kubectl prints ages. */
+export function age(from: string | null | undefined, now: number = Date.now()): string {
+  if (!from) return "";
+  const seconds = Math.max(0, Math.floor((now - Date.parse(from)) / 1000));
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 120) return `${seconds}s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 120) return `${minutes}m`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours}h`;
+  return `${Math.floor(hours / 24)}d`;
+}
+
+/** A value on one line, as a person would write it. */
+export function inline(value: Json | undefined): string {
+  if (value === undefined) return "not set";
+  if (typeof value === "string") return value === "" ? '""' : value;
+  return JSON.stringify(value);
+}
+
+/** The plural of a noun by its count: `1 instance`, `2 instances`. */
+export function count(n: number, noun: string): string {
+  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+/** `Minimart/shop`, as kubectl names an object. */
+export function refName(ref: Ref): string {
+  return `${ref.kindName}/${ref.name}`;
+}
+
+/** A change in a few words: `replicaCount 2 → 3`. */
+export function changeWords(change: Change): string {
+  const field = change.path.replace(/^spec\./, "");
+  if (change.op === "remove") return `${field} removed`;
+  if (change.op === "add") return `${field} = ${short(change.after)}`;
+  return `${field} ${short(change.before)} → ${short(change.after)}`;
+}
+
+function short(value: Json | undefined): string {
+  const text = inline(value);
+  return text.length > 32 ? `${text.slice(0, 31)}…` : text;
+}
+
+const PAST_TENSE: Record<string, string> = {
+  create: "created",
+  update: "updated",
+  patch: "changed",
+  delete: "deleted",
+  scale: "scaled",
+  pause: "paused",
+  resume: "resumed",
+  rollback: "rolled back",
+  reconcile: "asked to reconcile",
+  restart: "restarted",
+  reveal: "revealed secrets of",
+  login: "signed in",
+  logout: "signed out",
+};
+
+/** What was done, in the past tense: `scaled`. */
+export function pastTense(action: string): string {
+  return PAST_TENSE[action] ?? `ran ${action} on`;
+}

@@ -1,0 +1,85 @@
+import { useState } from "react";
+import { call, ProblemError } from "../api/client";
+import { reportSession } from "../api/connection";
+import { meQuery, queryClient } from "../api/queries";
+import type { Me } from "../api/types";
+import { Button } from "../components/Button";
+import { Dialog } from "../components/Dialog";
+import { Icon } from "../components/Icon";
+
+function TokenForm() {
+  const [token, setToken] = useState("");
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  const signIn = async (): Promise<void> => {
+    setBusy(true);
+    setProblem("");
+    try {
+      await call<Me>("/v1/session", { method: "POST", body: { token: token.trim() } });
+      reportSession("open");
+      await queryClient.resetQueries({ queryKey: meQuery.queryKey });
+      await queryClient.invalidateQueries();
+    } catch (error) {
+      setProblem(error instanceof ProblemError && error.status === 401 ? "The cluster does not accept this token." : (error as Error).message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      className="stack-s"
+      onSubmit={(submit) => {
+        submit.preventDefault();
+        void signIn();
+      }}
+    >
+      <label htmlFor="token">Token</label>
+      <input
+        id="token"
+        className="input mono"
+        type="password"
+        autoComplete="off"
+        spellCheck={false}
+        required
+        value={token}
+        aria-invalid={problem !== ""}
+        aria-describedby="token-help"
+        onChange={(change) => { setToken(change.target.value); }}
+      />
+      <p id="token-help" className={problem ? "h-failing small" : "muted small"} aria-live="polite">
+        {problem || "kubectl create token NAME prints one for a service account."}
+      </p>
+      <Button variant="primary" type="submit" disabled={busy || token.trim() === ""}>
+        Sign in
+      </Button>
+    </form>
+  );
+}
+
+/** Sign-in: by the link that `steer` prints, or by a token. */
+export function LoginPage() {
+  return (
+    <main className="login">
+      <div className="panel login-card">
+        <span className="brand-mark large">
+          <Icon name="wheel" size={28} />
+        </span>
+        <h1>Sign in to Steersman</h1>
+        <p className="muted">
+          Open the link that <code>steer dev</code> or <code>steer serve</code> has printed: it signs in once. Or use a token of the cluster.
+        </p>
+        <TokenForm />
+      </div>
+    </main>
+  );
+}
+
+/** Over the page when the session ends: what was typed stays. */
+export function SessionEnded() {
+  return (
+    <Dialog title="Your session has ended" onClose={() => { reportSession("open"); }}>
+      <p className="muted">Sign in again to go on. What you have typed is kept.</p>
+      <TokenForm />
+    </Dialog>
+  );
+}
