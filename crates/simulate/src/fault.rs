@@ -13,6 +13,8 @@ pub enum Fault {
     CrashBefore(u32),
     /// The operator dies after a write is committed and before it sees the answer, and is restarted.
     CrashAfter(u32),
+    /// The operator dies after a write, and is restarted only after the user's next step.
+    DeadAfter(u32),
     /// A write is refused with a status code: 409, 429, 500 or 503.
     Refused(u32, u16),
     /// A write is committed, and the connection breaks before the answer arrives.
@@ -50,6 +52,7 @@ impl Fault {
         match self {
             Self::CrashBefore(_) => "crash-before",
             Self::CrashAfter(_) => "crash-after",
+            Self::DeadAfter(_) => "dead-after",
             Self::Refused(..) => "refused",
             Self::Lost(_) => "lost",
             Self::TimedOut(_) => "timed-out",
@@ -72,6 +75,7 @@ impl Fault {
         match self {
             Self::CrashBefore(at)
             | Self::CrashAfter(at)
+            | Self::DeadAfter(at)
             | Self::Refused(at, _)
             | Self::Lost(at)
             | Self::TimedOut(at)
@@ -91,7 +95,7 @@ impl Fault {
 
     /// Whether a step may be skipped over or undone, so that objects are rightly made and deleted another number of times.
     pub(crate) fn changes_counts(&self) -> bool {
-        matches!(self, Self::Down(_) | Self::Blind(_) | Self::DeletedOutside(..))
+        matches!(self, Self::DeadAfter(_) | Self::Down(_) | Self::Blind(_) | Self::DeletedOutside(..))
     }
 }
 
@@ -128,6 +132,7 @@ impl FromStr for Fault {
         Ok(match (kind, object) {
             ("crash-before", None) => Self::CrashBefore(at),
             ("crash-after", None) => Self::CrashAfter(at),
+            ("dead-after", None) => Self::DeadAfter(at),
             ("lost", None) => Self::Lost(at),
             ("timed-out", None) => Self::TimedOut(at),
             ("delayed", None) => Self::Delayed(at),

@@ -14,7 +14,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use http::{Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use steersman_api::store::Store;
@@ -59,6 +59,8 @@ struct State {
     /// Who wrote a lease last.
     leader: Option<u32>,
     deposed_writes: Vec<String>,
+    /// Whether the operator stays dead until the next step.
+    stays_dead: bool,
     /// A revision that the next start does not see yet.
     stale: Option<u64>,
 }
@@ -123,6 +125,16 @@ impl Network {
     pub(crate) fn counts(&self) -> (u64, usize) {
         let state = self.lock();
         (state.requests, state.writes.len())
+    }
+
+    /// Whether a crash was to last until the user's next step.
+    pub(crate) fn stays_dead(&self) -> bool {
+        self.lock().stays_dead
+    }
+
+    /// Lets the operator start again after such a crash.
+    pub(crate) fn revive(&self) {
+        self.lock().stays_dead = false;
     }
 
     /// What passed.
@@ -267,10 +279,15 @@ impl Process {
     async fn answer(&self, inner: &Client, request: Request<Body>) -> Result<Answer, kube::Error> {
         let answer = inner.send(request).await?;
         self.reach().await;
-        Ok(answer.map(|body| body.boxed_unsync()))
+        Ok(answer.map(BodyExt::boxed_unsync))
     }
 
-    async fn write(self, inner: Client, request: Request<Body>, target: Target) -> Result<Answer, kube::Error> {
+    async fn write(
+        self,
+        inner: Client,
+        request: Request<Body>,
+        target: Target,
+    ) -> Result<Answer, kube::Error> {
         let network = &self.0.network;
         let method = request.method().clone();
         let (number, fault) = {
@@ -317,15 +334,20 @@ impl Process {
                 write.revisions = (before, after);
             }
             if status.is_success() && state.leader.is_some_and(|leader| leader != self.0.start) {
-                state.deposed_writes.push(format!("operator #{} made {what} without the lease", self.0.start));
+                state
+                    .deposed_writes
+                    .push(format!("operator #{} made {what} without the lease", self.0.start));
             }
         }
         let what = format!("{what} → {}", status.as_u16());
         match fault {
-            Some(Fault::CrashAfter(_) | Fault::StaleRestart(_)) => {
+            Some(Fault::CrashAfter(_) | Fault::StaleRestart(_) | Fault::DeadAfter(_)) => {
                 note(format!("{what}: crashes before it sees the answer"), true);
                 if let Some(Fault::StaleRestart(_)) = fault {
                     network.lock().stale = Some(before);
+                }
+                if let Some(Fault::DeadAfter(_)) = fault {
+                    network.lock().stays_dead = true;
                 }
                 self.kill();
                 return std::future::pending().await;
@@ -353,10 +375,15 @@ impl Process {
             _ => note(what, false),
         }
         self.reach().await;
-        Ok(answer.map(|body| body.boxed_unsync()))
+        Ok(answer.map(BodyExt::boxed_unsync))
     }
 
-    async fn read(self, inner: Client, request: Request<Body>, target: &Target) -> Result<Answer, kube::Error> {
+    async fn read(
+        self,
+        inner: Client,
+        request: Request<Body>,
+        target: &Target,
+    ) -> Result<Answer, kube::Error> {
         let query = Query::of(request.uri());
         if !query.is_watch() {
             if target.resource.is_empty() || target.is_lease() {
@@ -376,7 +403,9 @@ impl Process {
             }
             let stale = self.0.watches.borrow().stale_revision.filter(|_| self.is_behind());
             // Only a list of any version may be answered from an old state: one without a version is consistent.
-            if let Some(revision) = stale.filter(|_| target.name.is_none() && query.get("resourceVersion") == Some("0")) {
+            if let Some(revision) =
+                stale.filter(|_| target.name.is_none() && query.get("resourceVersion") == Some("0"))
+            {
                 return self.answer(&inner, query.at_revision(request, revision)).await;
             }
             return self.answer(&inner, request).await;
@@ -416,40 +445,43 @@ impl Process {
     fn watch(&self, body: Body, initial: Option<Bytes>) -> UnsyncBoxBody<Bytes, kube::Error> {
         let watches = self.0.watches.subscribe();
         let epoch = watches.borrow().epoch;
-        let events = stream::unfold((body, watches, self.clone()), move |(mut body, mut watches, process)| async move {
-            let broken = async {
-                // The sender lives in the process that this stream holds.
-                let _ = watches.wait_for(|watches| watches.epoch != epoch).await;
-            };
-            let frame = tokio::select! {
-                biased;
-                () = broken => return None,
-                frame = body.frame() => frame?,
-            };
-            loop {
-                let state = watches.borrow_and_update().clone();
-                if state.epoch != epoch {
-                    return None;
-                }
-                let held = state.held_until.filter(|until| Instant::now() < *until);
-                let held = async {
-                    match held {
-                        Some(until) if !state.silent => tokio::time::sleep_until(until).await,
-                        _ => std::future::pending().await,
-                    }
+        let events = stream::unfold(
+            (body, watches, self.clone()),
+            move |(mut body, mut watches, process)| async move {
+                let broken = async {
+                    // The sender lives in the process that this stream holds.
+                    let _ = watches.wait_for(|watches| watches.epoch != epoch).await;
                 };
-                if !state.silent && state.held_until.is_none_or(|until| Instant::now() >= until) {
-                    break;
-                }
-                tokio::select! {
+                let frame = tokio::select! {
                     biased;
-                    _ = watches.changed() => {}
-                    () = held => {}
+                    () = broken => return None,
+                    frame = body.frame() => frame?,
+                };
+                loop {
+                    let state = watches.borrow_and_update().clone();
+                    if state.epoch != epoch {
+                        return None;
+                    }
+                    let held = state.held_until.filter(|until| Instant::now() < *until);
+                    let held = async {
+                        match held {
+                            Some(until) if !state.silent => tokio::time::sleep_until(until).await,
+                            _ => std::future::pending().await,
+                        }
+                    };
+                    if !state.silent && state.held_until.is_none_or(|until| Instant::now() >= until) {
+                        break;
+                    }
+                    tokio::select! {
+                        biased;
+                        _ = watches.changed() => {}
+                        () = held => {}
+                    }
                 }
-            }
-            process.reach().await;
-            Some((frame, (body, watches, process)))
-        });
+                process.reach().await;
+                Some((frame, (body, watches, process)))
+            },
+        );
         let initial = initial.map(|bytes| Ok(http_body::Frame::data(bytes)));
         let all: BoxStream<'static, _> = stream::iter(initial).chain(events).boxed();
         StreamBody::new(all).boxed_unsync()
@@ -535,7 +567,8 @@ impl Query {
             "timeoutSeconds",
         ];
         let version = revision.to_string();
-        let mut list = Request::get(request.uri().clone()).body(Body::empty()).map_err(kube::Error::HttpError)?;
+        let mut list =
+            Request::get(request.uri().clone()).body(Body::empty()).map_err(kube::Error::HttpError)?;
         if let Some(accept) = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok()) {
             let accept = accept.replace("PartialObjectMetadata;", "PartialObjectMetadataList;");
             if let Ok(accept) = accept.parse() {
@@ -545,8 +578,11 @@ impl Query {
         let exact = [("resourceVersion", version.as_str()), ("resourceVersionMatch", "Exact")];
         let list = self.rewrite(list, &OF_WATCHES, &exact);
         let answer = inner.send(list).await?;
-        let follow =
-            self.rewrite(request, &["sendInitialEvents", "resourceVersionMatch", "resourceVersion"], &exact[..1]);
+        let follow = self.rewrite(
+            request,
+            &["sendInitialEvents", "resourceVersionMatch", "resourceVersion"],
+            &exact[..1],
+        );
         if !answer.status().is_success() {
             return Ok((None, follow));
         }
@@ -584,9 +620,15 @@ fn verb(method: &Method, headers: &http::HeaderMap) -> &'static str {
 /// An answer of the API server that is none.
 fn refusal(code: u16) -> Answer {
     let (reason, message) = match code {
-        409 => ("Conflict", "the object has been modified; please apply your changes to the latest version and try again"),
+        409 => (
+            "Conflict",
+            "the object has been modified; please apply your changes to the latest version and try again",
+        ),
         410 => ("Expired", "too old resource version"),
-        429 => ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+        429 => (
+            "TooManyRequests",
+            "the server has received too many requests and has asked us to try again later",
+        ),
         503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
         504 => ("Timeout", "request did not complete within the allotted timeout"),
         _ => ("InternalError", "an error on the server has prevented the request from succeeding"),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    fault::Plan,
+    fault::{Fault, Plan},
     run::Outcome,
     scenario::{Scenario, Step},
     state::{Masks, State},
@@ -36,7 +36,7 @@ pub enum Oracle {
     Counts,
     /// A restart while nothing happened made the operator change something.
     Stability,
-    /// An object that the operator made outlived everything that the user had applied.
+    /// An object that the operator made outlived everything that the user had applied, or a deletion does not end.
     Leak,
     /// The operator panicked.
     Panic,
@@ -106,7 +106,7 @@ pub(crate) struct Baseline {
 /// What the user allows and demands.
 #[derive(Clone, Default)]
 pub(crate) struct Rules {
-    /// Resources that may outlive their owner: `persistentvolumeclaims`.
+    /// Resources and objects that may outlive their owner.
     pub(crate) kept: BTreeSet<String>,
     pub(crate) invariants: Vec<Invariant>,
 }
@@ -124,7 +124,13 @@ impl Baseline {
     }
 
     /// What a run with faults is to blame for.
-    pub(crate) fn judge(&self, outcome: &Outcome, plan: &Plan, scenario: &Scenario, rules: &Rules) -> Vec<Finding> {
+    pub(crate) fn judge(
+        &self,
+        outcome: &Outcome,
+        plan: &Plan,
+        scenario: &Scenario,
+        rules: &Rules,
+    ) -> Vec<Finding> {
         let mut findings = judge_alone(outcome, scenario, rules);
         let mut add = |oracle, message: String| findings.push(Finding { oracle, message });
         for (number, (expected, found)) in self.states.iter().zip(&outcome.states).enumerate() {
@@ -136,7 +142,7 @@ impl Baseline {
                 break;
             }
         }
-        if outcome.trouble.is_none() && !plan.faults.iter().any(|fault| fault.changes_counts()) {
+        if outcome.trouble.is_none() && !plan.faults.iter().any(Fault::changes_counts) {
             let found = counts(outcome, &self.masks);
             let keys: BTreeSet<_> = self.counts.keys().chain(found.keys()).collect();
             for key in keys {
@@ -178,8 +184,19 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
     outcome.traffic.deposed_writes.iter().take(SHOWN).for_each(|write| add(Oracle::Deposed, write.clone()));
     if let Some(Some(last)) = outcome.states.last().filter(|_| outcome.trouble.is_none()) {
         leaked(last, outcome, scenario, rules).take(SHOWN).for_each(|key| {
-            add(Oracle::Leak, format!("{key} is still there, though everything that the user applied is gone"));
+            add(
+                Oracle::Leak,
+                format!("{key} is still there, though everything that the user applied is gone"),
+            );
         });
+    }
+    for state in outcome.states.iter().flatten() {
+        let stuck = state.iter().find(|(_, object)| !object["metadata"]["deletionTimestamp"].is_null());
+        if let Some((key, object)) = stuck {
+            let finalizers = &object["metadata"]["finalizers"];
+            add(Oracle::Leak, format!("{key} is being deleted and stays: its finalizers are {finalizers}"));
+            break;
+        }
     }
     let mut objects = Objects::new();
     let mut broken = BTreeSet::new();
@@ -193,7 +210,10 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
                 && broken.insert(&invariant.name)
             {
                 let (revision, key) = (change.revision, &change.key);
-                add(Oracle::Invariant, format!("{} (at revision {revision}, {} {key}): {why}", invariant.name, change.verb));
+                add(
+                    Oracle::Invariant,
+                    format!("{} (at revision {revision}, {} {key}): {why}", invariant.name, change.verb),
+                );
             }
         }
     }
@@ -207,15 +227,10 @@ fn leaked<'a>(
     scenario: &Scenario,
     rules: &'a Rules,
 ) -> impl Iterator<Item = &'a String> {
-    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let same = |object: &Value, other: &Value| object["kind"] == other["kind"] && name(object) == name(other);
-    let applied = scenario.steps.iter().flat_map(|step| match step {
-        Step::Apply(objects) => objects.as_slice(),
-        Step::Patch { .. } | Step::Delete(_) | Step::Advance(_) => &[],
-    });
-    let mut applied = applied.peekable();
-    let complete = applied.peek().is_some() && applied.all(|object| !last.values().any(|live| same(object, live)));
-    let kept = |key: &str| rules.kept.contains(key.split(['/', '.']).next().unwrap_or_default());
+    let has_applied = scenario.steps.iter().any(|step| matches!(step, Step::Apply(_)));
+    let complete = has_applied && !scenario.has_objects_in(last.values());
+    let resource = |key: &str| key.split(['/', '.']).next().unwrap_or_default().to_owned();
+    let kept = move |key: &str| rules.kept.contains(key) || rules.kept.contains(&resource(key));
     last.keys().filter(move |key| complete && outcome.made.contains(*key) && !kept(key))
 }
 

@@ -5,13 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{
-    fault::Plan,
-    oracle::Finding,
-    run::Outcome,
-    simulation::REPLAY,
-    timeline::Entry,
-};
+use crate::{fault::Plan, oracle::Finding, run::Outcome, simulation::REPLAY, timeline::Entry};
 
 /// A run that did not end as it should have.
 #[derive(Debug, Clone)]
@@ -170,7 +164,8 @@ impl Report {
             );
         }
         for failure in &self.failures {
-            let message = failure.findings.first().map(|finding| format!("{}: {}", finding.oracle, finding.message));
+            let message =
+                failure.findings.first().map(|finding| format!("{}: {}", finding.oracle, finding.message));
             text += &format!(
                 "<testcase classname=\"simulation\" name=\"{}\"><failure message=\"{}\">{}</failure></testcase>\n",
                 escape(&failure.plan.to_string()),

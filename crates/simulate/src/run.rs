@@ -32,7 +32,7 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_s
 /// Pause until a process that has ended is started again: the first, and the longest.
 const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Requests after which an operator is said to run hot.
-const REQUEST_LIMIT: u64 = 20_000;
+const REQUEST_LIMIT: u64 = 5_000;
 
 type Prepare = dyn Fn(Client) -> BoxFuture<'static, Result<Operator, BoxError>> + Send + Sync;
 type Program = dyn Fn(Client) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
@@ -55,6 +55,7 @@ pub(crate) struct Settings {
     pub(crate) limit: Duration,
     pub(crate) replicas: u32,
     pub(crate) account: Option<(String, String)>,
+    pub(crate) workloads: bool,
 }
 
 /// What came of a run.
@@ -148,7 +149,12 @@ impl<'a> Run<'a> {
         slow: bool,
     ) -> Result<Self, Error> {
         let setup = |error: &dyn std::fmt::Display| Error::Setup(error.to_string());
-        let cluster = Cluster::builder().seed(plan.seed).start().await.map_err(|error| setup(&error))?;
+        let cluster = Cluster::builder()
+            .seed(plan.seed)
+            .workloads(settings.workloads)
+            .start()
+            .await
+            .map_err(|error| setup(&error))?;
         cluster.settled().await;
         let env = Arc::new(TestEnv::on(cluster.clone()));
         let mut run = Self {
@@ -203,13 +209,17 @@ impl<'a> Run<'a> {
                 let _ = is_down.wait_for(|down| !*down).await;
                 let process = network.process(number);
                 *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.clone());
-                let mut running = tokio::spawn(launch(subject.clone(), Arc::clone(&env), process.client(client.clone())));
+                let mut running =
+                    tokio::spawn(launch(subject.clone(), Arc::clone(&env), process.client(client.clone())));
                 tokio::select! {
                     biased;
                     () = process.dead() => {
                         running.abort();
                         let _ = running.await;
                         delay = RESTART.0;
+                        while network.stays_dead() {
+                            tokio::time::sleep(RESTART.0).await;
+                        }
                     }
                     ended = &mut running => {
                         let why = match ended {
@@ -239,10 +249,19 @@ impl<'a> Run<'a> {
             number += 1;
             let at = u32::try_from(number).unwrap_or(u32::MAX);
             let skipping = self.plan.faults.iter().find(|fault| {
-                number < scenario.steps.len() && matches!(fault, Fault::Down(step) | Fault::Blind(step) if *step == at)
+                number < scenario.steps.len()
+                    && matches!(fault, Fault::Down(step) | Fault::Blind(step) if *step == at)
             });
             let Some(fault) = skipping else {
                 self.take(step).await?;
+                self.network.revive();
+                self.settle().await?;
+                let next = scenario.steps.get(number);
+                if self.network.stays_dead() && next.is_some_and(|next| !self.waits_for_deletion(next)) {
+                    self.states.push(None);
+                    continue;
+                }
+                self.network.revive();
                 self.settle().await?;
                 self.rest(at).await?;
                 continue;
@@ -258,10 +277,12 @@ impl<'a> Run<'a> {
                 }
             }
             self.take(step).await?;
-            self.states.push(None);
             tokio::time::sleep(LOOK.0).await;
-            if let Some(next) = scenario.steps.get(number) {
+            let next = scenario.steps.get(number).filter(|next| !self.waits_for_deletion(next));
+            let mut last = at;
+            if let Some(next) = next {
                 number += 1;
+                last += 1;
                 self.take(next).await?;
                 tokio::time::sleep(LOOK.0).await;
             }
@@ -269,8 +290,11 @@ impl<'a> Run<'a> {
                 replica.down.send_replace(false);
                 replica.with_process(Process::expire_watches);
             }
+            if last > at {
+                self.states.push(None);
+            }
             self.settle().await?;
-            self.rest(at + 1).await?;
+            self.rest(last).await?;
         }
         Ok(())
     }
@@ -288,7 +312,9 @@ impl<'a> Run<'a> {
                     self.settle().await?;
                     if self.network.counts().1 > writes {
                         let changes = Tables::of(&self.cluster).changes(&self.cluster, before);
-                        self.at_restart.extend(changes.into_iter().map(|change| format!("{} {}", change.verb, change.key)));
+                        self.at_restart.extend(
+                            changes.into_iter().map(|change| format!("{} {}", change.verb, change.key)),
+                        );
                     }
                 }
                 Fault::DeletedOutside(step, object) if *step == at => {
@@ -340,9 +366,11 @@ impl<'a> Run<'a> {
                 taken
             }
             Step::Patch { object, patch } => match self.api(object) {
-                Ok((api, name)) => {
-                    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop).map_err(|e| e.to_string())
-                }
+                Ok((api, name)) => api
+                    .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+                    .await
+                    .map(drop)
+                    .map_err(|e| e.to_string()),
                 Err(error) => Err(error),
             },
             Step::Delete(object) => match self.api(object) {
@@ -387,6 +415,17 @@ impl<'a> Run<'a> {
         Ok((api, text(&object["metadata"]["name"])))
     }
 
+    /// Whether a step makes an object anew that is still being deleted: users wait until it is gone.
+    fn waits_for_deletion(&self, step: &Step) -> bool {
+        let Step::Apply(objects) = step else { return false };
+        let live = Tables::of(&self.cluster).objects(&self.cluster, self.origin);
+        let same = |one: &Value, other: &Value| {
+            one["kind"] == other["kind"] && one["metadata"]["name"] == other["metadata"]["name"]
+        };
+        let is_deleting = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
+        objects.iter().any(|object| live.values().any(|live| same(object, live) && is_deleting(live)))
+    }
+
     /// Waits until nothing changes for a while.
     async fn settle(&self) -> Result<(), String> {
         let tables = Tables::of(&self.cluster);
@@ -412,7 +451,8 @@ impl<'a> Run<'a> {
             }
             if begin.elapsed() >= self.settings.limit {
                 let recent = tables.changes(&self.cluster, changed.saturating_sub(1)).pop();
-                let what = recent.map_or_else(String::new, |change| format!(": last {} {}", change.verb, change.key));
+                let what = recent
+                    .map_or_else(String::new, |change| format!(": last {} {}", change.verb, change.key));
                 return Err(format!("still writing after {:?}{what}", self.settings.limit));
             }
             if self.network.counts().0 > REQUEST_LIMIT {
@@ -424,7 +464,9 @@ impl<'a> Run<'a> {
     fn finish(self, trouble: Option<String>) -> Outcome {
         let changes = Tables::of(&self.cluster).changes(&self.cluster, self.origin);
         let mut traffic = self.network.finish();
-        let within = |ranges: &[(u64, u64)], revision: u64| ranges.iter().any(|(from, to)| revision > *from && revision <= *to);
+        let within = |ranges: &[(u64, u64)], revision: u64| {
+            ranges.iter().any(|(from, to)| revision > *from && revision <= *to)
+        };
         let by_operator = |change: &Change| {
             let resource = change.key.split('/').next().unwrap_or_default();
             traffic.writes.iter().any(|write| {
@@ -435,22 +477,43 @@ impl<'a> Run<'a> {
                 target == resource && within(&[write.revisions], change.revision)
             })
         };
-        let made =
-            changes.iter().filter(|change| change.verb == "ADDED" && by_operator(change)).map(|change| change.key.clone());
+        let made = changes
+            .iter()
+            .filter(|change| change.verb == "ADDED" && by_operator(change))
+            .map(|change| change.key.clone());
         let made = made.collect();
         let mut timeline = std::mem::take(&mut traffic.entries);
-        let others = changes.iter().filter(|change| !within(&self.by_user, change.revision) && !by_operator(change));
+        let others =
+            changes.iter().filter(|change| !within(&self.by_user, change.revision) && !by_operator(change));
         for change in others {
-            let at = timeline.iter().filter(|entry| entry.revision <= change.revision).map(|entry| entry.at).max();
+            let at =
+                timeline.iter().filter(|entry| entry.revision <= change.revision).map(|entry| entry.at).max();
             let text = format!("{} {}", change.verb, change.key);
             let revision = change.revision;
-            timeline.push(Entry { at: at.unwrap_or_default(), revision, actor: Actor::Cluster, text, is_fault: false });
+            timeline.push(Entry {
+                at: at.unwrap_or_default(),
+                revision,
+                actor: Actor::Cluster,
+                text,
+                is_fault: false,
+            });
         }
         timeline.sort_by_key(|entry| (entry.at, entry.revision));
         let hash = timeline::hash(&timeline);
         let exits = std::mem::take(&mut *self.exits.lock().unwrap_or_else(PoisonError::into_inner));
         let (states, at_restart) = (self.states.clone(), self.at_restart.clone());
-        Outcome { states, changes, made, at_restart, traffic, panics: Vec::new(), exits, trouble, timeline, hash }
+        Outcome {
+            states,
+            changes,
+            made,
+            at_restart,
+            traffic,
+            panics: Vec::new(),
+            exits,
+            trouble,
+            timeline,
+            hash,
+        }
     }
 }
 

@@ -83,6 +83,16 @@ impl Scenario {
         self
     }
 
+    /// Whether one of the objects that users apply is among others.
+    pub(crate) fn has_objects_in<'a>(&self, mut live: impl Iterator<Item = &'a Value>) -> bool {
+        live.any(|live| {
+            let same = |object: &Value| {
+                object["kind"] == live["kind"] && object["metadata"]["name"] == live["metadata"]["name"]
+            };
+            self.steps.iter().any(|step| matches!(step, Step::Apply(objects) if objects.iter().any(same)))
+        })
+    }
+
     /// Adds a step.
     pub fn step(mut self, step: Step) -> Self {
         self.steps.push(step);

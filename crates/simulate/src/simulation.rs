@@ -56,6 +56,7 @@ pub struct Simulation {
     seed: u64,
     random: usize,
     stop_early: bool,
+    only: Option<BTreeSet<&'static str>>,
     without: BTreeSet<&'static str>,
     threads: usize,
     replay: Option<Plan>,
@@ -71,11 +72,13 @@ impl Simulation {
                 limit: Duration::from_secs(1800),
                 replicas: 1,
                 account: None,
+                workloads: true,
             },
             rules: Rules::default(),
             seed: 1,
             random: 50,
             stop_early: false,
+            only: None,
             without: BTreeSet::new(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             replay: None,
@@ -143,13 +146,27 @@ impl Simulation {
         self
     }
 
+    /// Whether the cluster has workload controllers and garbage collection. Without them runs take a tenth of the time, and
+    /// nothing becomes of deployments, pods and owner references. Default: yes.
+    pub fn workloads(mut self, yes: bool) -> Self {
+        self.settings.workloads = yes;
+        self
+    }
+
+    /// Tries these kinds of faults alone, by the names of [`Fault::kind`]. Default: all kinds.
+    pub fn only(mut self, kinds: impl IntoIterator<Item = &'static str>) -> Self {
+        self.only = Some(kinds.into_iter().collect());
+        self
+    }
+
     /// Leaves a kind of faults out, by the name of [`Fault::kind`]. Default: none is left out.
     pub fn without(mut self, kind: &'static str) -> Self {
         self.without.insert(kind);
         self
     }
 
-    /// Objects of this resource may outlive their owners: `persistentvolumeclaims`. Default: none may.
+    /// What may outlive the user's objects: a resource, `persistentvolumeclaims`, or an object, `secrets/default/key`.
+    /// Default: nothing may.
     pub fn keeps(mut self, resource: impl Into<String>) -> Self {
         self.rules.kept.insert(resource.into());
         self
@@ -229,7 +246,8 @@ impl Simulation {
 
     /// Makes a run on a thread of its own.
     fn execute(&self, plan: &Plan, slow: bool) -> Result<Outcome, Error> {
-        let (subject, scenario, settings) = (self.subject.clone(), self.scenario.clone(), self.settings.clone());
+        let (subject, scenario, settings) =
+            (self.subject.clone(), self.scenario.clone(), self.settings.clone());
         let (plan, (send, receive)) = (plan.clone(), mpsc::channel());
         let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(8 << 20);
         builder
@@ -241,13 +259,14 @@ impl Simulation {
         match receive.recv_timeout(PATIENCE) {
             Ok(outcome) => outcome,
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(Outcome {
-                trouble: Some(format!("the run took {PATIENCE:?} of the machine's time: the operator never waits")),
+                trouble: Some(format!(
+                    "the run took {PATIENCE:?} of the machine's time: the operator never waits"
+                )),
                 ..Outcome::default()
             }),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Ok(Outcome {
-                trouble: Some("the run itself panicked".into()),
-                ..Outcome::default()
-            }),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Ok(Outcome { trouble: Some("the run itself panicked".into()), ..Outcome::default() })
+            }
         }
     }
 
@@ -256,9 +275,15 @@ impl Simulation {
         let mut faults = Vec::new();
         for (index, write) in baseline.traffic.writes.iter().enumerate() {
             let at = number(index + 1);
+            if write.revisions.0 == write.revisions.1 {
+                // A write that changes nothing: a crash around it is the crash around its neighbours.
+                faults.push(Fault::Refused(at, 500));
+                continue;
+            }
             faults.extend([
                 Fault::CrashBefore(at),
                 Fault::CrashAfter(at),
+                Fault::DeadAfter(at),
                 Fault::StaleRestart(at),
                 Fault::Refused(at, 500),
                 Fault::Lost(at),
@@ -280,20 +305,34 @@ impl Simulation {
         faults.extend((0..=number(steps)).map(Fault::Restart));
         faults.extend((1..number(steps)).flat_map(|step| [Fault::Down(step), Fault::Blind(step)]));
         for (step, state) in baseline.states.iter().enumerate() {
-            let live = state.iter().flatten().filter(|(_, object)| object["metadata"]["deletionTimestamp"].is_null());
+            // What outlives the user's objects is kept on purpose, and has no one to bring it back.
+            if !state.as_ref().is_some_and(|state| self.scenario.has_objects_in(state.values())) {
+                continue;
+            }
+            let live = state
+                .iter()
+                .flatten()
+                .filter(|(_, object)| object["metadata"]["deletionTimestamp"].is_null());
             let made = live.filter(|(key, _)| baseline.made.contains(*key));
             faults.extend(made.map(|(key, _)| Fault::DeletedOutside(number(step), key.clone())));
         }
-        faults.retain(|fault| !self.without.contains(fault.kind()));
-        // Crashes are what most often breaks, so a failure is found early.
-        faults.sort_by_key(|fault| !matches!(fault, Fault::CrashAfter(_) | Fault::CrashBefore(_)));
+        let is_tried =
+            |kind| self.only.as_ref().is_none_or(|only| only.contains(kind)) && !self.without.contains(kind);
+        faults.retain(|fault| is_tried(fault.kind()));
+        // What finds most comes first: crashes, and then what is not tied to a write.
+        faults.sort_by_key(|fault| match fault {
+            Fault::CrashAfter(_) | Fault::CrashBefore(_) => 0,
+            fault if fault.at_write().is_none() => 1,
+            _ => 2,
+        });
         let mut plans: Vec<Plan> = faults.iter().map(|fault| Plan::new(self.seed, [fault.clone()])).collect();
         let mut random = fastrand::Rng::with_seed(self.seed);
         if !faults.is_empty() {
             for index in 0..self.random {
                 let seed = self.seed.wrapping_add(index as u64);
-                let mut combined: Vec<Fault> =
-                    (0..random.usize(1..=COMBINED)).map(|_| faults[random.usize(..faults.len())].clone()).collect();
+                let mut combined: Vec<Fault> = (0..random.usize(1..=COMBINED))
+                    .map(|_| faults[random.usize(..faults.len())].clone())
+                    .collect();
                 for fault in &mut combined {
                     if let Fault::Refused(_, code) = fault
                         && *code != 409
@@ -301,10 +340,9 @@ impl Simulation {
                         *code = [429, 500, 503][random.usize(..3)];
                     }
                 }
-                combined.sort();
-                combined.dedup();
+                combined.sort_by_key(|fault| (fault.at_write(), fault.clone()));
                 // Two faults at one write would hide each other.
-                combined.dedup_by_key(|fault| fault.at_write().map_or(Err(fault.clone()), Ok));
+                combined.dedup_by_key(|fault| fault.at_write().ok_or_else(|| fault.clone()));
                 plans.push(Plan::new(seed, combined));
             }
         }
@@ -349,7 +387,9 @@ impl Simulation {
             let signature = findings.first().map(|finding| (finding.oracle, finding.message.clone()));
             if report.failures.len() < KEPT && seen.insert(signature) {
                 let failure = match plans.get(index) {
-                    Some(plan) if plan.faults.len() > 1 => self.shrink(baseline, plan.clone(), findings, outcome)?,
+                    Some(plan) if plan.faults.len() > 1 => {
+                        self.shrink(baseline, plan.clone(), findings, outcome)?
+                    }
                     Some(plan) => Failure::new(plan.clone(), findings, &outcome),
                     None => continue,
                 };
@@ -395,7 +435,8 @@ fn number(index: usize) -> u32 {
 
 /// The first lines in which two runs of one seed differ.
 fn differing(one: &Outcome, other: &Outcome) -> String {
-    let lines = one.timeline.iter().map(ToString::to_string).zip(other.timeline.iter().map(ToString::to_string));
+    let lines =
+        one.timeline.iter().map(ToString::to_string).zip(other.timeline.iter().map(ToString::to_string));
     let found = lines.into_iter().find(|(one, other)| one != other);
     match found {
         Some((one, other)) => format!("the same seed gave {:?} and {:?}", one.trim(), other.trim()),

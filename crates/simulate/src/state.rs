@@ -11,8 +11,17 @@ use steersman_api::store::{Batch, Entry, Event};
 use steersman_cluster::Cluster;
 
 /// Resources that say nothing about what an operator wants: records, heartbeats, and what follows from pods.
-const IGNORED: [&str; 9] =
-    ["events", "leases", "nodes", "csinodes", "endpoints", "endpointslices", "apiservices", "flowschemas", "namespaces"];
+const IGNORED: [&str; 9] = [
+    "events",
+    "leases",
+    "nodes",
+    "csinodes",
+    "endpoints",
+    "endpointslices",
+    "apiservices",
+    "flowschemas",
+    "namespaces",
+];
 
 /// Differences that are shown of one comparison.
 const SHOWN: usize = 6;
@@ -105,7 +114,8 @@ fn is_derived(object: &Value) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().any(|owner| {
         let group = owner["apiVersion"].as_str().unwrap_or_default();
-        owner["controller"] == json!(true) && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
+        owner["controller"] == json!(true)
+            && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
     })
 }
 
@@ -145,7 +155,9 @@ impl Masks {
     /// The key of an object without what is random in its name.
     pub(crate) fn key(&self, key: &str, object: &Value) -> String {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        if let Some(prefix) = object["metadata"]["generateName"].as_str().filter(|prefix| name.starts_with(*prefix)) {
+        if let Some(prefix) =
+            object["metadata"]["generateName"].as_str().filter(|prefix| name.starts_with(*prefix))
+        {
             let place = key.strip_suffix(name).unwrap_or(key);
             return format!("{place}{prefix}*");
         }
@@ -164,7 +176,8 @@ impl Masks {
                 words.uids.insert(uid.to_owned(), format!("<uid of {normal}>"));
             }
             if normal != *key
-                && let (Some(name), Some(short)) = (object["metadata"]["name"].as_str(), normal.rsplit('/').next())
+                && let (Some(name), Some(short)) =
+                    (object["metadata"]["name"].as_str(), normal.rsplit('/').next())
             {
                 words.names.insert(name.to_owned(), short.to_owned());
             }
@@ -200,8 +213,9 @@ impl Masks {
                 }
             });
         }
-        differences
-            .extend(found.keys().filter(|key| !expected.contains_key(*key)).map(|key| format!("{key} is left over")));
+        differences.extend(
+            found.keys().filter(|key| !expected.contains_key(*key)).map(|key| format!("{key} is left over")),
+        );
         let more = differences.len().saturating_sub(SHOWN);
         if more > 0 {
             differences.truncate(SHOWN);
@@ -223,7 +237,9 @@ impl Words {
     fn clean(&self, object: &Value) -> Value {
         let mut object = self.value(object);
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"] {
+            for field in
+                ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"]
+            {
                 metadata.remove(field);
             }
         }
@@ -234,7 +250,9 @@ impl Words {
         match value {
             Value::Object(fields) => {
                 let kept = fields.iter().filter(|(name, _)| *name != "observedGeneration");
-                Value::Object(kept.map(|(name, value)| (name.clone(), self.value(value))).collect::<Map<_, _>>())
+                Value::Object(
+                    kept.map(|(name, value)| (name.clone(), self.value(value))).collect::<Map<_, _>>(),
+                )
             }
             Value::Array(items) => {
                 let mut items: Vec<Value> = items.iter().map(|item| self.value(item)).collect();
@@ -347,8 +365,14 @@ mod tests {
     fn an_owner_that_is_gone_makes_a_difference() {
         let child = |uid: &str| {
             objects(&[
-                ("secrets/a/owner", json!({"metadata": {"name": "owner", "uid": "00000000-0000-4000-8000-000000000001"}})),
-                ("secrets/a/child", json!({"metadata": {"name": "child", "ownerReferences": [{"uid": uid}]}})),
+                (
+                    "secrets/a/owner",
+                    json!({"metadata": {"name": "owner", "uid": "00000000-0000-4000-8000-000000000001"}}),
+                ),
+                (
+                    "secrets/a/child",
+                    json!({"metadata": {"name": "child", "ownerReferences": [{"uid": uid}]}}),
+                ),
             ])
         };
         let masks = Masks::default();

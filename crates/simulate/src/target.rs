@@ -33,7 +33,13 @@ impl Target {
             rest.drain(..2);
         }
         let mut rest = rest.into_iter();
-        Self { group, namespace, resource: rest.next().unwrap_or_default(), name: rest.next(), subresource: rest.next() }
+        Self {
+            group,
+            namespace,
+            resource: rest.next().unwrap_or_default(),
+            name: rest.next(),
+            subresource: rest.next(),
+        }
     }
 
     pub(crate) fn is_lease(&self) -> bool {

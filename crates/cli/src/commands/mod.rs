@@ -18,6 +18,7 @@ mod lint;
 mod man;
 mod release;
 mod run;
+mod sim;
 mod template;
 mod version;
 
@@ -63,6 +64,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("undeploy", deploy::Undeploy::augment_args),
         ],
     ),
+    ("Prove", &[("sim", sim::Sim::augment_args)]),
     (
         "Charts",
         &[
@@ -124,6 +126,7 @@ enum Command {
     Create(create::Create),
     Edit(edit::Edit),
     Run(run::Run),
+    Sim(sim::Sim),
     Deploy(deploy::Deploy),
     Undeploy(deploy::Undeploy),
     Template(template::Template),
@@ -175,6 +178,7 @@ impl Steer {
             Command::Create(create) => create.run(globals, output),
             Command::Edit(edit) => edit.run(output),
             Command::Run(run) => run.run(globals),
+            Command::Sim(sim) => sim.run(output),
             Command::Deploy(deploy) => deploy.run(globals, output),
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
             Command::Template(template) => template.run(globals, output),

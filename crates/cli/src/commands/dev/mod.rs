@@ -1,7 +1,7 @@
 //! `steer dev`.
 
 mod events;
-mod project;
+pub(super) mod project;
 mod screen;
 mod view;
 
