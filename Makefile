@@ -74,6 +74,11 @@ hack: ## Check each crate by itself, with each of its features, on the oldest co
 package-check: ## Package every crate as for a registry, and look at what is in each package
 	tools/check-packages
 
+.PHONY: sim
+sim: ## Simulate operators with every fault: all mistakes of the zoo must be found, and no corrected twin nor example may fail
+	$(CARGO) test --quiet --profile checks --package steersman-simulate --test zoo -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --profile checks --package myownshell-operator --test shell_simulation -- --ignored --nocapture
+
 .PHONY: test-scaffold
 test-scaffold: ## Make a project in Rust as `steer init` does, build it and run its tests
 	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust -- --ignored --nocapture
@@ -86,7 +91,7 @@ kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERA
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases

@@ -22,6 +22,7 @@ mod man;
 mod release;
 mod run;
 mod serve;
+mod sim;
 mod template;
 mod version;
 
@@ -69,7 +70,14 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("serve", serve::Serve::augment_args),
         ],
     ),
-    ("Prove", &[("e2e", e2e::E2e::augment_args), ("kuttl", kuttl::Kuttl::augment_args)]),
+    (
+        "Prove",
+        &[
+            ("e2e", e2e::E2e::augment_args),
+            ("kuttl", kuttl::Kuttl::augment_args),
+            ("sim", sim::Sim::augment_args),
+        ],
+    ),
     (
         "Charts",
         &[
@@ -137,6 +145,7 @@ enum Command {
     #[command(name = "e2e")]
     E2e(e2e::E2e),
     Kuttl(kuttl::Kuttl),
+    Sim(sim::Sim),
     Serve(serve::Serve),
     Template(template::Template),
     Lint(lint::Lint),
@@ -192,6 +201,7 @@ impl Steer {
             Command::Kudo(kudo) => kudo.run(globals, output),
             Command::E2e(e2e) => e2e.run(globals),
             Command::Kuttl(kuttl) => kuttl.run(globals),
+            Command::Sim(sim) => sim.run(output),
             Command::Serve(serve) => serve.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),

@@ -246,6 +246,43 @@ impl TestEnv {
     /// Fails if the API server refuses a definition, the role or a configuration.
     pub async fn deploy(&mut self, operator: Operator) -> Result<()> {
         let operator = self.confine(operator);
+        self.install_operator(&operator).await?;
+        let client = self.client_for(&operator)?;
+        let declarations = operator.declarations();
+        let namespace = client.default_namespace().to_owned();
+        let serves = declarations.serves_webhooks;
+        if let Backend::External(_) = self.backend {
+            // A real server is a moment behind its own roles.
+            let start = Instant::now();
+            while !operator.doctor(&client).await?.is_empty()
+                && start.elapsed() < self.backend.wait_timeout() / 4
+            {
+                tokio::time::sleep(self.backend.quiet_period() / 10).await;
+            }
+        }
+        let configurations = if serves && declarations.own_certificate {
+            declarations.webhook_configurations(&namespace)
+        } else {
+            Vec::new()
+        };
+        self.spawn(operator, client);
+        for (kind, object) in configurations {
+            let api: Api<DynamicObject> = Api::all_with(self.client(), kind.resource());
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            self.wait_in(api, name, |live| {
+                live.is_some_and(|live| live.data.to_string().contains("caBundle"))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Installs what an operator declares, without running it: its definitions, its role and, if it serves webhooks, their
+    /// configurations.
+    ///
+    /// # Errors
+    /// Fails if the API server refuses a definition, the role or a configuration.
+    pub async fn install_operator(&self, operator: &Operator) -> Result<()> {
         let client = self.client();
         let namespace = client.default_namespace().to_owned();
         let declarations = operator.declarations();
@@ -272,31 +309,15 @@ impl TestEnv {
             };
             api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await?;
         }
-        let client = self.backend.client_as(operator.name())?;
-        if let Backend::External(_) = self.backend {
-            // A real server is a moment behind its own roles.
-            let start = Instant::now();
-            while !operator.doctor(&client).await?.is_empty()
-                && start.elapsed() < self.backend.wait_timeout() / 4
-            {
-                tokio::time::sleep(self.backend.quiet_period() / 10).await;
-            }
-        }
-        let configurations = if serves && operator.declarations().own_certificate {
-            operator.declarations().webhook_configurations(&namespace)
-        } else {
-            Vec::new()
-        };
-        self.spawn(operator, client);
-        for (kind, object) in configurations {
-            let api: Api<DynamicObject> = Api::all_with(self.client(), kind.resource());
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            self.wait_in(api, name, |live| {
-                live.is_some_and(|live| live.data.to_string().contains("caBundle"))
-            })
-            .await?;
-        }
         Ok(())
+    }
+
+    /// A client with the rights of an operator's role and no others.
+    ///
+    /// # Errors
+    /// Fails if a client of a cluster outside of the process can't be made.
+    pub fn client_for(&self, operator: &Operator) -> Result<Client> {
+        self.backend.client_as(operator.name())
     }
 
     /// Runs an operator with the administrator's rights until [`TestEnv::stop`] or the end. Its definitions must be
@@ -307,9 +328,9 @@ impl TestEnv {
         self.spawn(operator, client);
     }
 
-    /// An operator on an embedded cluster goes by the cluster's clock, unless it has one of its own. Outside, other tests run
-    /// their operators in other namespaces at the same time.
-    fn confine(&self, operator: Operator) -> Operator {
+    /// Ties an operator to this environment: to the embedded cluster's clock, unless it has one of its own, or to the
+    /// namespace outside, where other tests run their operators at the same time.
+    pub fn confine(&self, operator: Operator) -> Operator {
         let operator = match self.backend.environment() {
             Some(environment) => operator.default_environment(environment),
             None => operator,

@@ -119,6 +119,32 @@ impl Project {
         Ok(account.map(|(namespace, name)| Account { namespace, name, permissions }))
     }
 
+    /// What a simulation finds in the cluster: definitions, namespaces and roles, and the service account of the operator.
+    pub(in crate::commands) fn given(&self) -> Result<(Vec<Value>, Option<(String, String)>)> {
+        let mut given: Vec<Value> = documents(&self.root.join("config/crd/bases"))?
+            .into_iter()
+            .map(|(_, document)| document)
+            .collect();
+        let roles = documents(&self.root.join("config/rbac"))?;
+        let spaces: BTreeSet<&str> =
+            roles.iter().map(|(_, role)| text(role, "/metadata/namespace")).collect();
+        given.extend(spaces.into_iter().filter(|name| !name.is_empty()).map(|name| {
+            serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
+        }));
+        let account = roles.iter().map(|(_, role)| role).find(|role| text(role, "/kind") == "ServiceAccount");
+        let account = account.map(|account| {
+            let namespace = Some(text(account, "/metadata/namespace")).filter(|name| !name.is_empty());
+            (namespace.unwrap_or(NAMESPACE).to_owned(), text(account, "/metadata/name").to_owned())
+        });
+        given.extend(roles.into_iter().map(|(_, role)| role));
+        Ok((given, account))
+    }
+
+    /// What is in config/samples.
+    pub(in crate::commands) fn samples(&self) -> Result<Vec<Value>> {
+        Ok(documents(&self.root.join("config/samples"))?.into_iter().map(|(_, sample)| sample).collect())
+    }
+
     /// Makes the namespaces that documents name.
     async fn make_namespaces(&self, client: &Client, documents: &[(PathBuf, Value)]) -> Result {
         let names: BTreeSet<&str> =

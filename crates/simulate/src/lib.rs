@@ -1,0 +1,51 @@
+//! Simulation: an operator on an embedded cluster in virtual time, run again and again while something else breaks each time.
+//!
+//! A [`Scenario`] says what users do. Fault-free runs say how it ends, what the operator writes on the way, and which fields differ
+//! between runs without meaning anything. Then each [`Fault`] is tried at each of those writes, and after them combinations at
+//! random. Whatever breaks, a run must end as the fault-free one did; the [`Oracle`]s say what that means. A failure comes with a
+//! timeline and with a [`Plan`], which replays it: the same plan gives the same timeline, in any process.
+//!
+//! ```no_run
+//! # fn operator() -> steersman::Operator { steersman::Operator::new("shells") }
+//! use serde_json::json;
+//! use steersman_simulate::{Scenario, Simulation};
+//!
+//! let shell = json!({"apiVersion": "example.com/v1", "kind": "Shell", "metadata": {"name": "one"}, "spec": {"size": 1}});
+//! let report = Simulation::of(operator).scenario(Scenario::lifecycle(&shell)).run().unwrap();
+//! report.assert_passed();
+//! ```
+//!
+//! # What is not injected
+//! Changes of the clock other than its passing, node loss, pods that fail, quotas, admission refusals, and events that arrive in
+//! another order across kinds than their watches deliver them. The operator's webhooks are not served.
+
+mod fault;
+mod network;
+mod oracle;
+mod panics;
+mod report;
+mod run;
+mod scenario;
+mod simulation;
+mod state;
+mod target;
+mod timeline;
+
+pub use fault::{Fault, ParsePlanError, Plan};
+pub use oracle::{Finding, Objects, Oracle};
+pub use report::{Failure, Report, Tried};
+pub use scenario::{Scenario, Step};
+pub use simulation::{REPLAY, Simulation};
+pub use timeline::{Actor, Entry};
+
+/// Why a simulation could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The cluster, the scenario's given objects or the operator's declarations could not be set up.
+    #[error("the simulation can't be set up: {0}")]
+    Setup(String),
+    /// The plan to replay is not one.
+    #[error(transparent)]
+    Plan(#[from] ParsePlanError),
+}

@@ -1,0 +1,256 @@
+//! What must hold at the end of a run, and in every state on the way.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    fault::{Fault, Plan},
+    run::Outcome,
+    scenario::{Scenario, Step},
+    state::{Masks, State},
+};
+
+/// Exits of the process on its own that a run with faults may have.
+const EXITS: usize = 5;
+/// Requests beyond those of the fault-free run: a factor, and a number for restarts.
+const REQUESTS: (u64, u64) = (5, 300);
+/// Messages of one oracle that are kept.
+const SHOWN: usize = 5;
+
+/// Which oracle has found something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Oracle {
+    /// It never became quiet, or a user's step was refused.
+    Convergence,
+    /// After a step the state is not that of the fault-free run.
+    EndState,
+    /// An object was created or deleted another number of times than in the fault-free run.
+    Counts,
+    /// A restart while nothing happened made the operator change something.
+    Stability,
+    /// An object that the operator made outlived everything that the user had applied, or a deletion does not end.
+    Leak,
+    /// The operator panicked.
+    Panic,
+    /// The operator's process ended again and again.
+    Exit,
+    /// Many times the requests of the fault-free run.
+    Requests,
+    /// A replica wrote while another one held the lease.
+    Deposed,
+    /// One of the user's invariants did not hold.
+    Invariant,
+    /// A change of the spec, and the change back, did not lead back to the same state.
+    Rollback,
+    /// The same seed gave another timeline.
+    Determinism,
+}
+
+impl fmt::Display for Oracle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Convergence => "convergence",
+            Self::EndState => "end state",
+            Self::Counts => "creations and deletions",
+            Self::Stability => "stability",
+            Self::Leak => "leak",
+            Self::Panic => "panic",
+            Self::Exit => "exit",
+            Self::Requests => "requests",
+            Self::Deposed => "deposed leader",
+            Self::Invariant => "invariant",
+            Self::Rollback => "rollback",
+            Self::Determinism => "determinism",
+        })
+    }
+}
+
+/// What an oracle has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Which oracle.
+    pub oracle: Oracle,
+    /// What it says: where, what was expected and what was found.
+    pub message: String,
+}
+
+/// Objects by `resource.group/namespace/name`, for invariants.
+pub type Objects = BTreeMap<String, Value>;
+
+type Holds = dyn Fn(&Objects) -> Result<(), String> + Send + Sync;
+
+/// Something that must hold in every state.
+#[derive(Clone)]
+pub(crate) struct Invariant {
+    pub(crate) name: String,
+    pub(crate) holds: Arc<Holds>,
+}
+
+/// What runs are compared with.
+pub(crate) struct Baseline {
+    pub(crate) states: Vec<State>,
+    pub(crate) counts: BTreeMap<String, (usize, usize)>,
+    pub(crate) requests: u64,
+    pub(crate) masks: Masks,
+}
+
+/// What the user allows and demands.
+#[derive(Clone, Default)]
+pub(crate) struct Rules {
+    /// Resources and objects that may outlive their owner.
+    pub(crate) kept: BTreeSet<String>,
+    pub(crate) invariants: Vec<Invariant>,
+}
+
+impl Baseline {
+    pub(crate) fn new(first: &Outcome, second: &Outcome) -> Self {
+        let states = |outcome: &Outcome| -> Vec<_> { outcome.states.iter().flatten().cloned().collect() };
+        let masks = Masks::learn(&states(first), &states(second));
+        Self {
+            states: states(first).iter().map(|objects| masks.normalize(objects)).collect(),
+            counts: counts(first, &masks),
+            requests: first.traffic.requests.max(second.traffic.requests),
+            masks,
+        }
+    }
+
+    /// What a run with faults is to blame for.
+    pub(crate) fn judge(
+        &self,
+        outcome: &Outcome,
+        plan: &Plan,
+        scenario: &Scenario,
+        rules: &Rules,
+    ) -> Vec<Finding> {
+        let mut findings = judge_alone(outcome, scenario, rules);
+        let mut add = |oracle, message: String| findings.push(Finding { oracle, message });
+        for (number, (expected, found)) in self.states.iter().zip(&outcome.states).enumerate() {
+            let Some(found) = found else { continue };
+            let differences = self.masks.differences(expected, &self.masks.normalize(found));
+            if !differences.is_empty() {
+                let place = place(scenario, number);
+                differences.into_iter().for_each(|one| add(Oracle::EndState, format!("{place}: {one}")));
+                break;
+            }
+        }
+        if outcome.trouble.is_none() && !plan.faults.iter().any(Fault::changes_counts) {
+            let found = counts(outcome, &self.masks);
+            let keys: BTreeSet<_> = self.counts.keys().chain(found.keys()).collect();
+            for key in keys {
+                let (expected, found) = (self.counts.get(key), found.get(key));
+                if expected != found {
+                    let (created, deleted) = expected.copied().unwrap_or_default();
+                    let (now_created, now_deleted) = found.copied().unwrap_or_default();
+                    add(
+                        Oracle::Counts,
+                        format!(
+                            "{key} was created {now_created} and deleted {now_deleted} times, without faults {created} and {deleted}"
+                        ),
+                    );
+                }
+            }
+        }
+        let limit = self.requests * REQUESTS.0 + REQUESTS.1;
+        if outcome.traffic.requests > limit {
+            let (requests, usual) = (outcome.traffic.requests, self.requests);
+            add(Oracle::Requests, format!("{requests} requests, {usual} without faults"));
+        }
+        if outcome.exits.len() > EXITS {
+            let last = outcome.exits.last().map_or("", String::as_str);
+            add(Oracle::Exit, format!("the process ended {} times: {last}", outcome.exits.len()));
+        }
+        findings
+    }
+}
+
+/// What a run is to blame for whatever others did.
+pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut add = |oracle, message: String| findings.push(Finding { oracle, message });
+    outcome.trouble.iter().for_each(|trouble| add(Oracle::Convergence, trouble.clone()));
+    outcome.panics.iter().take(SHOWN).for_each(|panic| add(Oracle::Panic, panic.clone()));
+    outcome.at_restart.iter().take(SHOWN).for_each(|change| {
+        add(Oracle::Stability, format!("{change}, though nothing had happened but a restart"));
+    });
+    outcome.traffic.deposed_writes.iter().take(SHOWN).for_each(|write| add(Oracle::Deposed, write.clone()));
+    if let Some(Some(last)) = outcome.states.last().filter(|_| outcome.trouble.is_none()) {
+        leaked(last, outcome, scenario, rules).take(SHOWN).for_each(|key| {
+            add(
+                Oracle::Leak,
+                format!("{key} is still there, though everything that the user applied is gone"),
+            );
+        });
+    }
+    for state in outcome.states.iter().flatten() {
+        let stuck = state.iter().find(|(_, object)| !object["metadata"]["deletionTimestamp"].is_null());
+        if let Some((key, object)) = stuck {
+            let finalizers = &object["metadata"]["finalizers"];
+            add(Oracle::Leak, format!("{key} is being deleted and stays: its finalizers are {finalizers}"));
+            break;
+        }
+    }
+    let mut objects = Objects::new();
+    let mut broken = BTreeSet::new();
+    for change in &outcome.changes {
+        match change.verb {
+            "DELETED" => drop(objects.remove(&change.key)),
+            _ => drop(objects.insert(change.key.clone(), change.object.clone())),
+        }
+        for invariant in &rules.invariants {
+            if let Err(why) = (invariant.holds)(&objects)
+                && broken.insert(&invariant.name)
+            {
+                let (revision, key) = (change.revision, &change.key);
+                add(
+                    Oracle::Invariant,
+                    format!("{} (at revision {revision}, {} {key}): {why}", invariant.name, change.verb),
+                );
+            }
+        }
+    }
+    findings
+}
+
+/// Objects of the operator that outlive all objects of the user.
+fn leaked<'a>(
+    last: &'a Objects,
+    outcome: &'a Outcome,
+    scenario: &Scenario,
+    rules: &'a Rules,
+) -> impl Iterator<Item = &'a String> {
+    let has_applied = scenario.steps.iter().any(|step| matches!(step, Step::Apply(_)));
+    let complete = has_applied && !scenario.has_objects_in(last.values());
+    let resource = |key: &str| key.split(['/', '.']).next().unwrap_or_default().to_owned();
+    let kept = move |key: &str| rules.kept.contains(key) || rules.kept.contains(&resource(key));
+    last.keys().filter(move |key| complete && outcome.made.contains(*key) && !kept(key))
+}
+
+/// How often each object of the operator was created and deleted.
+fn counts(outcome: &Outcome, masks: &Masks) -> BTreeMap<String, (usize, usize)> {
+    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for change in outcome.changes.iter().filter(|change| outcome.made.contains(&change.key)) {
+        let count = counts.entry(masks.key(&change.key, &change.object)).or_default();
+        match change.verb {
+            "ADDED" => count.0 += 1,
+            "DELETED" => count.1 += 1,
+            _ => {}
+        }
+    }
+    counts
+}
+
+fn place(scenario: &Scenario, number: usize) -> String {
+    match number.checked_sub(1).and_then(|index| scenario.steps.get(index)) {
+        Some(step) => format!("after step {number} ({})", step.describe()),
+        None => "after the start".into(),
+    }
+}

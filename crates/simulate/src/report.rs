@@ -1,0 +1,270 @@
+//! What a simulation found, for people and for continuous builds.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{fault::Plan, oracle::Finding, run::Outcome, simulation::REPLAY, timeline::Entry};
+
+/// A run that did not end as it should have.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What went wrong on purpose: the fewest faults with which the run fails.
+    pub plan: Plan,
+    /// What the oracles say.
+    pub findings: Vec<Finding>,
+    /// Who did what.
+    pub timeline: Vec<Entry>,
+    /// The SHA-256 of the timeline: a replay has the same.
+    pub hash: String,
+}
+
+impl Failure {
+    pub(crate) fn new(plan: Plan, findings: Vec<Finding>, outcome: &Outcome) -> Self {
+        Self { plan, findings, timeline: outcome.timeline.clone(), hash: outcome.hash.clone() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "FAILED {}", self.plan)?;
+        for finding in &self.findings {
+            writeln!(f, "  {}: {}", finding.oracle, finding.message)?;
+        }
+        writeln!(f, "  timeline ({}):", self.hash.get(..12).unwrap_or_default())?;
+        for entry in &self.timeline {
+            writeln!(f, "  {entry}")?;
+        }
+        writeln!(f, "  replay: {REPLAY}='{}'", self.plan)
+    }
+}
+
+/// Which faults of a plan have happened.
+pub(crate) struct Coverage(Vec<(&'static str, bool)>);
+
+impl Coverage {
+    pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
+        Self(plan.faults.iter().map(|fault| (fault.kind(), outcome.traffic.used.contains(fault))).collect())
+    }
+}
+
+/// How often a kind of faults was planned, and how often it happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tried {
+    /// In how many plans it was.
+    pub planned: usize,
+    /// How often the run came that far.
+    pub injected: usize,
+}
+
+/// What a simulation has tried and found.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// The SHA-256 of the fault-free timeline.
+    pub hash: String,
+    /// The fault-free timeline.
+    pub timeline: Vec<Entry>,
+    /// Writes of the operator in the fault-free run: the points at which it was crashed.
+    pub writes: usize,
+    /// Reads of the operator in the fault-free run.
+    pub reads: u32,
+    /// Requests of the operator in the fault-free run, watches included.
+    pub requests: u64,
+    /// Runs with faults.
+    pub runs: usize,
+    /// Runs that failed.
+    pub failed: usize,
+    /// Failures with different findings, ten at most.
+    pub failures: Vec<Failure>,
+    /// How often each kind of faults was tried.
+    pub faults: BTreeMap<&'static str, Tried>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Report {
+    pub(crate) fn new(seed: u64, baseline: &Outcome) -> Self {
+        Self {
+            seed,
+            hash: baseline.hash.clone(),
+            timeline: baseline.timeline.clone(),
+            writes: baseline.traffic.writes.len(),
+            reads: baseline.traffic.reads,
+            requests: baseline.traffic.requests,
+            runs: 0,
+            failed: 0,
+            failures: Vec::new(),
+            faults: BTreeMap::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn cover(&mut self, coverage: &Coverage) {
+        for (kind, injected) in &coverage.0 {
+            let tried = self.faults.entry(kind).or_default();
+            tried.planned += 1;
+            tried.injected += usize::from(*injected);
+        }
+    }
+
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    /// Ends a test with all that was found.
+    ///
+    /// # Panics
+    /// Panics if something was found.
+    pub fn assert_passed(&self) {
+        #[expect(clippy::panic, reason = "a test ends here")]
+        if !self.passed() {
+            panic!("{self}");
+        }
+    }
+
+    /// Everything as JSON: the fault-free timeline, and each failure with its own.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let failures: Vec<Value> = self
+            .failures
+            .iter()
+            .map(|failure| {
+                json!({
+                    "plan": failure.plan.to_string(), "findings": failure.findings, "hash": failure.hash,
+                    "timeline": failure.timeline,
+                })
+            })
+            .collect();
+        json!({
+            "seed": self.seed, "hash": self.hash, "writes": self.writes, "reads": self.reads, "requests": self.requests,
+            "runs": self.runs, "failed": self.failed, "faults": self.faults, "failures": failures,
+            "timeline": self.timeline,
+        })
+    }
+
+    /// A report in the form of JUnit: a test case for the fault-free run, one for each kind of faults, one for each failure.
+    #[must_use]
+    pub fn junit(&self, name: &str) -> String {
+        let (tests, failures) = (self.faults.len() + self.failures.len() + 1, self.failures.len());
+        let seconds = self.elapsed.as_secs_f64();
+        let mut text = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"{}\" tests=\"{tests}\" \
+             failures=\"{failures}\" time=\"{seconds:.3}\">\n<testcase classname=\"simulation\" name=\"without faults\"/>\n",
+            escape(name)
+        );
+        for (kind, tried) in &self.faults {
+            text += &format!(
+                "<testcase classname=\"simulation\" name=\"{kind} ({} planned, {} injected)\"/>\n",
+                tried.planned, tried.injected
+            );
+        }
+        for failure in &self.failures {
+            let message =
+                failure.findings.first().map(|finding| format!("{}: {}", finding.oracle, finding.message));
+            text += &format!(
+                "<testcase classname=\"simulation\" name=\"{}\"><failure message=\"{}\">{}</failure></testcase>\n",
+                escape(&failure.plan.to_string()),
+                escape(&message.unwrap_or_default()),
+                escape(&failure.to_string())
+            );
+        }
+        text + "</testsuite>\n</testsuites>\n"
+    }
+
+    /// The timelines as a page of HTML that needs nothing else.
+    #[must_use]
+    pub fn html(&self, name: &str) -> String {
+        let rows = |timeline: &[Entry]| -> String {
+            let row = |entry: &Entry| {
+                format!(
+                    "<tr{}><td>{:.3} s</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                    if entry.is_fault { " class=\"fault\"" } else { "" },
+                    entry.at.as_secs_f64(),
+                    entry.revision,
+                    escape(&entry.actor.to_string()),
+                    escape(&entry.text)
+                )
+            };
+            timeline.iter().map(row).collect()
+        };
+        let table = |timeline: &[Entry]| {
+            format!(
+                "<table><tr><th>time</th><th>revision</th><th>who</th><th>what</th></tr>\n{}</table>\n",
+                rows(timeline)
+            )
+        };
+        let mut body = format!("<h1>{}</h1>\n<pre>{}</pre>\n", escape(name), escape(&self.summary()));
+        for failure in &self.failures {
+            let findings: String = failure
+                .findings
+                .iter()
+                .map(|finding| format!("<li><b>{}</b>: {}</li>\n", finding.oracle, escape(&finding.message)))
+                .collect();
+            body += &format!(
+                "<h2>{}</h2>\n<ul>{findings}</ul>\n{}",
+                escape(&failure.plan.to_string()),
+                table(&failure.timeline)
+            );
+        }
+        body += &format!("<h2>Without faults</h2>\n{}", table(&self.timeline));
+        format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><style>\n\
+             body {{ font-family: sans-serif; margin: 2em; }} table {{ border-collapse: collapse; }}\n\
+             td, th {{ padding: 2px 10px; text-align: left; font-family: monospace; }}\n\
+             tr.fault {{ background: #fdd; font-weight: bold; }}\n</style></head><body>\n{body}</body></html>\n",
+            escape(name)
+        )
+    }
+
+    /// What was tried, in a few lines.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let crashes = |kind: &str| self.faults.get(kind).map_or(0, |tried| tried.injected);
+        let mut text = format!(
+            "{} runs in {:.1} s, {} failed; seed {}, fault-free timeline {}\n\
+             {} writes, {} reads and {} requests without faults; {} crashes before a write, {} after one\n",
+            self.runs,
+            self.elapsed.as_secs_f64(),
+            self.failed,
+            self.seed,
+            self.hash.get(..12).unwrap_or_default(),
+            self.writes,
+            self.reads,
+            self.requests,
+            crashes("crash-before"),
+            crashes("crash-after"),
+        );
+        for (kind, tried) in &self.faults {
+            text += &format!("  {kind:<16} {:>5} planned, {:>5} injected\n", tried.planned, tried.injected);
+        }
+        text
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary())?;
+        self.failures.iter().try_for_each(|failure| write!(f, "\n{failure}"))
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // XML has no way to write most control characters.
+            control if control.is_control() && !matches!(control, '\n' | '\t') => escaped.push('�'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

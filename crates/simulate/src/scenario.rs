@@ -1,0 +1,121 @@
+//! What users do in a simulation.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A step of a user. After each, the simulation waits until nothing changes any more.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Step {
+    /// Applies objects.
+    Apply(Vec<Value>),
+    /// Changes an object by a merge patch.
+    Patch {
+        /// The object: its `apiVersion`, `kind` and `metadata` name it.
+        object: Value,
+        /// The merge patch.
+        patch: Value,
+    },
+    /// Deletes an object.
+    Delete(Value),
+    /// Lets time pass.
+    Advance(Duration),
+}
+
+/// Objects that are there from the beginning, and the steps of users.
+///
+/// ```
+/// use serde_json::json;
+/// use steersman_simulate::Scenario;
+///
+/// let shell = json!({"apiVersion": "example.com/v1", "kind": "Shell", "metadata": {"name": "one"}, "spec": {"size": 1}});
+/// let scenario = Scenario::new()
+///     .apply(shell.clone())
+///     .patch(&shell, json!({"spec": {"size": 3}}))
+///     .delete(&shell);
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct Scenario {
+    pub(crate) given: Vec<Value>,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// A scenario without steps.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Applies a sample, and deletes it in the end.
+    pub fn lifecycle(sample: &Value) -> Self {
+        Self::new().apply(sample.clone()).delete(sample)
+    }
+
+    /// An object that is there before the operator starts, a CRD for instance.
+    pub fn given(mut self, object: Value) -> Self {
+        self.given.push(object);
+        self
+    }
+
+    /// Applies an object.
+    pub fn apply(mut self, object: Value) -> Self {
+        self.steps.push(Step::Apply(vec![object]));
+        self
+    }
+
+    /// Changes an object by a merge patch.
+    pub fn patch(mut self, object: &Value, patch: Value) -> Self {
+        self.steps.push(Step::Patch { object: object.clone(), patch });
+        self
+    }
+
+    /// Deletes an object.
+    pub fn delete(mut self, object: &Value) -> Self {
+        self.steps.push(Step::Delete(object.clone()));
+        self
+    }
+
+    /// Lets time pass.
+    pub fn advance(mut self, time: Duration) -> Self {
+        self.steps.push(Step::Advance(time));
+        self
+    }
+
+    /// Whether one of the objects that users apply is among others.
+    pub(crate) fn has_objects_in<'a>(&self, mut live: impl Iterator<Item = &'a Value>) -> bool {
+        live.any(|live| {
+            let same = |object: &Value| {
+                object["kind"] == live["kind"] && object["metadata"]["name"] == live["metadata"]["name"]
+            };
+            self.steps.iter().any(|step| matches!(step, Step::Apply(objects) if objects.iter().any(same)))
+        })
+    }
+
+    /// Adds a step.
+    pub fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+}
+
+impl Step {
+    /// The step in a few words.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Apply(objects) => {
+                let names: Vec<_> = objects.iter().map(describe).collect();
+                format!("apply {}", names.join(", "))
+            }
+            Self::Patch { object, patch } => format!("patch {} {patch}", describe(object)),
+            Self::Delete(object) => format!("delete {}", describe(object)),
+            Self::Advance(time) => format!("advance {time:?}"),
+        }
+    }
+}
+
+fn describe(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"]))
+}

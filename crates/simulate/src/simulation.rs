@@ -1,0 +1,445 @@
+//! What is simulated, and which plans are tried.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use kube::Client;
+use steersman::{BoxError, Operator};
+
+use crate::{
+    Error,
+    fault::{Fault, Plan},
+    oracle::{Baseline, Finding, Invariant, Objects, Oracle, Rules, judge_alone},
+    report::{Coverage, Failure, Report},
+    run::{self, Outcome, Settings, Subject},
+    scenario::Scenario,
+};
+
+/// The environment variable with a plan to replay alone.
+pub const REPLAY: &str = "STEERSMAN_SIM";
+
+/// How long a run may take of the machine's time: one that never yields would otherwise hold up everything.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Distinct failures that are kept with their timelines.
+const KEPT: usize = 10;
+/// Faults of a random plan at most.
+const COMBINED: usize = 3;
+
+/// A simulation of an operator, described.
+///
+/// ```no_run
+/// # fn operator() -> steersman::Operator { steersman::Operator::new("shells") }
+/// use serde_json::json;
+/// use steersman_simulate::{Scenario, Simulation};
+///
+/// let shell = json!({"apiVersion": "example.com/v1", "kind": "Shell", "metadata": {"name": "one"}, "spec": {"size": 1}});
+/// Simulation::of(operator)
+///     .scenario(Scenario::new().apply(shell.clone()).patch(&shell, json!({"spec": {"size": 3}})).delete(&shell))
+///     .run()
+///     .unwrap()
+///     .assert_passed();
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Simulation {
+    subject: Subject,
+    scenario: Scenario,
+    settings: Settings,
+    rules: Rules,
+    seed: u64,
+    random: usize,
+    stop_early: bool,
+    only: Option<BTreeSet<&'static str>>,
+    without: BTreeSet<&'static str>,
+    threads: usize,
+    replay: Option<Plan>,
+}
+
+impl Simulation {
+    fn new(subject: Subject) -> Self {
+        Self {
+            subject,
+            scenario: Scenario::new(),
+            settings: Settings {
+                quiet: Duration::from_secs(90),
+                limit: Duration::from_secs(1800),
+                replicas: 1,
+                account: None,
+                workloads: true,
+            },
+            rules: Rules::default(),
+            seed: 1,
+            random: 50,
+            stop_early: false,
+            only: None,
+            without: BTreeSet::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            replay: None,
+        }
+    }
+
+    /// An operator on the runtime. It runs with the rights that it declares, and with the cluster's clock.
+    pub fn of(operator: impl Fn() -> Operator + Send + Sync + 'static) -> Self {
+        Self::new(Subject::Operator(Arc::new(operator)))
+    }
+
+    /// An operator on the runtime that needs a client to be described, as chart operators do. [`Scenario::given`] brings its
+    /// definitions and role, [`Simulation::account`] says who it is.
+    pub fn of_prepared<F, R>(prepare: F) -> Self
+    where
+        F: Fn(Client) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Operator, BoxError>> + Send + 'static,
+    {
+        Self::new(Subject::Prepared(Arc::new(move |client| Box::pin(prepare(client)))))
+    }
+
+    /// Any program that takes a client: an operator on plain kube-rs for instance. [`Scenario::given`] brings its definitions.
+    /// It repeats as far as it takes time from tokio and draws nothing at random.
+    pub fn of_program<F, R>(program: F) -> Self
+    where
+        F: Fn(Client) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), BoxError>> + Send + 'static,
+    {
+        Self::new(Subject::Program(Arc::new(move |client| Box::pin(program(client)))))
+    }
+
+    /// What users do. Default: nothing.
+    pub fn scenario(mut self, scenario: Scenario) -> Self {
+        self.scenario = scenario;
+        self
+    }
+
+    /// The service account that a program runs as. Default: the administrator.
+    pub fn account(mut self, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        self.settings.account = Some((namespace.into(), name.into()));
+        self
+    }
+
+    /// The seed. Default: 1.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The number of random plans, of up to three faults each, after every single fault was tried. Default: 50.
+    pub fn random(mut self, plans: usize) -> Self {
+        self.random = plans;
+        self
+    }
+
+    /// The number of replicas. With two or more, the one that writes is cut off at each of its writes. Default: 1.
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.settings.replicas = replicas.max(1);
+        self
+    }
+
+    /// How long nothing must change, in virtual time, until a step is over. Default: 90 s.
+    pub fn quiet(mut self, time: Duration) -> Self {
+        self.settings.quiet = time;
+        self
+    }
+
+    /// Whether the cluster has workload controllers and garbage collection. Without them runs take a tenth of the time, and
+    /// nothing becomes of deployments, pods and owner references. Default: yes.
+    pub fn workloads(mut self, yes: bool) -> Self {
+        self.settings.workloads = yes;
+        self
+    }
+
+    /// Tries these kinds of faults alone, by the names of [`Fault::kind`]. Default: all kinds.
+    pub fn only(mut self, kinds: impl IntoIterator<Item = &'static str>) -> Self {
+        self.only = Some(kinds.into_iter().collect());
+        self
+    }
+
+    /// Leaves a kind of faults out, by the name of [`Fault::kind`]. Default: none is left out.
+    pub fn without(mut self, kind: &'static str) -> Self {
+        self.without.insert(kind);
+        self
+    }
+
+    /// What may outlive the user's objects: a resource, `persistentvolumeclaims`, or an object, `secrets/default/key`.
+    /// Default: nothing may.
+    pub fn keeps(mut self, resource: impl Into<String>) -> Self {
+        self.rules.kept.insert(resource.into());
+        self
+    }
+
+    /// Something that must hold in every state: the function returns what is wrong.
+    pub fn invariant<F>(mut self, name: impl Into<String>, holds: F) -> Self
+    where
+        F: Fn(&Objects) -> Result<(), String> + Send + Sync + 'static,
+    {
+        self.rules.invariants.push(Invariant { name: name.into(), holds: Arc::new(holds) });
+        self
+    }
+
+    /// Ends at the first failure. Default: all plans are tried.
+    pub fn stop_early(mut self, yes: bool) -> Self {
+        self.stop_early = yes;
+        self
+    }
+
+    /// Runs at the same time. Default: one for each processor.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Makes the fault-free runs and the run of this plan, and nothing else. Default: what [`REPLAY`] says, else every plan.
+    pub fn replay(mut self, plan: Plan) -> Self {
+        self.replay = Some(plan);
+        self
+    }
+
+    /// Makes all runs. Takes threads of its own, so that it may be called from anywhere.
+    ///
+    /// # Errors
+    /// Fails if the cluster or the operator can't be set up, or if [`REPLAY`] is not a plan. What goes wrong in a run is in
+    /// the report.
+    pub fn run(&self) -> Result<Report, Error> {
+        let begin = Instant::now();
+        let replay = match std::env::var(REPLAY).ok().filter(|text| !text.is_empty()) {
+            Some(text) if self.replay.is_none() => Some(text.parse()?),
+            _ => self.replay.clone(),
+        };
+        let seed = replay.as_ref().map_or(self.seed, |plan| plan.seed);
+        let free = Plan::new(seed, []);
+        let (first, again, other) = (
+            self.execute(&free, false)?,
+            self.execute(&free, false)?,
+            self.execute(&Plan::new(seed.wrapping_add(1), []), true)?,
+        );
+        let mut report = Report::new(seed, &first);
+        let mut alone = judge_alone(&first, &self.scenario, &self.rules);
+        alone.extend(first.exits.iter().map(|exit| Finding { oracle: Oracle::Exit, message: exit.clone() }));
+        if first.hash != again.hash {
+            let message = differing(&first, &again);
+            alone.push(Finding { oracle: Oracle::Determinism, message });
+        }
+        let baseline = Baseline::new(&first, &other);
+        if alone.is_empty() {
+            // Another seed and slower answers must make no difference that the masks do not explain.
+            alone = baseline.judge(&other, &free, &self.scenario, &self.rules);
+        }
+        if !alone.is_empty() {
+            report.failures.push(Failure::new(free, alone, &first));
+            report.failed = 1;
+            report.elapsed = begin.elapsed();
+            return Ok(report);
+        }
+        let plans = match replay {
+            Some(plan) => vec![plan],
+            None => self.plans(&first),
+        };
+        self.explore(&baseline, plans, &mut report)?;
+        report.elapsed = begin.elapsed();
+        Ok(report)
+    }
+
+    /// Makes a run on a thread of its own.
+    fn execute(&self, plan: &Plan, slow: bool) -> Result<Outcome, Error> {
+        let (subject, scenario, settings) =
+            (self.subject.clone(), self.scenario.clone(), self.settings.clone());
+        let (plan, (send, receive)) = (plan.clone(), mpsc::channel());
+        let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(8 << 20);
+        builder
+            .spawn(move || {
+                // The receiver is gone if this took too long.
+                let _ = send.send(run::execute(&subject, &scenario, &settings, &plan, slow));
+            })
+            .map_err(|error| Error::Setup(error.to_string()))?;
+        match receive.recv_timeout(PATIENCE) {
+            Ok(outcome) => outcome,
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(Outcome {
+                trouble: Some(format!(
+                    "the run took {PATIENCE:?} of the machine's time: the operator never waits"
+                )),
+                ..Outcome::default()
+            }),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Ok(Outcome { trouble: Some("the run itself panicked".into()), ..Outcome::default() })
+            }
+        }
+    }
+
+    /// Every single fault, and then random combinations.
+    fn plans(&self, baseline: &Outcome) -> Vec<Plan> {
+        let mut faults = Vec::new();
+        for (index, write) in baseline.traffic.writes.iter().enumerate() {
+            let at = number(index + 1);
+            if write.revisions.0 == write.revisions.1 {
+                // A write that changes nothing: a crash around it is the crash around its neighbours.
+                faults.push(Fault::Refused(at, 500));
+                continue;
+            }
+            faults.extend([
+                Fault::CrashBefore(at),
+                Fault::CrashAfter(at),
+                Fault::DeadAfter(at),
+                Fault::StaleRestart(at),
+                Fault::Refused(at, 500),
+                Fault::Lost(at),
+                Fault::TimedOut(at),
+                Fault::Delayed(at),
+                Fault::WatchHeld(at),
+                Fault::WatchBroken(at),
+                Fault::WatchExpired(at),
+            ]);
+            if write.conflicts {
+                faults.push(Fault::Refused(at, 409));
+            }
+            if self.settings.replicas > 1 {
+                faults.push(Fault::LeaseLost(at));
+            }
+        }
+        faults.extend((1..=baseline.traffic.reads).map(Fault::ReadFailed));
+        let steps = self.scenario.steps.len();
+        faults.extend((0..=number(steps)).map(Fault::Restart));
+        faults.extend((1..number(steps)).flat_map(|step| [Fault::Down(step), Fault::Blind(step)]));
+        for (step, state) in baseline.states.iter().enumerate() {
+            // What outlives the user's objects is kept on purpose, and has no one to bring it back.
+            if !state.as_ref().is_some_and(|state| self.scenario.has_objects_in(state.values())) {
+                continue;
+            }
+            let live = state
+                .iter()
+                .flatten()
+                .filter(|(_, object)| object["metadata"]["deletionTimestamp"].is_null());
+            let made = live.filter(|(key, _)| baseline.made.contains(*key));
+            faults.extend(made.map(|(key, _)| Fault::DeletedOutside(number(step), key.clone())));
+        }
+        let is_tried =
+            |kind| self.only.as_ref().is_none_or(|only| only.contains(kind)) && !self.without.contains(kind);
+        faults.retain(|fault| is_tried(fault.kind()));
+        // What finds most comes first: crashes, and then what is not tied to a write.
+        faults.sort_by_key(|fault| match fault {
+            Fault::CrashAfter(_) | Fault::CrashBefore(_) => 0,
+            fault if fault.at_write().is_none() => 1,
+            _ => 2,
+        });
+        let mut plans: Vec<Plan> = faults.iter().map(|fault| Plan::new(self.seed, [fault.clone()])).collect();
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        if !faults.is_empty() {
+            for index in 0..self.random {
+                let seed = self.seed.wrapping_add(index as u64);
+                let mut combined: Vec<Fault> = (0..random.usize(1..=COMBINED))
+                    .map(|_| faults[random.usize(..faults.len())].clone())
+                    .collect();
+                for fault in &mut combined {
+                    if let Fault::Refused(_, code) = fault
+                        && *code != 409
+                    {
+                        *code = [429, 500, 503][random.usize(..3)];
+                    }
+                }
+                combined.sort_by_key(|fault| (fault.at_write(), fault.clone()));
+                // Two faults at one write would hide each other.
+                combined.dedup_by_key(|fault| fault.at_write().ok_or_else(|| fault.clone()));
+                plans.push(Plan::new(seed, combined));
+            }
+        }
+        plans
+    }
+
+    /// Makes the runs of all plans, several at a time.
+    fn explore(&self, baseline: &Baseline, plans: Vec<Plan>, report: &mut Report) -> Result<(), Error> {
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let results = Mutex::new(Vec::new());
+        let work = || {
+            while !stop.load(SeqCst) {
+                let index = next.fetch_add(1, SeqCst);
+                let Some(plan) = plans.get(index) else { break };
+                let judged = self.try_plan(baseline, plan);
+                let failed = !matches!(&judged, Ok((_, findings)) if findings.is_empty());
+                // Timelines are many, and only those of failures are shown.
+                let kept = judged.map(|(outcome, findings)| {
+                    let coverage = Coverage::of(plan, &outcome);
+                    (coverage, (!findings.is_empty()).then_some((outcome, findings)))
+                });
+                results.lock().unwrap_or_else(PoisonError::into_inner).push((index, kept));
+                if failed && self.stop_early {
+                    stop.store(true, SeqCst);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(work);
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_by_key(|(index, _)| *index);
+        let mut seen = BTreeSet::new();
+        for (index, judged) in results {
+            let (coverage, failed) = judged?;
+            report.runs += 1;
+            report.cover(&coverage);
+            let Some((outcome, findings)) = failed else { continue };
+            report.failed += 1;
+            let signature = findings.first().map(|finding| (finding.oracle, finding.message.clone()));
+            if report.failures.len() < KEPT && seen.insert(signature) {
+                let failure = match plans.get(index) {
+                    Some(plan) if plan.faults.len() > 1 => {
+                        self.shrink(baseline, plan.clone(), findings, outcome)?
+                    }
+                    Some(plan) => Failure::new(plan.clone(), findings, &outcome),
+                    None => continue,
+                };
+                report.failures.push(failure);
+            }
+        }
+        Ok(())
+    }
+
+    fn try_plan(&self, baseline: &Baseline, plan: &Plan) -> Result<(Outcome, Vec<Finding>), Error> {
+        let outcome = self.execute(plan, false)?;
+        let findings = baseline.judge(&outcome, plan, &self.scenario, &self.rules);
+        Ok((outcome, findings))
+    }
+
+    /// Leaves out faults without which the run fails as well.
+    fn shrink(
+        &self,
+        baseline: &Baseline,
+        mut plan: Plan,
+        mut findings: Vec<Finding>,
+        mut outcome: Outcome,
+    ) -> Result<Failure, Error> {
+        let mut index = 0;
+        while plan.faults.len() > 1 && index < plan.faults.len() {
+            let mut smaller = plan.clone();
+            smaller.faults.remove(index);
+            let (other, found) = self.try_plan(baseline, &smaller)?;
+            if found.is_empty() {
+                index += 1;
+            } else {
+                (plan, findings, outcome) = (smaller, found, other);
+                index = 0;
+            }
+        }
+        Ok(Failure::new(plan, findings, &outcome))
+    }
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// The first lines in which two runs of one seed differ.
+fn differing(one: &Outcome, other: &Outcome) -> String {
+    let lines =
+        one.timeline.iter().map(ToString::to_string).zip(other.timeline.iter().map(ToString::to_string));
+    let found = lines.into_iter().find(|(one, other)| one != other);
+    match found {
+        Some((one, other)) => format!("the same seed gave {:?} and {:?}", one.trim(), other.trim()),
+        None => "the same seed gave timelines of different lengths".into(),
+    }
+}

@@ -1,0 +1,401 @@
+//! The state of a cluster as two runs can be compared by it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use serde_json::{Map, Value, json};
+use steersman_api::store::{Batch, Entry, Event};
+use steersman_cluster::Cluster;
+
+/// Resources that say nothing about what an operator wants: records, heartbeats, and what follows from pods.
+const IGNORED: [&str; 9] = [
+    "events",
+    "leases",
+    "nodes",
+    "csinodes",
+    "endpoints",
+    "endpointslices",
+    "apiservices",
+    "flowschemas",
+    "namespaces",
+];
+
+/// Differences that are shown of one comparison.
+const SHOWN: usize = 6;
+
+/// Objects by `resource.group/namespace/name`, without what differs from run to run.
+pub(crate) type State = BTreeMap<String, Value>;
+
+/// A change of an object in the cluster's own log.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) key: String,
+    pub(crate) verb: &'static str,
+    pub(crate) object: Value,
+}
+
+/// The tables of a cluster's store that count.
+pub(crate) struct Tables(Vec<(Arc<str>, String)>);
+
+impl Tables {
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        let catalog = cluster.server().catalog();
+        let mut tables = BTreeMap::new();
+        for resource in catalog.resources().filter(|resource| !IGNORED.contains(&resource.plural.as_str())) {
+            let name = match resource.group.as_str() {
+                "" => resource.plural.clone(),
+                group => format!("{}.{group}", resource.plural),
+            };
+            tables.entry(Arc::clone(&resource.storage)).or_insert(name);
+        }
+        Self(tables.into_iter().collect())
+    }
+
+    /// Changes after a revision, in order.
+    pub(crate) fn changes(&self, cluster: &Cluster, after: u64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (table, name) in &self.0 {
+            for event in events(cluster, table, after) {
+                let object = event.entry.value();
+                if !is_derived(&object) {
+                    let key = format!("{name}/{}", event.entry.key());
+                    changes.push(Change { revision: event.revision, key, verb: event.kind.as_str(), object });
+                }
+            }
+        }
+        changes.sort_by_key(|change| change.revision);
+        changes
+    }
+
+    /// The revision of the last change that counts.
+    pub(crate) fn last_change(&self, cluster: &Cluster, after: u64) -> u64 {
+        let last = |(table, _): &(Arc<str>, String)| {
+            events(cluster, table, after)
+                .into_iter()
+                .rev()
+                .find(|event| !is_derived(&event.entry.value()))
+                .map(|event| event.revision)
+        };
+        self.0.iter().filter_map(last).max().unwrap_or(after)
+    }
+
+    /// The objects that were written after a revision.
+    pub(crate) fn objects(&self, cluster: &Cluster, after: u64) -> BTreeMap<String, Value> {
+        let store = cluster.server().store();
+        let mut objects = BTreeMap::new();
+        for (table, name) in &self.0 {
+            let snapshot = store.snapshot(table, "", None);
+            for entry in snapshot.entries.iter().filter(|entry| entry.revision() > after) {
+                let object = Entry::value(entry);
+                if !is_derived(&object) {
+                    objects.insert(format!("{name}/{}", entry.key()), object);
+                }
+            }
+        }
+        objects
+    }
+}
+
+fn events(cluster: &Cluster, table: &str, after: u64) -> Vec<Arc<Event>> {
+    let mut events = Vec::new();
+    let Ok(mut cursor) = cluster.server().store().follow(table, after) else { return events };
+    while let Ok(Batch::Events(more)) = cursor.poll() {
+        events.extend(more);
+    }
+    events
+}
+
+/// Whether an object is made by a workload controller of the cluster from another one: pods of a replica set for instance.
+fn is_derived(object: &Value) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| {
+        let group = owner["apiVersion"].as_str().unwrap_or_default();
+        owner["controller"] == json!(true)
+            && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
+    })
+}
+
+/// What differs between runs without meaning anything.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Masks {
+    /// Names that end in something random begin with these: `resource.group/namespace/prefix-`.
+    prefixes: BTreeSet<String>,
+    /// Fields: the object's key and a path.
+    fields: BTreeSet<(String, String)>,
+}
+
+impl Masks {
+    /// Learns from two fault-free runs with different seeds.
+    pub(crate) fn learn(first: &[BTreeMap<String, Value>], second: &[BTreeMap<String, Value>]) -> Self {
+        let mut masks = Self::default();
+        for (one, other) in first.iter().zip(second) {
+            let prefix = |key: &String| key.rsplit_once('-').map(|(prefix, _)| format!("{prefix}-"));
+            let only = |one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>| -> BTreeSet<String> {
+                one.keys().filter(|key| !other.contains_key(*key)).filter_map(prefix).collect()
+            };
+            masks.prefixes.extend(only(one, other).intersection(&only(other, one)).cloned());
+        }
+        for (one, other) in first.iter().zip(second) {
+            let (one, other) = (masks.normalize(one), masks.normalize(other));
+            for (key, value) in &one {
+                if let Some(other) = other.get(key) {
+                    let mut paths = Vec::new();
+                    compare("", value, other, &mut |path, _, _| paths.push(path.to_owned()));
+                    masks.fields.extend(paths.into_iter().map(|path| (key.clone(), path)));
+                }
+            }
+        }
+        masks
+    }
+
+    /// The key of an object without what is random in its name.
+    pub(crate) fn key(&self, key: &str, object: &Value) -> String {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        if let Some(prefix) =
+            object["metadata"]["generateName"].as_str().filter(|prefix| name.starts_with(*prefix))
+        {
+            let place = key.strip_suffix(name).unwrap_or(key);
+            return format!("{place}{prefix}*");
+        }
+        match self.prefixes.iter().find(|prefix| key.starts_with(prefix.as_str())) {
+            Some(prefix) => format!("{prefix}*"),
+            None => key.to_owned(),
+        }
+    }
+
+    /// Objects without what differs from run to run.
+    pub(crate) fn normalize(&self, objects: &BTreeMap<String, Value>) -> State {
+        let mut words = Words::default();
+        for (key, object) in objects {
+            let normal = self.key(key, object);
+            if let Some(uid) = object["metadata"]["uid"].as_str() {
+                words.uids.insert(uid.to_owned(), format!("<uid of {normal}>"));
+            }
+            if normal != *key
+                && let (Some(name), Some(short)) =
+                    (object["metadata"]["name"].as_str(), normal.rsplit('/').next())
+            {
+                words.names.insert(name.to_owned(), short.to_owned());
+            }
+        }
+        let mut grouped: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (key, object) in objects {
+            grouped.entry(self.key(key, object)).or_default().push(words.clean(object));
+        }
+        let mut state = State::new();
+        for (key, mut objects) in grouped {
+            objects.sort_by_cached_key(Value::to_string);
+            let several = objects.len() > 1;
+            for (index, object) in objects.into_iter().enumerate() {
+                state.insert(if several { format!("{key}#{index}") } else { key.clone() }, object);
+            }
+        }
+        state
+    }
+
+    /// Where a state differs from the expected one.
+    pub(crate) fn differences(&self, expected: &State, found: &State) -> Vec<String> {
+        let mut differences = Vec::new();
+        for (key, value) in expected {
+            let Some(other) = found.get(key) else {
+                differences.push(format!("{key} is missing"));
+                continue;
+            };
+            compare("", value, other, &mut |path, expected, found| {
+                let base = key.split('#').next().unwrap_or(key);
+                let masked = |key: &str| self.fields.contains(&(key.to_owned(), path.to_owned()));
+                if !masked(key) && !masked(base) {
+                    differences.push(format!("{key} {path}: expected {expected}, found {found}"));
+                }
+            });
+        }
+        differences.extend(
+            found.keys().filter(|key| !expected.contains_key(*key)).map(|key| format!("{key} is left over")),
+        );
+        let more = differences.len().saturating_sub(SHOWN);
+        if more > 0 {
+            differences.truncate(SHOWN);
+            differences.push(format!("and {more} more"));
+        }
+        differences
+    }
+}
+
+/// Words that are replaced wherever they occur.
+#[derive(Default)]
+struct Words {
+    uids: BTreeMap<String, String>,
+    names: BTreeMap<String, String>,
+}
+
+impl Words {
+    /// An object without what the API server counts and draws.
+    fn clean(&self, object: &Value) -> Value {
+        let mut object = self.value(object);
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in
+                ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"]
+            {
+                metadata.remove(field);
+            }
+        }
+        object
+    }
+
+    fn value(&self, value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let kept = fields.iter().filter(|(name, _)| *name != "observedGeneration");
+                Value::Object(
+                    kept.map(|(name, value)| (name.clone(), self.value(value))).collect::<Map<_, _>>(),
+                )
+            }
+            Value::Array(items) => {
+                let mut items: Vec<Value> = items.iter().map(|item| self.value(item)).collect();
+                // Conditions are a map by type: their order is that in which they came.
+                if items.iter().all(|item| item["type"].is_string() && item["status"].is_string()) {
+                    items.sort_by_cached_key(|item| item["type"].to_string());
+                }
+                Value::Array(items)
+            }
+            Value::String(text) => Value::String(self.text(text)),
+            other => other.clone(),
+        }
+    }
+
+    fn text(&self, text: &str) -> String {
+        if let Some(known) = self.uids.get(text).or_else(|| self.names.get(text)) {
+            return known.clone();
+        }
+        if is_uid(text) {
+            return "<uid of an object that is gone>".into();
+        }
+        if is_time(text) {
+            return "<time>".into();
+        }
+        if text.contains(['.', ':']) && text.parse::<IpAddr>().is_ok() {
+            return "<address>".into();
+        }
+        let mut text = text.to_owned();
+        for (name, short) in &self.names {
+            if text.contains(name.as_str()) {
+                text = text.replace(name.as_str(), short);
+            }
+        }
+        text
+    }
+}
+
+fn is_uid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// Whether a text is a moment as the API writes it: `2000-01-01T00:00:00Z`, with or without a fraction.
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 20
+        && bytes.len() <= 35
+        && bytes.iter().take(19).enumerate().all(|(index, byte)| match index {
+            4 | 7 => *byte == b'-',
+            10 => *byte == b'T',
+            13 | 16 => *byte == b':',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+/// Calls with each path at which two values differ, and with both values.
+fn compare(path: &str, one: &Value, other: &Value, differ: &mut dyn FnMut(&str, &Value, &Value)) {
+    match (one, other) {
+        (Value::Object(fields), Value::Object(others)) => {
+            let names: BTreeSet<&String> = fields.keys().chain(others.keys()).collect();
+            for name in names {
+                let (one, other) = (fields.get(name), others.get(name));
+                let path = format!("{path}.{name}");
+                compare(&path, one.unwrap_or(&Value::Null), other.unwrap_or(&Value::Null), differ);
+            }
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            for (index, (one, other)) in items.iter().zip(others).enumerate() {
+                compare(&format!("{path}[{index}]"), one, other, differ);
+            }
+        }
+        _ if one == other => {}
+        _ => differ(path, one, other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objects(list: &[(&str, Value)]) -> BTreeMap<String, Value> {
+        list.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
+    }
+
+    #[test]
+    fn what_the_server_draws_makes_no_difference() {
+        let make = |uid: &str, name: &str, at: &str| {
+            objects(&[
+                (
+                    "secrets/default/owner",
+                    json!({"metadata": {"name": "owner", "uid": uid, "resourceVersion": uid, "creationTimestamp": at}}),
+                ),
+                (
+                    &format!("jobs.batch/default/{name}"),
+                    json!({"metadata": {"name": name, "generateName": "job-", "ownerReferences": [{"uid": uid}]},
+                           "status": {"at": at, "ip": "10.0.0.1", "observedGeneration": 3, "message": format!("{name} runs")}}),
+                ),
+            ])
+        };
+        let one = make("00000000-0000-4000-8000-000000000001", "job-abcde", "2000-01-01T00:00:00Z");
+        let other = make("00000000-0000-4000-8000-000000000002", "job-fghij", "2001-01-01T00:00:00.000001Z");
+        let masks = Masks::default();
+        assert_eq!(masks.normalize(&one), masks.normalize(&other));
+    }
+
+    #[test]
+    fn an_owner_that_is_gone_makes_a_difference() {
+        let child = |uid: &str| {
+            objects(&[
+                (
+                    "secrets/a/owner",
+                    json!({"metadata": {"name": "owner", "uid": "00000000-0000-4000-8000-000000000001"}}),
+                ),
+                (
+                    "secrets/a/child",
+                    json!({"metadata": {"name": "child", "ownerReferences": [{"uid": uid}]}}),
+                ),
+            ])
+        };
+        let masks = Masks::default();
+        let live = masks.normalize(&child("00000000-0000-4000-8000-000000000001"));
+        let gone = masks.normalize(&child("00000000-0000-4000-8000-000000000009"));
+        assert_eq!(masks.differences(&live, &gone).len(), 1);
+    }
+
+    #[test]
+    fn random_fields_and_names_are_learned() {
+        let make = |suffix: &str, password: &str, size: i32| {
+            vec![objects(&[(
+                &format!("secrets/a/token-{suffix}"),
+                json!({"metadata": {"name": format!("token-{suffix}")}, "password": password, "size": size}),
+            )])]
+        };
+        let (one, other) = (make("x1", "abc", 1), make("y2", "def", 1));
+        let masks = Masks::learn(&one, &other);
+        let state = |objects: &[BTreeMap<String, Value>]| masks.normalize(&objects[0]);
+        assert_eq!(masks.differences(&state(&one), &state(&make("z3", "ghi", 1))), [""; 0]);
+        assert_eq!(
+            masks.differences(&state(&one), &state(&make("z3", "ghi", 2))),
+            ["secrets/a/token-* .size: expected 1, found 2"]
+        );
+    }
+}

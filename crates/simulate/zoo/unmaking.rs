@@ -1,0 +1,193 @@
+//! Mistakes in what operators clean up.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, future::BoxFuture};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams},
+    runtime::{
+        Controller as KubeController, controller::Action as KubeAction, reflector::ObjectRef, watcher,
+    },
+};
+use serde_json::json;
+use steersman::{Action, BoxError, Context, Controller, Error, Operator, Result};
+
+use crate::site::{FINALIZER, Maps, Site, SiteStatus, delete_secret, operator, put_secret};
+
+/// What the operators on plain kube-rs share.
+struct Shared {
+    client: Client,
+    corrected: bool,
+}
+
+impl Shared {
+    fn maps(&self, site: &Site) -> Maps {
+        Maps::new(self.client.clone(), &site.namespace().unwrap_or_default(), &site.name_any())
+    }
+
+    async fn set_finalizers(&self, site: &Site, finalizers: &[&str]) -> Result<()> {
+        let sites: Api<Site> = Api::namespaced(self.client.clone(), &site.namespace().unwrap_or_default());
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+        match sites.patch(&site.name_any(), &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            other => Ok(other.map(drop)?),
+        }
+    }
+}
+
+/// An operator on plain kube-rs, which leaves finalizers to its author.
+async fn on_plain_kube<F, R>(client: Client, corrected: bool, reconcile: F) -> Result<(), BoxError>
+where
+    F: FnMut(Arc<Site>, Arc<Shared>) -> R,
+    R: Future<Output = Result<KubeAction>> + Send + 'static,
+{
+    let owner = |map: ConfigMap| {
+        let site = map.labels().get("site").map(|site| ObjectRef::<Site>::new(site));
+        site.map(|site| site.within(&map.namespace().unwrap_or_default()))
+    };
+    let shared = Arc::new(Shared { client: client.clone(), corrected });
+    let failed = |_: Arc<Site>, _: &Error, _: Arc<Shared>| KubeAction::requeue(Duration::from_secs(1));
+    KubeController::new(Api::<Site>::all(client.clone()), watcher::Config::default())
+        .watches(Api::<ConfigMap>::all(client), watcher::Config::default(), owner)
+        .run(reconcile, failed, shared)
+        .for_each(|_| std::future::ready(()))
+        .await;
+    Ok(())
+}
+
+/// Promises to clean up after it has made something.
+pub(crate) fn finalizer_after_side_effect(
+    corrected: bool,
+    client: Client,
+) -> BoxFuture<'static, Result<(), BoxError>> {
+    Box::pin(on_plain_kube(client, corrected, |site: Arc<Site>, shared: Arc<Shared>| async move {
+        let maps = shared.maps(&site);
+        if site.metadata.deletion_timestamp.is_some() {
+            maps.delete_all().await?;
+            shared.set_finalizers(&site, &[]).await?;
+            return Ok(KubeAction::await_change());
+        }
+        let promised = !site.finalizers().is_empty();
+        if shared.corrected && !promised {
+            shared.set_finalizers(&site, &[FINALIZER]).await?;
+        }
+        maps.put("shop", json!({})).await?;
+        if !shared.corrected && !promised {
+            shared.set_finalizers(&site, &[FINALIZER]).await?;
+        }
+        Ok(KubeAction::await_change())
+    }))
+}
+
+/// Lets the object go, and cleans up then.
+pub(crate) fn finalizer_removed_first(
+    corrected: bool,
+    client: Client,
+) -> BoxFuture<'static, Result<(), BoxError>> {
+    Box::pin(on_plain_kube(client, corrected, |site: Arc<Site>, shared: Arc<Shared>| async move {
+        let maps = shared.maps(&site);
+        if site.metadata.deletion_timestamp.is_none() {
+            if site.finalizers().is_empty() {
+                shared.set_finalizers(&site, &[FINALIZER]).await?;
+            }
+            maps.put("shop", json!({})).await?;
+        } else if shared.corrected {
+            maps.delete_all().await?;
+            shared.set_finalizers(&site, &[]).await?;
+        } else {
+            shared.set_finalizers(&site, &[]).await?;
+            maps.delete_all().await?;
+        }
+        Ok(KubeAction::await_change())
+    }))
+}
+
+/// Takes the first thing that is gone for a sign that all is.
+pub(crate) fn leaked_secret(corrected: bool) -> Operator {
+    let reconcile = move |_: Arc<Site>, ctx: Context| async move {
+        Maps::of(&ctx).put("shop", json!({})).await?;
+        put_secret(&ctx).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let cleanup = move |_: Arc<Site>, ctx: Context| async move {
+        let was_there = Maps::of(&ctx).delete("shop").await?;
+        if was_there || corrected {
+            delete_secret(&ctx).await?;
+        }
+        Ok::<_, Error>(Action::await_change())
+    };
+    operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
+}
+
+/// Says that it has cleaned up whatever happened.
+pub(crate) fn cleanup_gives_up(corrected: bool) -> Operator {
+    let reconcile = move |_: Arc<Site>, ctx: Context| async move {
+        Maps::of(&ctx).put("shop", json!({})).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let cleanup = move |_: Arc<Site>, ctx: Context| async move {
+        let deleted = Maps::of(&ctx).delete("shop").await;
+        if corrected {
+            deleted?;
+        }
+        Ok::<_, Error>(Action::await_change())
+    };
+    operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
+}
+
+/// Forgets the old name before it has deleted what has it.
+pub(crate) fn orphan_on_rename(corrected: bool) -> Operator {
+    let reconcile = move |site: Arc<Site>, ctx: Context| async move {
+        let maps = Maps::of(&ctx);
+        let child = format!("shop-{}", site.spec.color);
+        let old = site.status.clone().unwrap_or_default().child;
+        maps.put(&child, json!({})).await?;
+        let named = SiteStatus { child: child.clone(), ..SiteStatus::default() };
+        if corrected {
+            for map in maps.list().await?.iter().filter(|map| map.name_any() != child) {
+                maps.delete(&map.name_any()).await?;
+            }
+            ctx.update_status(&named).await?;
+        } else {
+            ctx.update_status(&named).await?;
+            if !old.is_empty() && old != child {
+                maps.delete(&old).await?;
+            }
+        }
+        Ok::<_, Error>(Action::await_change())
+    };
+    let cleanup = move |site: Arc<Site>, ctx: Context| async move {
+        let maps = Maps::of(&ctx);
+        if corrected {
+            maps.delete_all().await?;
+        } else {
+            maps.delete(&site.status.clone().unwrap_or_default().child).await?;
+        }
+        Ok::<_, Error>(Action::await_change())
+    };
+    operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
+}
+
+/// Takes a list that fails for an empty one.
+pub(crate) fn failed_list_is_empty(corrected: bool) -> Operator {
+    let reconcile = move |_: Arc<Site>, ctx: Context| async move {
+        let maps = Maps::of(&ctx);
+        maps.put("shop-a", json!({})).await?;
+        maps.put("shop-b", json!({})).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let cleanup = move |_: Arc<Site>, ctx: Context| async move {
+        let maps = Maps::of(&ctx);
+        let list = match maps.list().await {
+            Err(_) if !corrected => Vec::new(),
+            other => other?,
+        };
+        for map in list {
+            maps.delete(&map.name_any()).await?;
+        }
+        Ok::<_, Error>(Action::await_change())
+    };
+    operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
+}
