@@ -78,6 +78,7 @@ package-check: ## Package every crate as for a registry, and look at what is in 
 sim: ## Simulate operators with every fault: all mistakes of the zoo must be found, and no corrected twin nor example may fail
 	$(CARGO) test --quiet --profile checks --package steersman-simulate --test zoo -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --quiet --profile checks --package myownshell-operator --test shell_simulation -- --ignored --nocapture
+	$(CARGO) test --quiet --profile checks --package steersman-cli --test sim_command -- --ignored --nocapture
 
 .PHONY: test-scaffold
 test-scaffold: ## Make a project in Rust as `steer init` does, build it and run its tests

@@ -1,10 +1,13 @@
-//! `steer sim` on the example project.
+//! `steer sim` on example projects.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn sim(words: &[&str]) -> (bool, String) {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimart");
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn sim(project: &Path, words: &[&str]) -> (bool, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_steer")).arg("sim").arg(project).args(words).output().unwrap();
     let text =
@@ -19,7 +22,7 @@ fn a_chart_project_is_simulated_without_configuration() {
     let (record, html, junit) = (path("trace.json"), path("timeline.html"), path("junit.xml"));
     let plan = "1/crash-after@3";
     let words = ["--replay", plan, "--record", &record, "--html", &html, "--junit", &junit];
-    let (passed, text) = sim(&words);
+    let (passed, text) = sim(&example("minimart"), &words);
     assert!(passed, "{text}");
     assert!(text.contains("1 runs in") && text.contains("1 planned,     1 injected"), "{text}");
     let record = std::fs::read_to_string(record).unwrap();
@@ -30,6 +33,47 @@ fn a_chart_project_is_simulated_without_configuration() {
 
 #[test]
 fn a_plan_that_is_none_is_refused_with_an_example() {
-    let (passed, text) = sim(&["--replay", "crash"]);
+    let (passed, text) = sim(&example("minimart"), &["--replay", "crash"]);
     assert!(!passed && text.contains("1/crash-after@3+lost@5"), "{text}");
+}
+
+#[test]
+#[ignore = "hundreds of runs: make sim"]
+fn the_chart_examples_survive_every_crash() {
+    for name in ["minimart", "nginx"] {
+        let (passed, text) = sim(&example(name), &["--crashes"]);
+        println!("{name}: {text}");
+        assert!(passed, "{name}: {text}");
+    }
+}
+
+/// Copies a directory with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// A chart may not depend on the number of its revision: a crash during the install makes another one.
+#[test]
+fn a_chart_that_depends_on_its_revision_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&example("minimart"), folder.path());
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: revision\ndata:\n  revision: {{ .Release.Revision | quote }}\n";
+    std::fs::write(folder.path().join("helm-charts/minimart/templates/revision.yaml"), template).unwrap();
+    let plan = "1/crash-after@5";
+    let (passed, text) = sim(folder.path(), &["--replay", plan]);
+    assert!(!passed, "{text}");
+    assert!(
+        text.contains("configmaps/default/revision .data.revision: expected \"1\", found \"2\""),
+        "{text}"
+    );
+    assert!(text.contains(&format!("--replay '{plan}'")), "{text}");
 }

@@ -13,7 +13,7 @@ use crate::{
     fault::{Fault, Plan},
     run::Outcome,
     scenario::{Scenario, Step},
-    state::{Masks, State},
+    state::{Ignored, Masks, State},
 };
 
 /// Exits of the process on its own that a run with faults may have.
@@ -48,8 +48,6 @@ pub enum Oracle {
     Deposed,
     /// One of the user's invariants did not hold.
     Invariant,
-    /// A change of the spec, and the change back, did not lead back to the same state.
-    Rollback,
     /// The same seed gave another timeline.
     Determinism,
 }
@@ -67,7 +65,6 @@ impl fmt::Display for Oracle {
             Self::Requests => "requests",
             Self::Deposed => "deposed leader",
             Self::Invariant => "invariant",
-            Self::Rollback => "rollback",
             Self::Determinism => "determinism",
         })
     }
@@ -108,19 +105,25 @@ pub(crate) struct Baseline {
 pub(crate) struct Rules {
     /// Resources and objects that may outlive their owner.
     pub(crate) kept: BTreeSet<String>,
+    pub(crate) ignored: Ignored,
     pub(crate) invariants: Vec<Invariant>,
 }
 
 impl Baseline {
-    pub(crate) fn new(first: &Outcome, second: &Outcome) -> Self {
+    pub(crate) fn new(first: &Outcome, second: &Outcome, rules: &Rules) -> Self {
         let states = |outcome: &Outcome| -> Vec<_> { outcome.states.iter().flatten().cloned().collect() };
-        let masks = Masks::learn(&states(first), &states(second));
+        let masks = Masks::learn(&states(first), &states(second), rules.ignored.clone());
         Self {
             states: states(first).iter().map(|objects| masks.normalize(objects)).collect(),
             counts: counts(first, &masks),
             requests: first.traffic.requests.max(second.traffic.requests),
             masks,
         }
+    }
+
+    /// Requests that a run with faults may make.
+    pub(crate) fn request_limit(&self) -> u64 {
+        self.requests * REQUESTS.0 + REQUESTS.1
     }
 
     /// What a run with faults is to blame for.
@@ -159,8 +162,7 @@ impl Baseline {
                 }
             }
         }
-        let limit = self.requests * REQUESTS.0 + REQUESTS.1;
-        if outcome.traffic.requests > limit {
+        if outcome.traffic.requests > self.request_limit() {
             let (requests, usual) = (outcome.traffic.requests, self.requests);
             add(Oracle::Requests, format!("{requests} requests, {usual} without faults"));
         }
@@ -177,7 +179,8 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
     let mut findings = Vec::new();
     let mut add = |oracle, message: String| findings.push(Finding { oracle, message });
     outcome.trouble.iter().for_each(|trouble| add(Oracle::Convergence, trouble.clone()));
-    outcome.panics.iter().take(SHOWN).for_each(|panic| add(Oracle::Panic, panic.clone()));
+    let panics: BTreeSet<&String> = outcome.panics.iter().collect();
+    panics.into_iter().take(SHOWN).for_each(|panic| add(Oracle::Panic, panic.clone()));
     outcome.at_restart.iter().take(SHOWN).for_each(|change| {
         add(Oracle::Stability, format!("{change}, though nothing had happened but a restart"));
     });
@@ -237,7 +240,8 @@ fn leaked<'a>(
 /// How often each object of the operator was created and deleted.
 fn counts(outcome: &Outcome, masks: &Masks) -> BTreeMap<String, (usize, usize)> {
     let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for change in outcome.changes.iter().filter(|change| outcome.made.contains(&change.key)) {
+    let counted = |key: &String| outcome.made.contains(key) && !masks.ignores(key);
+    for change in outcome.changes.iter().filter(|change| counted(&change.key)) {
         let count = counts.entry(masks.key(&change.key, &change.object)).or_default();
         match change.verb {
             "ADDED" => count.0 += 1,

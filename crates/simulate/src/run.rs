@@ -31,8 +31,8 @@ use crate::{
 const LOOK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(16));
 /// Pause until a process that has ended is started again: the first, and the longest.
 const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Requests after which an operator is said to run hot.
-const REQUEST_LIMIT: u64 = 5_000;
+/// Requests after which a fault-free run is given up.
+pub(crate) const REQUEST_LIMIT: u64 = 5_000;
 
 type Prepare = dyn Fn(Client) -> BoxFuture<'static, Result<Operator, BoxError>> + Send + Sync;
 type Program = dyn Fn(Client) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) replicas: u32,
     pub(crate) account: Option<(String, String)>,
     pub(crate) workloads: bool,
+    /// Requests after which a run is given up.
+    pub(crate) requests: u64,
 }
 
 /// What came of a run.
@@ -455,8 +457,9 @@ impl<'a> Run<'a> {
                     .map_or_else(String::new, |change| format!(": last {} {}", change.verb, change.key));
                 return Err(format!("still writing after {:?}{what}", self.settings.limit));
             }
-            if self.network.counts().0 > REQUEST_LIMIT {
-                return Err(format!("more than {REQUEST_LIMIT} requests: the operator runs hot"));
+            let limit = self.settings.requests;
+            if self.network.counts().0 > limit {
+                return Err(format!("more than {limit} requests: the operator runs hot"));
             }
         }
     }

@@ -73,6 +73,7 @@ impl Simulation {
                 replicas: 1,
                 account: None,
                 workloads: true,
+                requests: run::REQUEST_LIMIT,
             },
             rules: Rules::default(),
             seed: 1,
@@ -172,6 +173,19 @@ impl Simulation {
         self
     }
 
+    /// Leaves objects out of the comparison with the fault-free run, `secrets/*/sh.helm.release.v1.*` for instance: `*` stands
+    /// for any text. They must be gone in the end all the same. Default: none.
+    pub fn ignores(mut self, objects: impl Into<String>) -> Self {
+        self.rules.ignored.objects.push(objects.into());
+        self
+    }
+
+    /// Leaves a field of a kind out of the comparison with the fault-free run, `.status.history` for instance. Default: none.
+    pub fn ignores_field(mut self, kind: impl Into<String>, path: impl Into<String>) -> Self {
+        self.rules.ignored.fields.push((kind.into(), path.into()));
+        self
+    }
+
     /// Something that must hold in every state: the function returns what is wrong.
     pub fn invariant<F>(mut self, name: impl Into<String>, holds: F) -> Self
     where
@@ -213,9 +227,9 @@ impl Simulation {
         let seed = replay.as_ref().map_or(self.seed, |plan| plan.seed);
         let free = Plan::new(seed, []);
         let (first, again, other) = (
-            self.execute(&free, false)?,
-            self.execute(&free, false)?,
-            self.execute(&Plan::new(seed.wrapping_add(1), []), true)?,
+            self.execute(&free, false, run::REQUEST_LIMIT)?,
+            self.execute(&free, false, run::REQUEST_LIMIT)?,
+            self.execute(&Plan::new(seed.wrapping_add(1), []), true, run::REQUEST_LIMIT)?,
         );
         let mut report = Report::new(seed, &first);
         let mut alone = judge_alone(&first, &self.scenario, &self.rules);
@@ -224,7 +238,7 @@ impl Simulation {
             let message = differing(&first, &again);
             alone.push(Finding { oracle: Oracle::Determinism, message });
         }
-        let baseline = Baseline::new(&first, &other);
+        let baseline = Baseline::new(&first, &other, &self.rules);
         if alone.is_empty() {
             // Another seed and slower answers must make no difference that the masks do not explain.
             alone = baseline.judge(&other, &free, &self.scenario, &self.rules);
@@ -245,9 +259,9 @@ impl Simulation {
     }
 
     /// Makes a run on a thread of its own.
-    fn execute(&self, plan: &Plan, slow: bool) -> Result<Outcome, Error> {
-        let (subject, scenario, settings) =
-            (self.subject.clone(), self.scenario.clone(), self.settings.clone());
+    fn execute(&self, plan: &Plan, slow: bool, requests: u64) -> Result<Outcome, Error> {
+        let (subject, scenario) = (self.subject.clone(), self.scenario.clone());
+        let settings = Settings { requests, ..self.settings.clone() };
         let (plan, (send, receive)) = (plan.clone(), mpsc::channel());
         let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(8 << 20);
         builder
@@ -400,7 +414,7 @@ impl Simulation {
     }
 
     fn try_plan(&self, baseline: &Baseline, plan: &Plan) -> Result<(Outcome, Vec<Finding>), Error> {
-        let outcome = self.execute(plan, false)?;
+        let outcome = self.execute(plan, false, baseline.request_limit())?;
         let findings = baseline.judge(&outcome, plan, &self.scenario, &self.rules);
         Ok((outcome, findings))
     }

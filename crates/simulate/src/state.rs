@@ -119,6 +119,15 @@ fn is_derived(object: &Value) -> bool {
     })
 }
 
+/// What the user says means nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ignored {
+    /// Patterns of `resource.group/namespace/name`.
+    pub(crate) objects: Vec<String>,
+    /// Kinds, and paths of fields in them.
+    pub(crate) fields: Vec<(String, String)>,
+}
+
 /// What differs between runs without meaning anything.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Masks {
@@ -126,12 +135,17 @@ pub(crate) struct Masks {
     prefixes: BTreeSet<String>,
     /// Fields: the object's key and a path.
     fields: BTreeSet<(String, String)>,
+    ignored: Ignored,
 }
 
 impl Masks {
     /// Learns from two fault-free runs with different seeds.
-    pub(crate) fn learn(first: &[BTreeMap<String, Value>], second: &[BTreeMap<String, Value>]) -> Self {
-        let mut masks = Self::default();
+    pub(crate) fn learn(
+        first: &[BTreeMap<String, Value>],
+        second: &[BTreeMap<String, Value>],
+        ignored: Ignored,
+    ) -> Self {
+        let mut masks = Self { ignored, ..Self::default() };
         for (one, other) in first.iter().zip(second) {
             let prefix = |key: &String| key.rsplit_once('-').map(|(prefix, _)| format!("{prefix}-"));
             let only = |one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>| -> BTreeSet<String> {
@@ -150,6 +164,11 @@ impl Masks {
             }
         }
         masks
+    }
+
+    /// Whether an object is not compared.
+    pub(crate) fn ignores(&self, key: &str) -> bool {
+        self.ignored.objects.iter().any(|pattern| matches(pattern, key))
     }
 
     /// The key of an object without what is random in its name.
@@ -183,7 +202,7 @@ impl Masks {
             }
         }
         let mut grouped: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for (key, object) in objects {
+        for (key, object) in objects.iter().filter(|(key, _)| !self.ignores(key)) {
             grouped.entry(self.key(key, object)).or_default().push(words.clean(object));
         }
         let mut state = State::new();
@@ -208,7 +227,13 @@ impl Masks {
             compare("", value, other, &mut |path, expected, found| {
                 let base = key.split('#').next().unwrap_or(key);
                 let masked = |key: &str| self.fields.contains(&(key.to_owned(), path.to_owned()));
-                if !masked(key) && !masked(base) {
+                let ignored = self.ignored.fields.iter().any(|(kind, field)| {
+                    value["kind"] == kind.as_str()
+                        && path
+                            .strip_prefix(field.as_str())
+                            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                });
+                if !ignored && !masked(key) && !masked(base) {
                     differences.push(format!("{key} {path}: expected {expected}, found {found}"));
                 }
             });
@@ -287,6 +312,16 @@ impl Words {
             }
         }
         text
+    }
+}
+
+/// Whether a text is what a pattern says, in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {
+            rest.char_indices().any(|(index, _)| matches(tail, &rest[index..])) || matches(tail, "")
+        }),
     }
 }
 
@@ -390,12 +425,44 @@ mod tests {
             )])]
         };
         let (one, other) = (make("x1", "abc", 1), make("y2", "def", 1));
-        let masks = Masks::learn(&one, &other);
+        let masks = Masks::learn(&one, &other, Ignored::default());
         let state = |objects: &[BTreeMap<String, Value>]| masks.normalize(&objects[0]);
         assert_eq!(masks.differences(&state(&one), &state(&make("z3", "ghi", 1))), [""; 0]);
         assert_eq!(
             masks.differences(&state(&one), &state(&make("z3", "ghi", 2))),
             ["secrets/a/token-* .size: expected 1, found 2"]
+        );
+    }
+
+    #[test]
+    fn what_the_user_ignores_is_not_compared() {
+        let make = |release: &str, history: &[i32], ready: bool| {
+            objects(&[
+                (release, json!({"metadata": {"name": "release"}})),
+                (
+                    "shops.example.com/a/one",
+                    json!({"kind": "Shop", "status": {"history": history, "historyMax": history.len(), "ready": ready}}),
+                ),
+            ])
+        };
+        let ignored = Ignored {
+            objects: vec!["secrets/*/sh.helm.release.v1.*".into()],
+            fields: vec![("Shop".into(), ".status.history".into())],
+        };
+        let one = make("secrets/a/sh.helm.release.v1.one.v1", &[1], true);
+        let masks = Masks::learn(std::slice::from_ref(&one), std::slice::from_ref(&one), ignored);
+        let differences = |other| masks.differences(&masks.normalize(&one), &masks.normalize(&other));
+        assert_eq!(differences(make("secrets/b/sh.helm.release.v1.one.v2", &[2], true)), [""; 0]);
+        assert_eq!(
+            differences(make("secrets/a/key", &[2], false)),
+            [
+                "shops.example.com/a/one .status.ready: expected true, found false",
+                "secrets/a/key is left over"
+            ]
+        );
+        assert_eq!(
+            differences(make("secrets/a/sh.helm.release.v1.one.v2", &[1, 2], true)),
+            ["shops.example.com/a/one .status.historyMax: expected 1, found 2"]
         );
     }
 }

@@ -17,8 +17,6 @@ pub enum Actor {
     Cluster,
     /// The simulation, which broke something.
     Fault,
-    /// An oracle, which found something.
-    Oracle,
 }
 
 impl fmt::Display for Actor {
@@ -28,7 +26,6 @@ impl fmt::Display for Actor {
             Self::Operator(start) => f.pad(&format!("operator #{start}")),
             Self::Cluster => f.pad("cluster"),
             Self::Fault => f.pad("fault"),
-            Self::Oracle => f.pad("oracle"),
         }
     }
 }

@@ -73,6 +73,7 @@ fn simulation(name: &str, exhibit: Exhibit, corrected: bool) -> Simulation {
     simulation.workloads(false)
 }
 
+/// All exhibits, or those whose names contain what the variable `ZOO` says: their timelines are shown.
 fn chosen() -> impl Iterator<Item = &'static (&'static str, Exhibit)> {
     let wanted = std::env::var("ZOO").unwrap_or_default();
     ZOO.iter().filter(move |(name, _)| name.contains(&wanted))
@@ -100,6 +101,9 @@ fn find(exhibits: impl Iterator<Item = &'static (&'static str, Exhibit)>) {
             continue;
         };
         println!("{name}: {} after {} runs, {:?}", failure.plan, report.runs, begin.elapsed());
+        if std::env::var_os("ZOO").is_some() {
+            println!("{failure}");
+        }
         for finding in &failure.findings {
             println!("    {}: {}", finding.oracle, finding.message);
         }
@@ -126,6 +130,33 @@ fn no_corrected_twin_raises_an_alarm() {
         }
     }
     assert!(alarms.is_empty(), "{}", alarms.join("\n"));
+}
+
+/// The variable with the plan that a child process makes the run of.
+const PLAN: &str = "STEERSMAN_ZOO_PLAN";
+
+#[test]
+fn the_same_plan_gives_the_same_timeline_in_every_process() {
+    if let Ok(plan) = std::env::var(PLAN) {
+        let simulation = simulation("generated-twice", Runtime(making::generated_twice), false);
+        let report = simulation.replay(plan.parse().unwrap()).run().unwrap();
+        println!("\nhashes: {} {}", report.hash, report.failures[0].hash);
+        return;
+    }
+    let hashes = |plan: &str| {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "the_same_plan_gives_the_same_timeline_in_every_process"])
+            .env(PLAN, plan)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(child.stdout).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("hashes: ")).expect(&text).to_owned()
+    };
+    let first = hashes("7/crash-after@2+watch-broken@4");
+    for _ in 0..3 {
+        assert_eq!(hashes("7/crash-after@2+watch-broken@4"), first);
+    }
+    assert_ne!(hashes("7/crash-after@2+watch-broken@5"), first);
 }
 
 #[test]
