@@ -68,7 +68,7 @@ fn a_chart_that_depends_on_its_revision_is_found() {
     copy(&example("minimart"), folder.path());
     let template = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: revision\ndata:\n  revision: {{ .Release.Revision | quote }}\n";
     std::fs::write(folder.path().join("helm-charts/minimart/templates/revision.yaml"), template).unwrap();
-    let plan = "1/crash-after@5";
+    let plan = "1/crash-after@10";
     let (passed, text) = sim(folder.path(), &["--replay", plan]);
     assert!(!passed, "{text}");
     assert!(

@@ -67,7 +67,9 @@ pub struct Report {
     pub hash: String,
     /// The fault-free timeline.
     pub timeline: Vec<Entry>,
-    /// Writes of the operator in the fault-free run: the points at which it was crashed.
+    /// Where a second fault-free run of the same seed differed, for operators that may.
+    pub varies: Option<String>,
+    /// Writes of the operator in the fault-free run. It is crashed around those that change something.
     pub writes: usize,
     /// Reads of the operator in the fault-free run.
     pub reads: u32,
@@ -91,6 +93,7 @@ impl Report {
             seed,
             hash: baseline.hash.clone(),
             timeline: baseline.timeline.clone(),
+            varies: None,
             writes: baseline.traffic.writes.len(),
             reads: baseline.traffic.reads,
             requests: baseline.traffic.requests,
@@ -239,6 +242,9 @@ impl Report {
             crashes("crash-before"),
             crashes("crash-after"),
         );
+        if let Some(varies) = &self.varies {
+            text += &format!("not repeatable: {varies}\n");
+        }
         for (kind, tried) in &self.faults {
             text += &format!("  {kind:<16} {:>5} planned, {:>5} injected\n", tried.planned, tried.injected);
         }

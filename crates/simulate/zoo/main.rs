@@ -165,6 +165,8 @@ fn a_corrected_twin_survives_every_crash() {
         let crashes = ["crash-before", "crash-after"];
         let report = simulation(name, *exhibit, true).only(crashes).random(0).run().unwrap();
         assert!(report.passed(), "{name}: {report}");
-        assert_eq!(report.runs, report.writes * 2, "{name}");
+        let crashes = report.faults["crash-after"];
+        assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{name}: {report}");
+        assert_eq!(report.runs, crashes.injected * 2, "{name}");
     }
 }
