@@ -34,7 +34,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Helm(Helm),
+    Helm(Box<Helm>),
     Kudo(super::kudo::run::RunKudo),
 }
 
