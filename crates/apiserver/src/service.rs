@@ -151,16 +151,8 @@ fn selected_name(verb: &str, options: &Options) -> Option<String> {
 /// Whether a path can be one of the resource's. Rights were asked for as the path says, so a path that puts a resource where it
 /// is not must not reach it: `namespaces/mine/namespaces/yours` is granted by rights within `mine`.
 fn leads_somewhere(target: &Target, resource: &Resource) -> bool {
-    let in_namespace = !target.namespace.is_empty();
-    let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
-    let place = if is_namespace {
-        // A namespace is in itself.
-        target.namespace == target.name
-    } else if in_namespace {
-        resource.namespaced
-    } else {
-        !resource.namespaced || target.name.is_empty()
-    };
+    let place =
+        if target.namespaced { resource.namespaced } else { !resource.namespaced || target.name.is_empty() };
     // Only proxies have something behind the part, and parts are not watched.
     let part = (target.rest.is_empty() || target.subresource == "proxy")
         && (target.subresource.is_empty() || !target.watch);

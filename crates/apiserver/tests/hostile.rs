@@ -315,7 +315,7 @@ async fn rights_in_a_namespace_do_not_reach_other_namespaces() {
 }
 
 #[tokio::test]
-async fn paths_with_more_behind_a_part_lead_nowhere() {
+async fn paths_that_put_more_where_nothing_is_lead_nowhere() {
     let server = Server::default();
     let (path, _, object) = kind("deployments");
     made(&server, path, object).await;
@@ -323,6 +323,8 @@ async fn paths_with_more_behind_a_part_lead_nowhere() {
         format!("GET {path}/x/status/more"),
         format!("DELETE {path}/x/more/more"),
         "GET /api/v1/namespaces/default/status/x".to_owned(),
+        "GET /api/v1/namespaces/default/namespaces/default".to_owned(),
+        "DELETE /api/v1/namespaces/default/namespaces/default".to_owned(),
         "GET /apis/apps/v1/watch/namespaces/default/deployments/x/status".to_owned(),
     ] {
         let (code, answer) = ask(&server, User::admin(), &request, Value::Null).await;

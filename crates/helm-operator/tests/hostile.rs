@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -24,6 +24,10 @@ use steersman_chart::{Chart, File, RenderOptions, System, Values};
 use steersman_cluster::User;
 use steersman_helm_operator::{Defaults, KEY_SECRET, NamespacedName, ReleaseController};
 use steersman_release::{Confinement, Options, Releases};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 fn resource() -> ApiResource {
     ApiResource {
@@ -47,7 +51,7 @@ fn named(name: &str) -> ObjectMeta {
 fn shop() -> Chart {
     Chart::from_files([
         File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}"),
-        File::new("values.yaml", "mood: calm\nextra: false\nhang: false\npassword: ''\n"),
+        File::new("values.yaml", "mood: calm\nextra: false\nhang: false\npassword: ''\nbroken: false\n"),
         File::new("templates/NOTES.txt", "The password is {{ .Values.password }}."),
         File::new(
             "templates/all.yaml",
@@ -57,6 +61,12 @@ kind: ConfigMap
 metadata: {name: {{ .Release.Name }}}
 data: {mood: {{ .Values.mood | quote }}}
 ---
+{{- if .Values.broken }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: broken, labels: {password: {{ printf "%s!" .Values.password | quote }}}}
+---
+{{- end }}
 {{- if .Values.extra }}
 apiVersion: v1
 kind: ConfigMap
@@ -410,9 +420,31 @@ async fn a_confined_release_stays_where_it_is() {
     lab.ready("shop").await;
 }
 
+/// What the operators of all tests of this process log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn secrets_of_a_chart_are_not_told() {
     const PASSWORD: &str = "hunter22-hunter22";
+    let log = Log::default();
+    let writer = log.clone();
+    // Everything that `--log-level trace` logs: lines of the client that repeat what it sent are only for those who name it.
+    let filter =
+        Targets::new().with_default(LevelFilter::TRACE).with_target("kube_client::client", LevelFilter::INFO);
+    let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone()).with_filter(filter);
+    tracing_subscriber::registry().with(layer).try_init().unwrap();
     let overrides = [("password".to_owned(), PASSWORD.to_owned())].into();
     let lab = Lab::start(controller(shop()).override_values(overrides)).await;
     lab.create("shop", json!({})).await;
@@ -423,12 +455,28 @@ async fn secrets_of_a_chart_are_not_told() {
     let token = String::from_utf8(data["token"].0.clone()).unwrap();
     lab.patch("shop", json!({ "spec": { "mood": "wild" } })).await;
     lab.in_mood("shop", "wild").await;
+    // A refusal that repeats what was sent.
+    lab.patch("shop", json!({ "spec": { "broken": true } })).await;
+    let failed = lab
+        .until("shop", "refused", |found| status_of(found, "ReleaseFailed").as_deref() == Some("True"))
+        .await;
+    let message = condition(&failed, "ReleaseFailed").unwrap()["message"].as_str().unwrap();
+    assert!(message.contains("metadata.labels: Invalid value: \"REDACTED!\""), "{message}");
+    lab.env.quiet().await;
     let events: Api<Event> = Api::namespaced(lab.client.clone(), "lab");
-    let events = json!(events.list(&ListParams::default()).await.unwrap());
-    assert!(events.to_string().contains("OverrideValuesInUse"));
-    for (place, text) in [("status", told["status"].to_string()), ("events", events.to_string())] {
+    let events = json!(events.list(&ListParams::default()).await.unwrap()).to_string();
+    assert!(events.contains("OverrideValuesInUse"));
+    let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    assert!(log.contains("metadata.labels: Invalid value"), "the refusal is logged: {log}");
+    let places = [
+        ("status", told["status"].to_string()),
+        ("status", failed["status"].to_string()),
+        ("events", events),
+    ];
+    for (place, text) in places.into_iter().chain([("log", log)]) {
         for secret in [PASSWORD, &BASE64.encode(PASSWORD), &token, &BASE64.encode(&token)] {
-            assert!(!text.contains(secret), "{secret} is in the {place}: {text}");
+            let at = text.find(secret).map(|at| text[..at].rsplit('\n').next().unwrap_or_default());
+            assert!(at.is_none(), "{secret} is in the {place}: {}", at.unwrap_or_default());
         }
     }
     let manifest = told["status"]["deployedRelease"]["manifest"].as_str().unwrap();

@@ -26,8 +26,10 @@ pub struct Target {
     pub group: String,
     /// API version.
     pub version: String,
-    /// Namespace, or empty.
+    /// Namespace, or empty. That of a namespace is the namespace itself.
     pub namespace: String,
+    /// Whether the path is that of something in a namespace: `namespaces/NAMESPACE/PLURAL`.
+    pub namespaced: bool,
     /// Plural name of the resource.
     pub plural: String,
     /// Name of the object, or empty.
@@ -77,6 +79,7 @@ impl Target {
             target.namespace = (*namespace).to_owned();
             // A namespace is itself an object, with two parts of its own.
             if !inner.is_empty() && !matches!(inner, ["status" | "finalize", ..]) {
+                target.namespaced = true;
                 rest = inner;
             }
         }

@@ -20,6 +20,7 @@ pub(super) const KIND: Kind = Kind {
     rules: &Namespace,
     names: NameRule::Label,
     has_status: true,
+    reset_fields: &[("finalize", &[&["status"]])],
     selectable: &[Selectable::new("status.phase", &["status", "phase"])],
     columns: &[Column::NAME, Column::string("Status"), Column::AGE],
     cell,

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 
+use tracing::{Level, level_filters::LevelFilter};
 use tracing_subscriber::{
     Layer, Registry, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
@@ -22,7 +23,7 @@ pub(super) type More = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Starts logging, unless the program has done so itself.
 pub(super) fn start(level: &str, format: Format, more: Option<More>) {
-    let filter: Targets = level.parse().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
+    let filter = filter(level);
     let terminal = std::io::stderr().is_terminal();
     let json = match format {
         Format::Auto => !terminal,
@@ -37,4 +38,35 @@ pub(super) fn start(level: &str, format: Format, more: Option<More>) {
     };
     // Fails if there is a subscriber already, whose choice counts.
     let _ = tracing_subscriber::registry().with(more).with(layer.with_filter(filter)).try_init();
+}
+
+/// Which lines of a level are logged. The client's own lines repeat what an API server refused, values of Secrets included, so those
+/// are logged only where the level names the client: `debug,kube_client=debug`.
+fn filter(level: &str) -> Targets {
+    const CLIENT: &str = "kube_client";
+    let filter: Targets = level.parse().unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
+    if filter.iter().any(|(target, _)| target.starts_with(CLIENT)) {
+        return filter;
+    }
+    let default = filter.default_level().unwrap_or(LevelFilter::OFF);
+    filter
+        .with_target("kube_client::client", default.min(LevelFilter::INFO))
+        // What is requested, without bodies.
+        .with_target("kube_client::client::builder", default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_bodies_are_logged_only_on_request() {
+        let debug = filter("debug");
+        assert!(debug.would_enable("steersman", &Level::DEBUG));
+        assert!(debug.would_enable("kube_client::client::builder", &Level::DEBUG));
+        assert!(!debug.would_enable("kube_client::client", &Level::DEBUG));
+        assert!(filter("info,kube_client=debug").would_enable("kube_client::client", &Level::DEBUG));
+        assert!(!filter("error").would_enable("kube_client::client", &Level::INFO));
+        assert!(filter("no level").would_enable("kube_client::client", &Level::INFO));
+    }
 }
