@@ -78,9 +78,16 @@ package-check: ## Package every crate as for a registry, and look at what is in 
 test-scaffold: ## Make a project in Rust as `steer init` does, build it and run its tests
 	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust -- --ignored --nocapture
 
+# Python and Ansible, pinned, in a virtual environment outside the checkout. The first call makes it.
+.PHONY: test-ansible
+test-ansible: ## Run Ansible operators with real plays, and the tests of their Python
+	environment=$$(tools/ansible) && export VIRTUAL_ENV="$$environment" && \
+		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
+		$(CARGO) test --quiet --package steersman-ansible-operator --test ansible_plays -- --ignored --nocapture --test-threads 2
+
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-envtest oracle-cluster oracle-operators test-ansible oracle-ansible conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -166,6 +173,11 @@ oracle-kubectl: ## Type the same kubectl commands, in three versions, for the em
 		$(DEBUG)/kubectl-oracle --real "$$0/kubeconfig" --ours "$$KUBECONFIG" --out target/kubectl-differences.txt' "$$real"; \
 		status=$$?; rm -rf "$$real"; exit $$status
 
+.PHONY: oracle-ansible
+oracle-ansible: ## Run the same plays warm and cold, and compare their results, conditions and objects
+	environment=$$(tools/ansible) && VIRTUAL_ENV="$$environment" \
+		$(CARGO) test --quiet --package steersman-ansible-operator --test ansible_oracle -- --ignored --nocapture
+
 .PHONY: oracle-registry
 oracle-registry: ## Push an image that steer has made to the real registry
 	oracles/kubernetes/build registry >/dev/null
@@ -231,6 +243,10 @@ bench-cluster: ## Load the embedded cluster and a real control plane with the sa
 .PHONY: tools
 tools: ## Install the tools that the checks use into a cache
 	tools/ensure $(TOOLS)
+
+.PHONY: tools-ansible
+tools-ansible: ## Make the virtual environment with Python's Ansible that the suites of Ansible operators use
+	tools/ansible
 
 .PHONY: clean-cache
 clean-cache: ## Remove the cache of tools and oracles

@@ -85,10 +85,8 @@ pub async fn add_watches(
     defaults: &Defaults,
     client: &Client,
 ) -> Result<Operator> {
-    for warning in &watches.warnings {
-        tracing::warn!("{warning}");
-    }
-    let runner = Runner::new(defaults.runner.clone(), watches.role_directories()).await?;
+    let warnings = watches.warnings.clone();
+    let runner = Runner::new(defaults.runner.clone(), watches.role_directories(), warnings).await?;
     let proxy = Arc::new(Proxy::start().await?);
     let resources = Resources::default();
     let metrics = Arc::new(Metrics::default());

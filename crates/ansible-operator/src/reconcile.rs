@@ -255,7 +255,7 @@ impl Reconciler {
             Some(namespace) => Api::namespaced_with(context.client(), namespace, self.kind.resource()),
             None => Api::all_with(context.client(), self.kind.resource()),
         };
-        Ok(status::write(&api, object, verdict, context).await?)
+        Ok(status::write(&api, &self.kind, object, verdict, context).await?)
     }
 
     fn log(&self, event: &Event, context: &Context, redactor: &Redactor) {

@@ -2,7 +2,7 @@
 
 use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::{Map, Value, json};
-use steersman::Context;
+use steersman::{Context, Kind};
 
 pub(crate) const RUNNING: &str = "Running";
 pub(crate) const SUCCESSFUL: &str = "Successful";
@@ -105,6 +105,7 @@ impl Status {
 /// is gone, or was made anew, is left alone.
 pub(crate) async fn write(
     api: &Api<DynamicObject>,
+    kind: &Kind,
     object: &DynamicObject,
     verdict: &Verdict,
     context: &Context,
@@ -127,7 +128,13 @@ pub(crate) async fn write(
         let written = api.replace_status(name, &PostParams::default(), &live).await;
         attempts += 1;
         match written {
-            Ok(_) => return Ok(()),
+            Ok(written) => {
+                // The next run is to know what this one said.
+                if let Err(error) = context.observe_dynamic(kind, &written) {
+                    tracing::debug!(%error, "an answer was not understood");
+                }
+                return Ok(());
+            }
             Err(kube::Error::Api(status)) if status.code == 409 && attempts < ATTEMPTS => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 // A kind without the subresource keeps its status in the object.

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use clap::{ArgAction, Command};
 
-/// Under the name of operator-sdk's program this is that program: `helm-operator run …` is `steer run helm …`, so that an
-/// image in its place needs no other command line.
-pub(crate) fn as_helm_operator(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// Under the names of operator-sdk's programs this is those programs: `helm-operator run …` is `steer run helm …`, and
+/// `ansible-operator run …` is `steer run ansible …`, so that an image in their place needs no other command line.
+pub(crate) fn as_operator(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.collect();
     let called = words.first().and_then(|name| Path::new(name).file_stem());
-    match (called.and_then(|name| name.to_str()), words.get(1).and_then(|word| word.to_str())) {
-        (Some("helm-operator"), Some("run")) => {
-            let command = ["steer", "run", "helm"].map(OsString::from);
-            command.into_iter().chain(words.into_iter().skip(2)).collect()
-        }
-        _ => words,
+    let content = match called.and_then(|name| name.to_str()) {
+        Some("helm-operator") => "helm",
+        Some("ansible-operator") => "ansible",
+        _ => return words,
+    };
+    if words.get(1).is_none_or(|word| word != "run") {
+        return words;
     }
+    let command = ["steer", "run", content].map(OsString::from);
+    command.into_iter().chain(words.into_iter().skip(2)).collect()
 }
 
 /// Helm takes `--include-crds=true` for `--include-crds`, and `--include-crds=false` for nothing: so do we.
@@ -103,12 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helm_operator_is_another_name() {
+    fn operator_sdks_programs_are_other_names() {
         let typed = |text: &str| {
-            let words = as_helm_operator(text.split(' ').map(OsString::from));
+            let words = as_operator(text.split(' ').map(OsString::from));
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(typed("/usr/bin/helm-operator run --leader-elect"), "steer run helm --leader-elect");
+        assert_eq!(typed("ansible-operator run --check"), "steer run ansible --check");
         assert_eq!(typed("helm-operator version"), "helm-operator version");
         assert_eq!(typed("steer run helm"), "steer run helm");
     }

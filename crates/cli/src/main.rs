@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     if let Some(code) = envtest::run_by_name(&words) {
         return code;
     }
-    let steer = match Steer::parse(flags::as_helm_operator(words.into_iter())) {
+    let steer = match Steer::parse(flags::as_operator(words.into_iter())) {
         Ok(steer) => steer,
         Err(error) => return show_usage(&error),
     };

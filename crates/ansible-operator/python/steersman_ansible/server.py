@@ -16,6 +16,8 @@ import signal
 import sys
 
 PR_SET_CHILD_SUBREAPER = 36
+#: The variable by which programs that a run starts are known.
+RUN = "STEERSMAN_ANSIBLE_RUN"
 
 
 def serve() -> int:
@@ -84,14 +86,15 @@ class Server:
     def _start(self, run: int, request: str) -> None:
         pid = os.fork()
         if pid == 0:
-            self._child(request)
+            self._child(run, request)
         self._runs[pid] = run
         self._answer(run=run, pid=pid)
 
-    def _child(self, request: str) -> None:
+    def _child(self, run: int, request: str) -> None:
         code = 250
         try:
             os.setsid()
+            os.environ[RUN] = str(run)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -110,7 +113,7 @@ class Server:
     def _kill(self, run: int) -> None:
         for pid, number in self._runs.items():
             if number == run:
-                _kill_group(pid)
+                _kill_tree(pid)
 
     def _reap(self) -> None:
         while True:
@@ -124,16 +127,64 @@ class Server:
             if run is not None:
                 # The group of a leader that is gone keeps its number while it has members.
                 _kill_group(pid)
+                self._kill_orphans(run)
                 self._answer(run=run, exited=os.waitstatus_to_exitcode(status))
 
+    def _kill_orphans(self, run: int) -> None:
+        """Ends what a module of a run has detached from it, which has become a child of the server."""
+        mark = f"{RUN}={run}\0".encode()
+        for pid, parent in _parents().items():
+            if parent == os.getpid() and pid not in self._runs:
+                try:
+                    with open(f"/proc/{pid}/environ", "rb") as file:
+                        if mark in file.read() + b"\0":
+                            _kill_tree(pid)
+                except OSError:
+                    pass
+
     def _end(self) -> None:
-        for pid in self._runs:
-            _kill_group(pid)
+        for pid, run in self._runs.items():
+            _kill_tree(pid)
+            self._kill_orphans(run)
 
     def _answer(self, **fields: object) -> None:
         line = json.dumps(fields).encode() + b"\n"
         while line:
             line = line[os.write(self._answers, line) :]
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each process, where the system shows them."""
+    parents = {}
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return parents
+    for name in names:
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                # The name of the program, in parentheses, may contain anything.
+                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            pass
+    return parents
+
+
+def _kill_tree(root: int) -> None:
+    """Ends a process, its group, and all that descends from it: Ansible's workers lead groups of their own."""
+    parents = _parents()
+    doomed = {root}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in doomed} - doomed
+        if not more:
+            break
+        doomed |= more
+    for pid in doomed:
+        _kill_group(pid)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
 
 
 def _kill_group(pid: int) -> None:

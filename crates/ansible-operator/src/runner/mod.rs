@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -80,6 +80,9 @@ struct Inner {
     /// Files and directories that a fork server has to be started again for when they change.
     sources: Vec<PathBuf>,
     server: Mutex<Option<Arc<Server>>>,
+    /// What is odd about the setup, told with the first run: logs are not set up before.
+    warnings: Vec<String>,
+    announced: Once,
     next: AtomicU64,
 }
 
@@ -123,18 +126,21 @@ impl Process {
 
 impl Runner {
     /// Finds Python and Ansible, and makes the operator's private directory.
-    pub(crate) async fn new(options: RunnerOptions, role_directories: Vec<PathBuf>) -> Result<Self> {
+    pub(crate) async fn new(
+        options: RunnerOptions,
+        role_directories: Vec<PathBuf>,
+        mut warnings: Vec<String>,
+    ) -> Result<Self> {
         let package = Package::unpack()?;
-        let python = Python::find(options.python.as_deref(), &package).await?;
+        let python = Python::find(options.python.as_deref(), &package, &mut warnings).await?;
         let warm = !options.cold && python.is_tested();
         if !options.cold && !warm {
-            tracing::warn!(
-                ansible = python.ansible,
-                "plays run cold: the warm way was tested with ansible-core {}",
+            warnings.push(format!(
+                "plays run cold with ansible-core {}: the warm way was tested with {}",
+                python.ansible,
                 TESTED_ANSIBLE.join(" and ")
-            );
+            ));
         }
-        tracing::info!(python = %python.program.display(), ansible = python.ansible, warm, "found Ansible");
         let inner = Inner {
             package,
             python,
@@ -142,6 +148,8 @@ impl Runner {
             sources: options.collections_path.iter().cloned().chain(role_directories).collect(),
             options,
             server: Mutex::default(),
+            warnings,
+            announced: Once::new(),
             next: AtomicU64::new(1),
         };
         let runner = Self(Arc::new(inner));
@@ -162,6 +170,13 @@ impl Runner {
 
     async fn try_run(&self, play: &Play, tell: &mut impl FnMut(&Event)) -> std::io::Result<Outcome> {
         let inner = &*self.0;
+        inner.announced.call_once(|| {
+            for warning in &inner.warnings {
+                tracing::warn!("{warning}");
+            }
+            let Python { program, ansible } = &inner.python;
+            tracing::info!(python = %program.display(), ansible, warm = inner.warm, "running plays");
+        });
         let directory = inner.package.run_directory()?;
         let path = |name: &str| directory.path().join(name);
         let events = UnixListener::bind(path("events"))?;

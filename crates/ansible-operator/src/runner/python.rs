@@ -33,7 +33,11 @@ struct Installed {
 impl Python {
     /// Finds a Python with ansible-core: the one that was asked for, that of `VIRTUAL_ENV`, that of the `ansible-playbook` in
     /// `PATH`, or the `python3` there.
-    pub(crate) async fn find(given: Option<&Path>, package: &Package) -> Result<Self> {
+    pub(crate) async fn find(
+        given: Option<&Path>,
+        package: &Package,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self> {
         let candidates = match given {
             Some(program) => vec![program.to_owned()],
             None => candidates(),
@@ -52,14 +56,15 @@ impl Python {
                 continue;
             };
             if installed.kubernetes.is_none() {
-                tracing::warn!(
+                warnings.push(format!(
                     "{0} has no Kubernetes client, which the modules of kubernetes.core need: {0} -m pip install kubernetes",
                     program.display()
-                );
+                ));
             }
             if !installed.kubernetes_core {
-                tracing::warn!(
+                warnings.push(
                     "Ansible finds no collection kubernetes.core: ansible-galaxy collection install kubernetes.core"
+                        .to_owned(),
                 );
             }
             return Ok(Self { program, ansible });
