@@ -85,14 +85,23 @@ impl Metrics {
         let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
         let (name, kind) = (text("name"), text("type"));
         let is_name = |first: bool, character: char| {
-            character.is_ascii_alphabetic() || "_:".contains(character) || !first && character.is_ascii_digit()
+            character.is_ascii_alphabetic()
+                || "_:".contains(character)
+                || !first && character.is_ascii_digit()
         };
         if name.is_empty() || !name.char_indices().all(|(index, character)| is_name(index == 0, character)) {
             return Err(format!("{name:?} is no name of a metric"));
         }
-        if ["ansible_operator_", "controller_runtime_", "workqueue_", "rest_client_", "leader_election_", "steersman_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+        if [
+            "ansible_operator_",
+            "controller_runtime_",
+            "workqueue_",
+            "rest_client_",
+            "leader_election_",
+            "steersman_",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
         {
             return Err(format!("{name:?} is among the operator's own metrics"));
         }
@@ -130,7 +139,8 @@ impl Metrics {
                 *value += flag("increment") - flag("decrement");
             }
             (MadeValue::Histogram(histogram), "histogram") | (MadeValue::Summary(histogram), "summary") => {
-                histogram.observe(number("observe").ok_or_else(|| format!("{name}: observe needs a number"))?);
+                histogram
+                    .observe(number("observe").ok_or_else(|| format!("{name}: observe needs a number"))?);
             }
             _ => return Err(format!("{name} is no {kind}: it was made as something else")),
         }
@@ -144,11 +154,24 @@ impl Metrics {
             let help = help.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\"");
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         };
-        head(&mut text, "ansible_operator_build_info", "Build information for the ansible-operator binary", "gauge");
+        head(
+            &mut text,
+            "ansible_operator_build_info",
+            "Build information for the ansible-operator binary",
+            "gauge",
+        );
         let _ = writeln!(text, "ansible_operator_build_info{{commit=\"\",version=\"{version}\"}} 1");
-        head(&mut text, "ansible_operator_reconcile_result", "Gauge of reconciles and their results.", "gauge");
+        head(
+            &mut text,
+            "ansible_operator_reconcile_result",
+            "Gauge of reconciles and their results.",
+            "gauge",
+        );
         for ((gvk, result), value) in &*self.results.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = writeln!(text, "ansible_operator_reconcile_result{{GVK=\"{gvk}\",result=\"{result}\"}} {value}");
+            let _ = writeln!(
+                text,
+                "ansible_operator_reconcile_result{{GVK=\"{gvk}\",result=\"{result}\"}} {value}"
+            );
         }
         head(&mut text, "ansible_operator_reconciles", "How long in seconds a reconcile takes.", "histogram");
         for (gvk, histogram) in &*self.times.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -162,7 +162,8 @@ fn concurrency(
     variable: impl Fn(&str) -> Option<String>,
 ) -> usize {
     let suffix = config.environment_suffix();
-    let named = ["MAX_CONCURRENT_RECONCILES", "WORKER"].iter().find_map(|name| variable(&format!("{name}_{suffix}")));
+    let named =
+        ["MAX_CONCURRENT_RECONCILES", "WORKER"].iter().find_map(|name| variable(&format!("{name}_{suffix}")));
     let number = named.and_then(|text| text.trim().parse().ok()).filter(|number| *number > 0);
     number.unwrap_or(defaults.max_concurrent_reconciles)
 }

@@ -108,7 +108,9 @@ impl Outcome {
             if let Some(time) = asked.get("requeueAfter") {
                 match duration(time.as_str().unwrap_or_default()) {
                     Ok(after) => self.requeue_after = Some(after),
-                    Err(problem) => self.errors.push(format!("requeue_after in {}: {problem}", place(&result))),
+                    Err(problem) => {
+                        self.errors.push(format!("requeue_after in {}: {problem}", place(&result)))
+                    }
                 }
             }
             self.metrics.extend(asked.get("metric").cloned());
@@ -212,15 +214,21 @@ mod tests {
     fn what_a_block_rescues_is_no_failure() {
         let rescued = outcome(&[failed("first"), stats(json!({ "ok": 2, "rescued": 1 })), end(0)]);
         assert!(rescued.succeeded() && rescued.failures.is_empty());
-        let later =
-            outcome(&[failed("first"), failed("second"), stats(json!({ "rescued": 1, "failures": 1 })), end(2)]);
+        let later = outcome(&[
+            failed("first"),
+            failed("second"),
+            stats(json!({ "rescued": 1, "failures": 1 })),
+            end(2),
+        ]);
         assert_eq!(later.message(), "second");
     }
 
     #[test]
     fn an_unreachable_host_is_a_failure() {
-        let line = json!({ "event": "result", "status": "unreachable", "host": "far", "message": "no route" });
-        let lost = outcome(&[line, json!({ "event": "stats", "hosts": { "far": { "unreachable": 1 } } }), end(4)]);
+        let line =
+            json!({ "event": "result", "status": "unreachable", "host": "far", "message": "no route" });
+        let lost =
+            outcome(&[line, json!({ "event": "stats", "hosts": { "far": { "unreachable": 1 } } }), end(4)]);
         assert!(!lost.succeeded());
         assert_eq!(lost.message(), "no route");
         assert_eq!(lost.ansible_result("now").unwrap()["failures"], 0, "only localhost is counted");
@@ -232,7 +240,10 @@ mod tests {
         assert!(!unparsed.succeeded() && unparsed.ansible_result("now").is_none());
         assert_eq!(unparsed.message(), "syntax");
         assert_eq!(outcome(&[]).message(), "the run ended without a result");
-        assert_eq!(outcome(&[failed(""), stats(json!({ "failures": 1 })), end(2)]).message(), UNKNOWN_FAILURE);
+        assert_eq!(
+            outcome(&[failed(""), stats(json!({ "failures": 1 })), end(2)]).message(),
+            UNKNOWN_FAILURE
+        );
     }
 
     #[test]

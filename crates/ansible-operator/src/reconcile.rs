@@ -79,7 +79,8 @@ impl Reconciler {
             Ok(settings) => settings,
             Err(message) => {
                 context.warn("InvalidAnnotation", message.clone());
-                self.say(&object, &context, &Verdict::Failed { message: message.clone(), result: None }).await?;
+                self.say(&object, &context, &Verdict::Failed { message: message.clone(), result: None })
+                    .await?;
                 self.metrics.reconciled(&self.watch.config.title(), false);
                 return Err(RuntimeError::terminal(message));
             }
@@ -99,7 +100,8 @@ impl Reconciler {
         object: Arc<DynamicObject>,
         context: Context,
     ) -> Result<Action, RuntimeError> {
-        let (Some(content), Some(finalizer)) = (&self.watch.final_content, &self.watch.config.finalizer) else {
+        let (Some(content), Some(finalizer)) = (&self.watch.final_content, &self.watch.config.finalizer)
+        else {
             return Ok(Action::await_change());
         };
         // An annotation that makes no sense must not keep an object from going.

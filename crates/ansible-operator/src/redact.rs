@@ -23,7 +23,8 @@ impl Redactor {
         for item in object["items"].as_array().into_iter().flatten() {
             self.learn(item);
         }
-        for value in object["data"].as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()) {
+        for value in object["data"].as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str())
+        {
             self.add(value);
             let decoded = BASE64_STANDARD.decode(value).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             self.add(&decoded.unwrap_or_default());
@@ -63,7 +64,8 @@ mod tests {
     fn values_of_secrets_are_hidden_in_every_form() {
         let redactor = Redactor::default();
         redactor.learn(&json!({ "data": { "a": "aHVudGVyMg==" } }));
-        redactor.learn(&json!({ "items": [{ "stringData": { "b": "first line\nsecond line", "c": "tiny" } }] }));
+        redactor
+            .learn(&json!({ "items": [{ "stringData": { "b": "first line\nsecond line", "c": "tiny" } }] }));
         let text = "tiny hunter2 aHVudGVyMg== and second line";
         assert_eq!(redactor.redact(text), "tiny ******** ******** and ********");
         assert_eq!(redactor.redact("first line\nsecond line"), HIDDEN);

@@ -75,7 +75,15 @@ impl Status {
         self.conditions.iter().find(|condition| condition["type"] == kind)
     }
 
-    fn put(&mut self, kind: &str, status: &str, reason: &str, message: &str, result: Option<&Value>, now: &str) {
+    fn put(
+        &mut self,
+        kind: &str,
+        status: &str,
+        reason: &str,
+        message: &str,
+        result: Option<&Value>,
+        now: &str,
+    ) {
         let since = self.find(kind).filter(|old| old["status"] == status);
         let since = since.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(now);
         let mut condition = json!({

@@ -38,7 +38,8 @@ pub(crate) fn variables(
         }
         values.insert(name, shield(value));
     }
-    let meta = |field: &str| object.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_else(|| json!(""));
+    let meta =
+        |field: &str| object.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_else(|| json!(""));
     let name = format!("_{}_{}", config.group, config.kind.to_lowercase()).replace(['.', '-'], "_");
     let mut operators = Map::new();
     operators.insert(

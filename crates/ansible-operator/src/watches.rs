@@ -116,9 +116,23 @@ fn yes() -> bool {
 }
 
 const FIELDS: &[&str] = &[
-    "group", "version", "kind", "playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod",
-    "manageStatus", "watchDependentResources", "snakeCaseParameters", "watchClusterScopedResources",
-    "watchAnnotationsChanges", "markUnsafe", "selector", "blacklist", "finalizer",
+    "group",
+    "version",
+    "kind",
+    "playbook",
+    "role",
+    "vars",
+    "maxRunnerArtifacts",
+    "reconcilePeriod",
+    "manageStatus",
+    "watchDependentResources",
+    "snakeCaseParameters",
+    "watchClusterScopedResources",
+    "watchAnnotationsChanges",
+    "markUnsafe",
+    "selector",
+    "blacklist",
+    "finalizer",
 ];
 const FINALIZER_FIELDS: &[&str] = &["name", "playbook", "role", "vars"];
 
@@ -221,12 +235,17 @@ impl Watches {
                 }
             }
         }
-        if problems.is_empty() { Ok(Self { entries, warnings }) } else { Err(Error::Watches(problems.join("\n"))) }
+        if problems.is_empty() {
+            Ok(Self { entries, warnings })
+        } else {
+            Err(Error::Watches(problems.join("\n")))
+        }
     }
 
     /// The directories in which roles of the file are.
     pub(crate) fn role_directories(&self) -> Vec<PathBuf> {
-        let contents = self.entries.iter().flat_map(|watch| [Some(&watch.content), watch.final_content.as_ref()]);
+        let contents =
+            self.entries.iter().flat_map(|watch| [Some(&watch.content), watch.final_content.as_ref()]);
         let mut directories = Vec::new();
         for content in contents.flatten() {
             if let Content::Role(path) = content
@@ -466,7 +485,9 @@ mod tests {
         assert!(problems[0].starts_with("1: invalid GVK: a/, Kind=B: version"), "{problems:#?}");
         assert!(problems[1].starts_with("4: a/v1, Kind=C: only one of"), "{problems:#?}");
         assert!(problems[2].starts_with("5: duplicate GVK: a/v1, Kind=C"), "{problems:#?}");
-        assert!(problems[3].starts_with("5: a/v1, Kind=C: role \"absent\" was not found: tried roles/absent"));
+        assert!(
+            problems[3].starts_with("5: a/v1, Kind=C: role \"absent\" was not found: tried roles/absent")
+        );
         assert!(problems[4].starts_with("6: a/v1, Kind=D: finalizer needs a name"), "{problems:#?}");
     }
 
@@ -480,9 +501,8 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_set_stay_and_are_warned_of() {
-        let (text, unset) = expand("a: $NAME\nb: ${NAME}x $$ ${ $1 $\n", |name| {
-            (name == "NAME").then(|| "v".to_owned())
-        });
+        let (text, unset) =
+            expand("a: $NAME\nb: ${NAME}x $$ ${ $1 $\n", |name| (name == "NAME").then(|| "v".to_owned()));
         assert_eq!(text, "a: v\nb: vx $$ ${ ${1} $\n");
         assert_eq!(unset, [(2, "1".to_owned())]);
     }

@@ -48,7 +48,13 @@ async fn run(plays: &[Value], cold: bool) -> BTreeMap<String, String> {
             let counts: Vec<String> =
                 ["ok", "changed", "skipped", "failures"].iter().map(|key| result[key].to_string()).collect();
             let message = one["message"].as_str().unwrap();
-            let _ = writeln!(text, "{}={} {:?} {counts:?}", one["type"], one["status"], plain(message, directory.path()));
+            let _ = writeln!(
+                text,
+                "{}={} {:?} {counts:?}",
+                one["type"],
+                one["status"],
+                plain(message, directory.path())
+            );
         }
         results.insert((*name).to_owned(), text);
     }
@@ -67,7 +73,8 @@ fn plain(message: &str, directory: &std::path::Path) -> String {
     let text = message.replace(&directory.display().to_string(), "DIRECTORY");
     // Identities and temporary names.
     let words = text.split(' ').map(|word| {
-        let random = word.contains("steersman-ansible-") || word.contains("ansible-tmp-") || word.contains("0x");
+        let random =
+            word.contains("steersman-ansible-") || word.contains("ansible-tmp-") || word.contains("0x");
         if random { "RANDOM" } else { word }
     });
     words.collect::<Vec<_>>().join(" ")

@@ -25,15 +25,20 @@ async fn the_memcached_example_lives_its_life() {
 
         let deployment = lab.deployment("sample-memcached", |one| one.is_some()).await.unwrap();
         let owner = &deployment.metadata.owner_references.as_ref().unwrap()[0];
-        assert_eq!((owner.kind.as_str(), owner.name.as_str(), owner.controller), ("Memcached", "sample", None));
+        assert_eq!(
+            (owner.kind.as_str(), owner.name.as_str(), owner.controller),
+            ("Memcached", "sample", None)
+        );
         assert_eq!(replicas(&deployment), Some(2));
 
         // Drift is corrected at once.
         lab.env.patch::<Deployment>("sample-memcached", json!({ "spec": { "replicas": 7 } })).await.unwrap();
         lab.deployment("sample-memcached", |one| one.and_then(replicas) == Some(2)).await;
         lab.env.delete::<Deployment>("sample-memcached").await.unwrap();
-        lab.deployment("sample-memcached", |one| one.is_some_and(|one| one.metadata.uid != deployment.metadata.uid))
-            .await;
+        lab.deployment("sample-memcached", |one| {
+            one.is_some_and(|one| one.metadata.uid != deployment.metadata.uid)
+        })
+        .await;
 
         // A new spec, and one that no server takes.
         lab.patch("Memcached", "sample", json!({ "spec": { "size": 3 } })).await;
@@ -84,7 +89,8 @@ async fn verdicts_are_ansibles_own() {
     ] {
         let failed = lab.failed(kind, "one").await;
         let message = condition(&failed, "Failure").unwrap()["message"].as_str().unwrap().to_owned();
-        let found = message.contains(expected) || kind == "Soon" && message.contains("invalid duration \"soon\"");
+        let found =
+            message.contains(expected) || kind == "Soon" && message.contains("invalid duration \"soon\"");
         assert!(found, "{kind}: {message}");
     }
     lab.env.stop().await.unwrap();
@@ -156,7 +162,11 @@ async fn a_run_that_changes_nothing_writes_nothing() {
 #[ignore = "needs Python and Ansible: make test-ansible"]
 async fn a_finalizer_runs_before_the_object_goes() {
     let mut lab = Lab::new(&[("Guarded", "finalizer/main.yml")]).await;
-    lab.set("Guarded", "finalizer", json!({ "name": "ansible.example.com/guard", "vars": { "state": "absent" } }));
+    lab.set(
+        "Guarded",
+        "finalizer",
+        json!({ "name": "ansible.example.com/guard", "vars": { "state": "absent" } }),
+    );
     lab.run().await;
     lab.create("Guarded", "one", json!({ "place": "far" })).await;
     lab.succeeded("Guarded", "one").await;

@@ -129,16 +129,15 @@ impl Drop for Access {
 async fn answer(runs: Runs, request: Request<RequestBody>) -> Response<Body> {
     let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = token.and_then(|value| value.strip_prefix("Bearer "));
-    let scope = token.and_then(|token| runs.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned());
+    let scope =
+        token.and_then(|token| runs.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned());
     let Some(scope) = scope else {
         return refusal(StatusCode::UNAUTHORIZED, "Unauthorized", "this port is for the operator's own runs");
     };
     match scope.handle(request).await {
         Ok(response) => response,
         Err(ProxyError::Refused(message)) => refusal(StatusCode::FORBIDDEN, "Forbidden", &message),
-        Err(ProxyError::Failed(message)) => {
-            refusal(StatusCode::BAD_GATEWAY, "ServiceUnavailable", &message)
-        }
+        Err(ProxyError::Failed(message)) => refusal(StatusCode::BAD_GATEWAY, "ServiceUnavailable", &message),
     }
 }
 
@@ -178,7 +177,8 @@ impl RunScope {
     async fn handle(&self, request: Request<RequestBody>) -> std::result::Result<Response<Body>, ProxyError> {
         let target = Target::of(request.uri().path());
         let (mut parts, body) = request.into_parts();
-        for name in [AUTHORIZATION, HOST, CONNECTION, ACCEPT_ENCODING, TRANSFER_ENCODING, TE, CONTENT_LENGTH] {
+        for name in [AUTHORIZATION, HOST, CONNECTION, ACCEPT_ENCODING, TRANSFER_ENCODING, TE, CONTENT_LENGTH]
+        {
             parts.headers.remove(name);
         }
         if parts.headers.contains_key(UPGRADE) {
@@ -211,7 +211,8 @@ impl RunScope {
             return self.pass(parts, body).await;
         }
         let client = self.context.client();
-        let found = self.resources.by_plural(&client, &target.api_version, &target.resource).await.ok().flatten();
+        let found =
+            self.resources.by_plural(&client, &target.api_version, &target.resource).await.ok().flatten();
         let body = match &found {
             Some(found) if found.watchable => self.completed(&parts, &target, found, body).await,
             _ => body,
@@ -322,7 +323,8 @@ impl RunScope {
         }
         if *method == Method::DELETE {
             let answer: Value = serde_json::from_slice(content).unwrap_or_default();
-            let uid = ["/details/uid", "/metadata/uid"].iter().find_map(|path| answer.pointer(path)?.as_str());
+            let uid =
+                ["/details/uid", "/metadata/uid"].iter().find_map(|path| answer.pointer(path)?.as_str());
             if let (Some(uid), Some(name)) = (uid, &target.name) {
                 self.context.observe_deleted(kind, &Key::new(target.namespace.as_deref(), name), uid);
             }
@@ -414,9 +416,7 @@ async fn read(body: RequestBody) -> std::result::Result<Bytes, ProxyError> {
     }
 }
 
-async fn whole(
-    response: Response<Body>,
-) -> std::result::Result<(http::response::Parts, Bytes), ProxyError> {
+async fn whole(response: Response<Body>) -> std::result::Result<(http::response::Parts, Bytes), ProxyError> {
     let (head, body) = response.into_parts();
     match Limited::new(body, LARGEST_BODY).collect().await {
         Ok(body) => Ok((head, body.to_bytes())),

@@ -50,9 +50,7 @@ impl Owner {
         let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let refers = references.into_iter().flatten().any(|reference| reference["uid"] == *self.uid);
         let annotation = |name: &str| object["metadata"]["annotations"][name].as_str();
-        refers
-            || annotation(OWNER) == Some(&self.path())
-                && annotation(OWNER_KIND) == Some(&self.type_name())
+        refers || annotation(OWNER) == Some(&self.path()) && annotation(OWNER_KIND) == Some(&self.type_name())
     }
 
     fn path(&self) -> String {
@@ -66,7 +64,11 @@ impl Owner {
 
 fn type_name(kind: &Kind) -> String {
     let resource = kind.resource();
-    if resource.group.is_empty() { resource.kind.clone() } else { format!("{}.{}", resource.kind, resource.group) }
+    if resource.group.is_empty() {
+        resource.kind.clone()
+    } else {
+        format!("{}.{}", resource.kind, resource.group)
+    }
 }
 
 /// The objects of `owner` whose marks an object carries.
@@ -114,7 +116,8 @@ mod tests {
             assert!(owner.is_on(&object));
             object["metadata"].take()
         };
-        let reference = json!({ "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "one", "uid": "u1" });
+        let reference =
+            json!({ "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "one", "uid": "u1" });
         let lab = owner(Some("lab"));
         assert_eq!(marked(&lab, Some("lab"))["ownerReferences"], json!([reference]));
         let annotations = json!({ OWNER: "lab/one", OWNER_KIND: "Memcached.cache.example.com" });

@@ -13,7 +13,8 @@ pub(crate) struct Target {
 impl Target {
     /// Reads a path. None: it is not about a resource, but about discovery, schemas or health.
     pub(crate) fn of(path: &str) -> Option<Self> {
-        let decoded = |part: &str| percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned();
+        let decoded =
+            |part: &str| percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned();
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let api_version = match parts.next()? {
             "api" => parts.next()?.to_owned(),
@@ -60,7 +61,10 @@ mod tests {
             ("/apis/apps/v1/namespaces/lab/deployments", Some("apps/v1 lab deployments - -")),
             ("/api/v1/namespaces/lab", Some("v1 - namespaces lab -")),
             ("/api/v1/namespaces/lab/status", Some("v1 - namespaces lab status")),
-            ("/apis/rbac.authorization.k8s.io/v1/clusterroles/a%3Ab", Some("rbac.authorization.k8s.io/v1 - clusterroles a:b -")),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/a%3Ab",
+                Some("rbac.authorization.k8s.io/v1 - clusterroles a:b -"),
+            ),
             ("/apis/apps/v1", None),
             ("/api", None),
             ("/version", None),

@@ -11,7 +11,8 @@ use super::*;
 
 #[test]
 fn every_write_of_a_dry_run_says_so() {
-    let tried = |uri: &str| with_dry_run(&uri.parse().unwrap()).map(|uri| uri.to_string()).unwrap_or_default();
+    let tried =
+        |uri: &str| with_dry_run(&uri.parse().unwrap()).map(|uri| uri.to_string()).unwrap_or_default();
     assert_eq!(tried("/api/v1/pods"), "/api/v1/pods?dryRun=All");
     assert_eq!(tried("/api/v1/pods?a=b&dryRun="), "/api/v1/pods?a=b&dryRun=All");
 }

@@ -9,8 +9,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Once};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -20,8 +20,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
 use self::package::{Package, create};
-pub use self::python::TESTED_ANSIBLE;
 use self::python::Python;
+pub use self::python::TESTED_ANSIBLE;
 use self::server::{Server, ServerRun};
 use crate::error::Result;
 use crate::outcome::{Event, Outcome};
@@ -36,7 +36,8 @@ const LONGEST_REPORT: u64 = 256 << 20;
 /// How long the last events of a run that is over are waited for.
 const DRAIN: Duration = Duration::from_secs(2);
 /// The inventory of operator-sdk's runs.
-const INVENTORY: &str = "localhost ansible_connection=local ansible_python_interpreter=\"{{ansible_playbook_python}}\"\n";
+const INVENTORY: &str =
+    "localhost ansible_connection=local ansible_python_interpreter=\"{{ansible_playbook_python}}\"\n";
 
 /// How plays are run, from the program's flags.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +98,8 @@ struct ColdRun(Child);
 
 impl ColdRun {
     fn kill_group(&self) {
-        let pid = self.0.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
+        let pid =
+            self.0.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }

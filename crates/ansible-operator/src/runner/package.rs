@@ -45,7 +45,8 @@ impl Package {
     pub(crate) fn unpack() -> Result<Self> {
         let temporary = std::env::temp_dir();
         sweep(&temporary);
-        let failed = |source| Error::io(format!("no directory can be made in {}", temporary.display()), source);
+        let failed =
+            |source| Error::io(format!("no directory can be made in {}", temporary.display()), source);
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(failed)?;
         let lock = create(&directory.path().join(LOCK)).map_err(failed)?;
         lock.lock().map_err(failed)?;

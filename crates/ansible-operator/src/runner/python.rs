@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// Minor versions of ansible-core that the warm way was tested with. It works with Ansible's private parts, so that others run
 /// cold.
-pub const TESTED_ANSIBLE: [&str; 2] = ["2.18", "2.19"];
+pub const TESTED_ANSIBLE: [&str; 1] = ["2.19"];
 
 /// A Python that can run plays.
 #[derive(Clone, Debug)]
@@ -52,7 +52,11 @@ impl Python {
                 }
             };
             let Some(ansible) = installed.ansible_core else {
-                tried.push(format!("{}: Python {} without ansible-core", program.display(), installed.python));
+                tried.push(format!(
+                    "{}: Python {} without ansible-core",
+                    program.display(),
+                    installed.python
+                ));
                 continue;
             };
             if installed.kubernetes.is_none() {
@@ -78,7 +82,9 @@ impl Python {
 
     /// Whether the warm way was tested with its Ansible.
     pub(crate) fn is_tested(&self) -> bool {
-        TESTED_ANSIBLE.iter().any(|minor| self.ansible.strip_prefix(minor).is_some_and(|rest| rest.starts_with('.')))
+        TESTED_ANSIBLE
+            .iter()
+            .any(|minor| self.ansible.strip_prefix(minor).is_some_and(|rest| rest.starts_with('.')))
     }
 }
 
@@ -88,12 +94,14 @@ fn candidates() -> Vec<PathBuf> {
         candidates.push(Path::new(&environment).join("bin/python3"));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = |name: &str| std::env::split_paths(&path).map(|one| one.join(name)).find(|file| file.is_file());
+    let in_path =
+        |name: &str| std::env::split_paths(&path).map(|one| one.join(name)).find(|file| file.is_file());
     // Ansible may have a Python of its own, as pipx and distributions have it.
     let script = in_path("ansible-playbook").and_then(|script| std::fs::read(script).ok());
-    let first_line = script.as_deref().and_then(|script| script.strip_prefix(b"#!")).and_then(|rest| {
-        std::str::from_utf8(rest.split(|byte| *byte == b'\n').next()?).ok()
-    });
+    let first_line = script
+        .as_deref()
+        .and_then(|script| script.strip_prefix(b"#!"))
+        .and_then(|rest| std::str::from_utf8(rest.split(|byte| *byte == b'\n').next()?).ok());
     candidates.extend(first_line.map(str::trim).filter(|line| !line.contains(' ')).map(PathBuf::from));
     candidates.extend(in_path("python3"));
     candidates

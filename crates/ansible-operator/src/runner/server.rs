@@ -65,7 +65,9 @@ impl Server {
         tokio::spawn(async move {
             let mut process: Child = process;
             while let Ok(Some(line)) = answers.next_line().await {
-                let Ok(Answer { run: Some(run), exited: Some(code) }) = serde_json::from_str(&line) else { continue };
+                let Ok(Answer { run: Some(run), exited: Some(code) }) = serde_json::from_str(&line) else {
+                    continue;
+                };
                 let mut exits = reported.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(sender) = exits.as_mut().and_then(|exits| exits.remove(&run)) {
                     let _ = sender.send(code);

@@ -119,7 +119,12 @@ impl Lab {
         self.objects(kind).delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    pub(crate) async fn until(&self, kind: &str, name: &str, is: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
+    pub(crate) async fn until(
+        &self,
+        kind: &str,
+        name: &str,
+        is: impl Fn(Option<&Value>) -> bool,
+    ) -> Option<Value> {
         let is = |object: Option<&DynamicObject>| is(object.map(|object| json!(object)).as_ref());
         match self.env.wait_in(self.objects(kind), name, is).await {
             Ok(found) => found.map(|found| json!(found)),

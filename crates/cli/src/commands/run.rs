@@ -96,7 +96,6 @@ struct Helm {
 
     #[command(flatten)]
     render: RenderArgs,
-
 }
 
 /// Flags of every operator: election, logs, and what is waited for.
@@ -137,7 +136,9 @@ impl RuntimeArgs {
         words.push(word("log-format", &self.log_format));
         words.extend(self.leader_election_id.as_ref().map(|id| word("leader-election-id", id)));
         words.extend(
-            self.leader_election_namespace.as_ref().map(|namespace| word("leader-election-namespace", namespace)),
+            self.leader_election_namespace
+                .as_ref()
+                .map(|namespace| word("leader-election-namespace", namespace)),
         );
         if self.leader_elect {
             words.push("--leader-elect".into());

@@ -195,9 +195,8 @@ impl Ansible {
             },
         };
         let failed = |error: steersman_ansible_operator::Error| Failure::new(error.to_string());
-        let operator = Operator::new("ansible-operator")
-            .version(env!("CARGO_PKG_VERSION"))
-            .client(client.clone());
+        let operator =
+            Operator::new("ansible-operator").version(env!("CARGO_PKG_VERSION")).client(client.clone());
         let operator = add_watches(operator, &watches, &defaults, &client).await.map_err(failed)?;
         operator.main_from(self.words()).await.map_err(|error| Failure::new(error.to_string()))
     }
