@@ -83,7 +83,7 @@ test-scaffold: ## Make a project in Rust as `steer init` does, build it and run 
 test-ansible: ## Run Ansible operators with real plays, and the tests of their Python
 	environment=$$(tools/ansible) && export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
-		$(CARGO) test --quiet --package steersman-ansible-operator --test ansible_plays -- --ignored --nocapture --test-threads 2
+		$(CARGO) test --quiet --test ansible_plays -- --ignored --nocapture --test-threads 2
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
@@ -176,7 +176,7 @@ oracle-kubectl: ## Type the same kubectl commands, in three versions, for the em
 .PHONY: oracle-ansible
 oracle-ansible: ## Run the same plays warm and cold, and compare their results, conditions and objects
 	environment=$$(tools/ansible) && VIRTUAL_ENV="$$environment" \
-		$(CARGO) test --quiet --package steersman-ansible-operator --test ansible_oracle -- --ignored --nocapture
+		$(CARGO) test --quiet --test ansible_oracle -- --ignored --nocapture
 
 .PHONY: oracle-registry
 oracle-registry: ## Push an image that steer has made to the real registry

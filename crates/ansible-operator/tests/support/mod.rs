@@ -1,5 +1,7 @@
 //! A cluster with an Ansible operator on it.
 
+#![allow(dead_code, reason = "not every suite needs all of it")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ pub(crate) struct Lab {
     watches: Vec<Value>,
     /// Of the watches and what they name.
     directory: PathBuf,
-    api_version: &'static str,
+    api_version: String,
     metrics: SocketAddr,
 }
 
@@ -32,14 +34,15 @@ impl Lab {
     /// A cluster with the definitions of an example.
     pub(crate) async fn of_example(name: &str) -> Self {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
-        let lab = Self::bare(directory.clone(), "cache.example.com/v1alpha1").await;
+        let text = std::fs::read(directory.join("watches.yaml")).unwrap();
+        let watches: Vec<Value> = steersman_yaml::from_slice_as(&text).unwrap();
+        let part = |name: &str| watches[0][name].as_str().unwrap();
+        let lab = Self::bare(directory.clone(), &format!("{}/{}", part("group"), part("version"))).await;
         for entry in std::fs::read_dir(directory.join("config/crd/bases")).unwrap().flatten() {
             let text = std::fs::read(entry.path()).unwrap();
             let crd: CustomResourceDefinition = steersman_yaml::from_slice_as(&text).unwrap();
             lab.env.install(&crd).await.unwrap();
         }
-        let text = std::fs::read(directory.join("watches.yaml")).unwrap();
-        let watches = steersman_yaml::from_slice_as(&text).unwrap();
         Self { watches, ..lab }
     }
 
@@ -56,14 +59,14 @@ impl Lab {
         lab
     }
 
-    async fn bare(directory: PathBuf, api_version: &'static str) -> Self {
+    async fn bare(directory: PathBuf, api_version: &str) -> Self {
         let env = TestEnv::start().await.unwrap();
         let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let api_version = api_version.to_owned();
         Self { env, options: Defaults::default(), watches: Vec::new(), directory, api_version, metrics }
     }
 
     /// Changes a field of the watch of a kind.
-    #[allow(dead_code, reason = "not every suite needs it")]
     pub(crate) fn set(&mut self, kind: &str, field: &str, value: Value) {
         let watch = self.watches.iter_mut().find(|watch| watch["kind"] == kind).unwrap();
         watch[field] = value;
@@ -92,7 +95,7 @@ impl Lab {
         let resource = ApiResource {
             group: group.into(),
             version: version.into(),
-            api_version: self.api_version.into(),
+            api_version: self.api_version.clone(),
             kind: kind.into(),
             plural: format!("{}s", kind.to_lowercase()),
         };
@@ -110,7 +113,6 @@ impl Lab {
         self.objects(kind).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    #[allow(dead_code, reason = "not every suite needs it")]
     pub(crate) async fn get(&self, kind: &str, name: &str) -> Value {
         json!(self.objects(kind).get(name).await.unwrap())
     }
@@ -146,12 +148,10 @@ impl Lab {
         self.until(kind, name, |object| object.is_some_and(is)).await.unwrap()
     }
 
-    #[allow(dead_code, reason = "not every suite needs it")]
     pub(crate) async fn gone(&self, kind: &str, name: &str) {
         self.until(kind, name, |object| object.is_none()).await;
     }
 
-    #[allow(dead_code, reason = "not every suite needs it")]
     pub(crate) async fn deployment(
         &self,
         name: &str,
@@ -160,7 +160,6 @@ impl Lab {
         self.env.wait(name, is).await.unwrap()
     }
 
-    #[allow(dead_code, reason = "not every suite needs it")]
     pub(crate) fn api_in<K>(&self, namespace: &str) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -168,8 +167,16 @@ impl Lab {
         Api::namespaced(self.env.client(), namespace)
     }
 
+    /// Waits until runs have ended, seen in the metrics.
+    pub(crate) async fn more_runs(&self, count: u32) {
+        const ENDED: &str = "ansible_operator_reconcile_result{";
+        let goal = self.metric(ENDED) + f64::from(count);
+        while self.metric(ENDED) < goal {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// The value of the first metric whose line begins so; zero if there is none.
-    #[allow(dead_code, reason = "not every suite needs it")]
     pub(crate) fn metric(&self, start: &str) -> f64 {
         let mut stream = TcpStream::connect_timeout(&self.metrics, Duration::from_secs(5)).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
