@@ -112,7 +112,7 @@ mod tests {
         let mut config = config();
         config.vars = json!({ "state": "present", "size": 9 }).as_object().unwrap().clone();
         let finals = json!({ "state": "absent" });
-        let object = object(json!({ "size": 1, "aB": 1, "a_b": 2, "ansible_operator_meta": {} }));
+        let object = object(json!({ "size": 1, "maxSize": 1, "max_size": 2, "ansible_operator_meta": {} }));
         let made = variables(&config, &object, finals.as_object());
         assert_eq!(made.values["state"], "absent");
         assert_eq!(made.values["size"], 9);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(
             made.warnings,
             [
-                "spec.aB and spec.a_b are both the variable a_b: the last wins",
+                "spec.maxSize and spec.max_size are both the variable max_size: the last wins",
                 "spec.ansible_operator_meta has no effect: the operator sets the variable ansible_operator_meta",
                 "spec.size has no effect: the operator sets the variable size",
             ]

@@ -1,6 +1,6 @@
 """Runs modules in the process of their task instead of a new Python, where the result is known to be the same.
 
-Stock Ansible packs a module into a script and starts it with a new interpreter, which imports the Kubernetes client again.
+Stock Ansible packs a module into a script and starts it with a new interpreter, which imports all that it needs again.
 Here the module's own `main` is called in the worker process that Ansible forks for the task anyway. All around it is stock:
 the module's arguments are made, and its printed result is read, by Ansible's own code.
 """
@@ -17,6 +17,7 @@ import traceback
 
 # Modules that keep nothing in the process that would matter to the next item of a loop.
 MODULES = (
+    "ansible.builtin.setup",
     *(
         f"kubernetes.core.{name}"
         for name in ("k8s", "k8s_info", "k8s_json_patch", "k8s_scale", "k8s_service", "k8s_rollback", "k8s_cluster_info")
@@ -27,6 +28,8 @@ MODULES = (
 
 def python_name(module: str) -> str:
     namespace, collection, name = module.split(".")
+    if (namespace, collection) == ("ansible", "builtin"):
+        return f"ansible.modules.{name}"
     return f"ansible_collections.{namespace}.{collection}.plugins.modules.{name}"
 
 
@@ -56,7 +59,14 @@ def _resolved(action, module_name: str | None) -> str | None:
 
     name = module_name or action._task.action
     context = module_loader.find_plugin_with_context(name, collection_list=action._task.collections)
-    return context.resolved_fqcn if context.resolved and context.resolved_fqcn in MODULES else None
+    if not context.resolved or context.resolved_fqcn not in MODULES:
+        return None
+    # A project may have a module of the same name beside its playbook, or another version of the collection.
+    module = sys.modules.get(python_name(context.resolved_fqcn))
+    imported = getattr(module, "__file__", None)
+    found = context.plugin_resolved_path
+    same = imported and found and os.path.realpath(imported) == os.path.realpath(found)
+    return context.resolved_fqcn if same else None
 
 
 def _is_plain(action, options: dict, task_vars: dict) -> bool:

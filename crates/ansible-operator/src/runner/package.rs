@@ -1,8 +1,8 @@
 //! The Python that comes with the program, and the private directory that it is unpacked into.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -47,9 +47,12 @@ impl Package {
         sweep(&temporary);
         let failed =
             |source| Error::io(format!("no directory can be made in {}", temporary.display()), source);
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(failed)?;
-        let lock = create(&directory.path().join(LOCK)).map_err(failed)?;
+        let directory = private().prefix(PREFIX).tempdir().map_err(failed)?;
+        // It gets its name when it is locked: another operator that starts now must not take it for one that was left.
+        let unnamed = directory.path().join("lock.new");
+        let lock = create(&unnamed).map_err(failed)?;
         lock.lock().map_err(failed)?;
+        std::fs::rename(&unnamed, directory.path().join(LOCK)).map_err(failed)?;
         let package = Self { directory, _lock: lock };
         for folder in ["runs", "tmp"] {
             make_directory(&package.path().join(folder)).map_err(failed)?;
@@ -78,8 +81,15 @@ impl Package {
 
     /// A directory for one run, which goes when it is dropped.
     pub(crate) fn run_directory(&self) -> std::io::Result<TempDir> {
-        tempfile::Builder::new().prefix("").tempdir_in(self.path().join("runs"))
+        private().prefix("").tempdir_in(self.path().join("runs"))
     }
+}
+
+/// Makes temporary directories for the operator's user alone: by default the umask decides.
+fn private<'a>() -> tempfile::Builder<'a, 'a> {
+    let mut builder = tempfile::Builder::new();
+    builder.permissions(Permissions::from_mode(0o700));
+    builder
 }
 
 /// Makes a directory, and those above it, for the operator's user alone.
@@ -110,8 +120,6 @@ fn sweep(temporary: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -119,6 +127,7 @@ mod tests {
         let package = Package::unpack().unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(package.path()), 0o700);
+        assert_eq!(mode(package.run_directory().unwrap().path()), 0o700);
         assert_eq!(mode(&package.python_path().join(FILES[1].0)), 0o600);
         // As if it had been killed: the lock is gone, the directory is not.
         let left = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap().keep();
