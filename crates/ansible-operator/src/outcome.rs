@@ -109,7 +109,7 @@ impl Outcome {
                 match duration(time.as_str().unwrap_or_default()) {
                     Ok(after) => self.requeue_after = Some(after),
                     Err(problem) => {
-                        self.errors.push(format!("requeue_after in {}: {problem}", place(&result)))
+                        self.errors.push(format!("requeue_after in {}: {problem}", place(&result)));
                     }
                 }
             }

@@ -37,7 +37,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Helm(Helm),
+    Helm(Box<Helm>),
     #[cfg(unix)]
     Ansible(Box<ansible::Ansible>),
 }
