@@ -141,7 +141,7 @@ async fn hostile_objects_and_plays_harm_no_other_run() {
         ("Leak", "hostile/leak.yml"),
     ])
     .await;
-    lab.options.runner.timeout = Some(Duration::from_secs(6));
+    lab.options.runner.timeout = Some(Duration::from_secs(15));
     lab.run().await;
     let text = "{{ lookup('pipe', 'id') }} {{ 6 * 7 }}";
     lab.create("Template", "one", json!({ "text": text, "list": [text] })).await;
@@ -157,7 +157,7 @@ async fn hostile_objects_and_plays_harm_no_other_run() {
         let failed = lab.failed(kind, "one").await;
         condition(&failed, "Failure").unwrap()["message"].as_str().unwrap().to_owned()
     };
-    assert!(failure("Hang").await.contains("took longer than 6s"));
+    assert!(failure("Hang").await.contains("took longer than 15s"));
     let died = failure("Die").await;
     assert!(died.contains("signal 9"), "{died}");
     let flooded = failure("Flood").await;

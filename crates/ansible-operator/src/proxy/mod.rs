@@ -15,7 +15,7 @@ use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TE,
     TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderName, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::api::DynamicObject;
 use kube::client::Body;
@@ -34,8 +34,6 @@ use crate::watches::GroupVersionKind;
 
 /// Limit on bodies that are read as a whole: several times what etcd takes.
 const LARGEST_BODY: usize = 32 << 20;
-/// Answered from a cache; operator-sdk's header.
-const X_CACHE: HeaderName = HeaderName::from_static("x-cache");
 /// Subresources that do something outside of the store, which no dry run can hold back.
 const ACTING_SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 
@@ -49,7 +47,7 @@ pub(crate) struct RunScope {
     pub(crate) watch_dependents: bool,
     /// Whether cluster-scoped ones are, too.
     pub(crate) watch_cluster_scoped: bool,
-    /// Kinds that are neither watched nor answered from a cache.
+    /// Kinds that are not watched.
     pub(crate) blacklist: Vec<GroupVersionKind>,
     /// Whether writes change nothing.
     pub(crate) dry_run: bool,
@@ -201,9 +199,7 @@ impl RunScope {
         };
         let is_object = target.subresource.is_none();
         if parts.method == Method::GET {
-            if is_object && let Some(cached) = self.cached(&target, parts.uri.query()).await {
-                return Ok(cached);
-            }
+            // Not from the caches, which leave out managedFields and the last applied configuration: modules compare both.
             let response = self.pass(parts, body).await?;
             return self.learn_secrets(&target, response).await;
         }
@@ -336,36 +332,6 @@ impl RunScope {
         if let Some(Err(error)) = observed {
             tracing::debug!(%kind, %error, "an answer was not understood");
         }
-    }
-
-    /// An object of a watched kind, from the cache, which has the run's own writes. What the cache lacks is asked for.
-    async fn cached(&self, target: &Target, query: Option<&str>) -> Option<Response<Body>> {
-        let name = target.name.as_deref()?;
-        if query.is_some_and(|query| !query.is_empty()) {
-            return None;
-        }
-        if self.watched.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
-            return None;
-        }
-        let client = self.context.client();
-        let found = self.resources.by_plural(&client, &target.api_version, &target.resource).await.ok()??;
-        if !self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(&found.kind) {
-            return None;
-        }
-        let mut objects = self.context.objects_of(&found.kind);
-        if let Some(namespace) = &target.namespace {
-            objects = objects.namespace(namespace);
-        }
-        let object = objects.get(name).await.ok()??;
-        let mut content = serde_json::to_value(object).ok()?;
-        content["apiVersion"] = json!(found.kind.resource().api_version);
-        content["kind"] = json!(found.kind.resource().kind);
-        if target.resource == "secrets" {
-            self.redactor.learn(&content);
-        }
-        let mut response = reply(StatusCode::OK, &content);
-        response.headers_mut().insert(X_CACHE, HeaderValue::from_static("HIT"));
-        Some(response)
     }
 
     async fn learn_secrets(

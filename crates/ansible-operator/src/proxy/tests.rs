@@ -102,7 +102,7 @@ async fn what_a_run_creates_is_owned_and_its_drift_brings_a_run() {
     let theirs = maps.patch("theirs", &apply, &Patch::Apply(&map("theirs", json!({})))).await.unwrap();
     assert_eq!(owners(&theirs), 0, "what was there before is not taken over");
 
-    // Its own writes are in the cache.
+    // A run reads its own writes.
     let read = maps.get("created").await.unwrap();
     assert_eq!(read.metadata.resource_version, replaced.metadata.resource_version);
     // A watch may bring an own write before its answer is known, and a run with it. That is over before the drift.
