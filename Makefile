@@ -90,9 +90,16 @@ kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERA
 	if [ -n "$$STEERSMAN_KUDO_OPERATORS" ]; then $(CARGO) test --quiet --package steersman-kudo --package steersman-kudo-operator \
 		--test kudo_packages --test kudo_public -- --ignored --nocapture; fi
 
+# Python and Ansible, pinned, in a virtual environment outside the checkout. The first call makes it.
+.PHONY: test-ansible
+test-ansible: ## Run Ansible operators with real plays, and the tests of their Python
+	environment=$$(tools/ansible) && export VIRTUAL_ENV="$$environment" && \
+		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
+		$(CARGO) test --quiet --test ansible_plays -- --ignored --nocapture --test-threads 2
+
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators test-ansible oracle-ansible conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -183,6 +190,11 @@ oracle-kubectl: ## Type the same kubectl commands, in three versions, for the em
 	real=$$(mktemp -d) && $(WITH_CLUSTER) sh -c 'oracles/kubernetes/control-plane run "$$0" --all -- \
 		$(DEBUG)/kubectl-oracle --real "$$0/kubeconfig" --ours "$$KUBECONFIG" --out target/kubectl-differences.txt' "$$real"; \
 		status=$$?; rm -rf "$$real"; exit $$status
+
+.PHONY: oracle-ansible
+oracle-ansible: ## Run the same plays warm and cold, and compare their results, conditions and objects
+	environment=$$(tools/ansible) && VIRTUAL_ENV="$$environment" \
+		$(CARGO) test --quiet --test ansible_oracle -- --ignored --nocapture
 
 .PHONY: oracle-registry
 oracle-registry: ## Push an image that steer has made to the real registry
@@ -278,6 +290,10 @@ bench-cluster: ## Load the embedded cluster and a real control plane with the sa
 .PHONY: tools
 tools: ## Install the tools that the checks use into a cache
 	tools/ensure $(TOOLS)
+
+.PHONY: tools-ansible
+tools-ansible: ## Make the virtual environment with Python's Ansible that the suites of Ansible operators use
+	tools/ansible
 
 .PHONY: clean-cache
 clean-cache: ## Remove the cache of tools and oracles

@@ -7,23 +7,21 @@ use std::time::Duration;
 
 use clap::{ArgAction, Command};
 
-/// Under the name of another program this is that program: operator-sdk's `helm-operator run …` is `steer run helm …`, so that
-/// an image in its place needs no other command line, and `kubectl-kudo …` and `kubectl-kuttl …`, which kubectl calls for
-/// `kubectl kudo …` and `kubectl kuttl …`, are `steer kudo …` and `steer kuttl …`.
+/// Under the name of another program this is that program: `helm-operator run …` and `ansible-operator run …` of operator-sdk are
+/// `steer run helm …` and `steer run ansible …`, so that an image in their place needs no other command line, and `kubectl-kudo …`
+/// and `kubectl-kuttl …`, which kubectl calls for `kubectl kudo …` and `kubectl kuttl …`, are `steer kudo …` and `steer kuttl …`.
 pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.collect();
     let called = words.first().and_then(|name| Path::new(name).file_stem());
-    match (called.and_then(|name| name.to_str()), words.get(1).and_then(|word| word.to_str())) {
-        (Some("helm-operator"), Some("run")) => {
-            let command = ["steer", "run", "helm"].map(OsString::from);
-            command.into_iter().chain(words.into_iter().skip(2)).collect()
-        }
-        (Some(plugin @ ("kubectl-kudo" | "kubectl-kuttl")), _) => {
-            let command = ["steer", plugin.trim_start_matches("kubectl-")].map(OsString::from);
-            command.into_iter().chain(words.into_iter().skip(1)).collect()
-        }
-        _ => words,
-    }
+    let (command, skipped): (&[&str], _) =
+        match (called.and_then(|name| name.to_str()), words.get(1).and_then(|word| word.to_str())) {
+            (Some("helm-operator"), Some("run")) => (&["steer", "run", "helm"], 2),
+            (Some("ansible-operator"), Some("run")) => (&["steer", "run", "ansible"], 2),
+            (Some("kubectl-kudo"), _) => (&["steer", "kudo"], 1),
+            (Some("kubectl-kuttl"), _) => (&["steer", "kuttl"], 1),
+            _ => return words,
+        };
+    command.iter().map(OsString::from).chain(words.into_iter().skip(skipped)).collect()
 }
 
 /// Helm takes `--include-crds=true` for `--include-crds`, and `--include-crds=false` for nothing: so do we.
@@ -114,9 +112,11 @@ mod tests {
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(typed("/usr/bin/helm-operator run --leader-elect"), "steer run helm --leader-elect");
+        assert_eq!(typed("ansible-operator run --check"), "steer run ansible --check");
         assert_eq!(typed("helm-operator version"), "helm-operator version");
         assert_eq!(typed("steer run helm"), "steer run helm");
         assert_eq!(typed("/usr/bin/kubectl-kuttl test ./suite"), "steer kuttl test ./suite");
+        assert_eq!(typed("kubectl-kudo plan status"), "steer kudo plan status");
     }
 
     #[test]

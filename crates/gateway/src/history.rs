@@ -174,7 +174,7 @@ pub(crate) async fn list(
     Ok(answer::json(StatusCode::OK, &json!({"items": items})))
 }
 
-fn find<'a>(revisions: &'a [Value], wanted: u64) -> Result<&'a Value> {
+fn find(revisions: &[Value], wanted: u64) -> Result<&Value> {
     revisions.iter().find(|revision| number(revision) == wanted).ok_or_else(|| {
         let known: Vec<String> = revisions.iter().map(|revision| number(revision).to_string()).collect();
         Problem::not_found(format!("there is no revision {wanted}; there are {}", known.join(", ")))

@@ -94,7 +94,7 @@ impl Problem {
     }
 
     /// The same under another status, such as 412 for a conflict that the caller asked to be told of.
-    pub(crate) fn as_status(mut self, status: StatusCode, reason: &str) -> Self {
+    pub(crate) fn with_status(mut self, status: StatusCode, reason: &str) -> Self {
         self.status = status;
         reason.clone_into(&mut self.reason);
         self

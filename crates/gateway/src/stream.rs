@@ -142,7 +142,7 @@ impl Feed {
                 Ok(Event::Changed { kind, object }) => self.change(kind, &object, watch.version()).await?,
                 // A frame without data moves the client's place and tells it nothing.
                 Ok(Event::Bookmark) => {
-                    self.frames.send(Bytes::from(format!("id: {}\n\n", watch.version()))).await?
+                    self.frames.send(Bytes::from(format!("id: {}\n\n", watch.version()))).await?;
                 }
                 Ok(Event::Expired) => {
                     self.frames.send(frame("reset", None, &json!({}))).await?;

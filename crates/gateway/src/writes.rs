@@ -182,7 +182,7 @@ async fn conflict(
         Ok(current) => instances::shown(ask, kind, &current).unwrap_or_default(),
         Err(_) => Value::Null,
     };
-    problem.as_status(StatusCode::PRECONDITION_FAILED, "PreconditionFailed").with("current", current)
+    problem.with_status(StatusCode::PRECONDITION_FAILED, "PreconditionFailed").with("current", current)
 }
 
 /// Applies a merge patch (RFC 7386).
@@ -219,7 +219,7 @@ async fn gone(
         let mut watch = Watch::one(&ask.caller.cluster, kind, namespace, name, version_of(result));
         loop {
             match timeout_at(deadline, watch.next()).await {
-                Ok(Ok(Event::Changed { kind, .. })) if kind == "DELETED" => break,
+                Ok(Ok(Event::Changed { kind: "DELETED", .. })) => break,
                 Ok(Ok(Event::Expired)) => return Err(Problem::unreachable(&"the watch expired")),
                 Ok(Ok(_)) => {}
                 Ok(Err(problem)) => return Err(problem),
@@ -251,7 +251,7 @@ async fn until_ready(ask: &Ask, kind: &Kind, object: Value, time: Duration) -> R
             return Ok(object);
         }
         match timeout_at(deadline, watch.next()).await {
-            Ok(Ok(Event::Changed { kind, .. })) if kind == "DELETED" => {
+            Ok(Ok(Event::Changed { kind: "DELETED", .. })) => {
                 return Err(Problem::not_found(format!("{name} was deleted before it was ready")));
             }
             Ok(Ok(Event::Changed { object: changed, .. })) => object = changed,

@@ -39,4 +39,5 @@ pub use error::{Error, Result};
 pub use key::KEY_SECRET;
 pub use operator::{Defaults, add_watches};
 pub use overrides::expand;
-pub use watches::{Crds, Expression, Ignore, LabelSelector, WatchConfig, duration};
+pub use steersman_watches::{Expression, LabelSelector, duration};
+pub use watches::{Crds, Ignore, WatchConfig};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
-use crate::watches::duration;
+use steersman_watches::duration;
 
 const PREFIX: &str = "helm.sdk.operatorframework.io/";
 const PAUSED: &str = "helm.steersman.dev/paused";

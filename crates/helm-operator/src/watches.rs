@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, de};
-use steersman_formats::parse_duration;
+use serde::Deserialize;
+use steersman_watches::{LabelSelector, deserialize_duration};
 
 use crate::error::{Error, Result};
 
@@ -35,7 +35,7 @@ pub struct WatchConfig {
     pub selector: Option<LabelSelector>,
     /// Resync period of each object: never for zero, and at most once a second. What the
     /// program's flag says by default.
-    #[serde(deserialize_with = "period")]
+    #[serde(deserialize_with = "deserialize_duration")]
     pub reconcile_period: Option<Duration>,
     /// How many objects are worked on at a time. What the program's flag says by default.
     pub max_concurrent_reconciles: Option<usize>,
@@ -75,49 +75,6 @@ pub struct Ignore {
     pub kind: Option<String>,
     /// The object of this name. All by default.
     pub name: Option<String>,
-}
-
-/// A choice among labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct LabelSelector {
-    /// Labels with these values.
-    pub match_labels: BTreeMap<String, String>,
-    /// Further demands.
-    pub match_expressions: Vec<Expression>,
-}
-
-/// A demand on one label.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Expression {
-    /// The label.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    pub operator: String,
-    /// The values that the first two are about.
-    #[serde(default)]
-    pub values: Vec<String>,
-}
-
-impl LabelSelector {
-    /// As `kubectl --selector` takes it.
-    fn text(&self) -> Result<String> {
-        let mut parts: Vec<String> =
-            self.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        for Expression { key, operator, values } in &self.match_expressions {
-            let values = values.join(",");
-            parts.push(match operator.as_str() {
-                "In" => format!("{key} in ({values})"),
-                "NotIn" => format!("{key} notin ({values})"),
-                "Exists" => key.clone(),
-                "DoesNotExist" => format!("!{key}"),
-                other => {
-                    return Err(Error::Watches(format!("{other:?} is not a valid label selector operator")));
-                }
-            });
-        }
-        Ok(parts.join(","))
-    }
 }
 
 impl WatchConfig {
@@ -194,7 +151,7 @@ impl WatchConfig {
 
     /// Group and version.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        steersman_watches::api_version(&self.group, &self.version)
     }
 
     /// Which objects are watched, as `kubectl --selector` takes it.
@@ -202,29 +159,13 @@ impl WatchConfig {
     /// # Errors
     /// Fails if there is an operator that does not exist.
     pub fn selector(&self) -> Result<Option<String>> {
-        let text = self.selector.as_ref().map(LabelSelector::text).transpose()?;
+        let text = self.selector.as_ref().map(LabelSelector::text).transpose().map_err(Error::Watches)?;
         Ok(text.filter(|text| !text.is_empty()))
     }
 }
 
 fn yes() -> bool {
     true
-}
-
-/// A duration as Go's ParseDuration reads it.
-///
-/// # Errors
-/// Fails with a text that names it if it is none, or negative.
-pub fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let nanoseconds = parse_duration(text.trim()).ok_or_else(|| format!("invalid duration {text:?}"))?;
-    u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| format!("negative duration {text:?}"))
-}
-
-fn period<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Duration>, D::Error> {
-    match Option::<String>::deserialize(deserializer)? {
-        None => Ok(None),
-        Some(text) => duration(&text).map(Some).map_err(de::Error::custom),
-    }
 }
 
 #[cfg(test)]
@@ -253,17 +194,6 @@ mod tests {
         assert!(!nginx.watch_dependent_resources);
         assert!(watches[1].watch_dependent_resources);
         assert_eq!(watches[1].api_version(), "v1");
-    }
-
-    #[test]
-    fn durations_are_read_as_in_go() {
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
-        assert_eq!(duration("0s"), Ok(Duration::ZERO));
-        assert_eq!(duration("1ns"), Ok(Duration::from_nanos(1)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        for wrong in ["", "1", "5 minutes", "1d", "-1s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

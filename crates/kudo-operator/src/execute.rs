@@ -197,7 +197,7 @@ impl Executor<'_> {
         }))
     }
 
-    async fn delete(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
+    async fn delete(&self, at: &Place<'_>, resources: &[String]) -> Attempt {
         let mut waiting = None;
         for one in Self::render(at, resources)? {
             one.name()?;
@@ -215,7 +215,7 @@ impl Executor<'_> {
         Ok(waiting.map_or(Outcome::Done, Outcome::Waiting))
     }
 
-    async fn pipe(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+    async fn pipe(&self, at: &Place<'_>, task: &Task) -> Attempt {
         let rendered = Self::render(at, std::slice::from_ref(&task.spec.pod))?;
         let [Rendered { file, object, .. }] = rendered.as_slice() else {
             let message = format!("templates/{}: one pod is wanted", task.spec.pod);
@@ -273,7 +273,7 @@ impl Executor<'_> {
     }
 
     /// Creates or changes the instance of another operator, and waits for its plan.
-    async fn child(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+    async fn child(&self, at: &Place<'_>, task: &Task) -> Attempt {
         let spec = &task.spec;
         let run = at.run;
         let name = match spec.instance_name.as_str() {

@@ -154,6 +154,6 @@ fn a_new_instance_is_scheduled_and_checked() {
     );
     assert!(new.has_finalizer());
     let denied =
-        admission::create(&mut new, &version("v1", &["update"], json!([])), || String::new()).unwrap_err();
+        admission::create(&mut new, &version("v1", &["update"], json!([])), String::new).unwrap_err();
     assert!(denied.to_string().contains("couldn't find 'deploy' plan"), "{denied}");
 }

@@ -1,5 +1,8 @@
 //! `steer run`.
 
+#[cfg(unix)]
+mod ansible;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,8 +37,10 @@ pub(crate) struct Run {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Helm(Helm),
+    Helm(Box<Helm>),
     Kudo(super::kudo::run::RunKudo),
+    #[cfg(unix)]
+    Ansible(Box<ansible::Ansible>),
 }
 
 /// Run a chart operator: a release for each object of the kinds in watches.yaml
@@ -87,11 +92,21 @@ struct Helm {
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     health_probe_bind_address: String,
 
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+
+    #[command(flatten)]
+    render: RenderArgs,
+}
+
+/// Flags of every operator: election, logs, and what is waited for.
+#[derive(Args, Debug)]
+struct RuntimeArgs {
     /// Work only while leading, so that several replicas can run
     #[arg(long, alias = "enable-leader-election")]
     leader_elect: bool,
 
-    /// The lease to lead by [default: helm-operator]
+    /// The lease to lead by [default: the name of the operator]
     #[arg(long, value_name = "NAME")]
     leader_election_id: Option<String>,
 
@@ -107,15 +122,36 @@ struct Helm {
     #[arg(long, value_name = "FORMAT", default_value = "auto", env = "LOG_FORMAT")]
     log_format: String,
 
-    #[command(flatten)]
-    render: RenderArgs,
-
-    #[command(flatten)]
-    ignored: IgnoredArgs,
-
     /// Wait this long for the watched kinds to be defined
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::release::duration)]
     wait_for_kinds: Duration,
+
+    #[command(flatten)]
+    ignored: IgnoredArgs,
+}
+
+impl RuntimeArgs {
+    /// Adds them to the command line of the runtime's own program.
+    fn add_to(&self, words: &mut Vec<OsString>) {
+        words.push(word("log-level", &self.log_level));
+        words.push(word("log-format", &self.log_format));
+        words.extend(self.leader_election_id.as_ref().map(|id| word("leader-election-id", id)));
+        words.extend(
+            self.leader_election_namespace
+                .as_ref()
+                .map(|namespace| word("leader-election-namespace", namespace)),
+        );
+        if self.leader_elect {
+            words.push("--leader-elect".into());
+        }
+    }
+}
+
+/// A flag with its value, as one word.
+fn word(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = OsString::from(format!("--{name}="));
+    word.push(value);
+    word
 }
 
 /// Flags of operator-sdk's program that change nothing here: manifests that give them go on working.
@@ -142,6 +178,8 @@ impl Run {
         match self.what {
             What::Helm(helm) => runtime.block_on(helm.run(globals)),
             What::Kudo(kudo) => runtime.block_on(kudo.run(globals)),
+            #[cfg(unix)]
+            What::Ansible(ansible) => runtime.block_on(ansible.run(globals)),
         }
     }
 }
@@ -154,7 +192,7 @@ impl Helm {
         let mut defaults = Defaults {
             reconcile_period: self.reconcile_period,
             suppress_override_values: self.suppress_override_values,
-            kind_timeout: self.wait_for_kinds,
+            kind_timeout: self.runtime.wait_for_kinds,
             confined: self.confined,
             allowed_cluster_kinds: self.allowed_cluster_kinds.clone(),
             render: self.render.limits(),
@@ -173,31 +211,12 @@ impl Helm {
     /// The command line of the runtime's own program, which does all that is not about charts.
     fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["steer run helm".into(), "run".into()];
-        let mut flag = |name: &str, value: &dyn AsRef<OsStr>| {
-            let mut word = OsString::from(format!("--{name}="));
-            word.push(value);
-            words.push(word);
-        };
-        flag("metrics-bind-address", &self.metrics_bind_address);
-        flag("metrics-require-rbac", &self.metrics_require_rbac.to_string());
-        if let Some(secure) = self.metrics_secure {
-            flag("metrics-secure", &secure.to_string());
-        }
-        if let Some(folder) = &self.metrics_cert_path {
-            flag("metrics-cert-path", folder);
-        }
-        flag("health-probe-bind-address", &self.health_probe_bind_address);
-        flag("log-level", &self.log_level);
-        flag("log-format", &self.log_format);
-        if let Some(id) = &self.leader_election_id {
-            flag("leader-election-id", id);
-        }
-        if let Some(namespace) = &self.leader_election_namespace {
-            flag("leader-election-namespace", namespace);
-        }
-        if self.leader_elect {
-            words.push("--leader-elect".into());
-        }
+        words.push(word("metrics-bind-address", &self.metrics_bind_address));
+        words.push(word("metrics-require-rbac", self.metrics_require_rbac.to_string()));
+        words.extend(self.metrics_secure.map(|secure| word("metrics-secure", secure.to_string())));
+        words.extend(self.metrics_cert_path.as_ref().map(|folder| word("metrics-cert-path", folder)));
+        words.push(word("health-probe-bind-address", &self.health_probe_bind_address));
+        self.runtime.add_to(&mut words);
         words
     }
 }

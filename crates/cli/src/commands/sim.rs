@@ -9,7 +9,7 @@ use steersman::{BoxError, Operator};
 use steersman_helm_operator::{Defaults, KEY_SECRET, add_watches};
 use steersman_simulate::{Plan, Scenario, Simulation};
 
-use super::dev::project::{NAMESPACE, Project};
+use super::dev::project::{Given, NAMESPACE, Project};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
@@ -67,7 +67,7 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn run(self, output: &mut Output) -> Result {
         let project = Project::load(&self.project)?;
-        let (given, account) = project.given()?;
+        let Given { objects: given, account } = project.given()?;
         let samples = project.samples()?;
         if samples.is_empty() {
             let place = self.project.join("config/samples");

@@ -58,10 +58,13 @@ const PARAMETER: &[&str] = &[
     "hint",
 ];
 
+/// Keys that are not known, each with those that are.
+type Unknown = Vec<(String, &'static [&'static str])>;
+
 /// Warns of every unknown key, with the key that was probably meant.
 pub(super) fn unknown(files: &BTreeMap<String, String>) -> Vec<Problem> {
     let mut found = Vec::new();
-    let mut read = |name: &str, walk: fn(&Value, &mut Vec<(String, &'static [&'static str])>)| {
+    let mut read = |name: &str, walk: fn(&Value, &mut Unknown)| {
         let Some(text) = files.get(name) else { return };
         let Ok(value) = steersman_yaml::from_str(text) else { return };
         let mut unknown = Vec::new();

@@ -402,6 +402,21 @@ impl Context {
         Ok(())
     }
 
+    /// As [`Context::observe`], for a kind that is known at run time.
+    ///
+    /// # Errors
+    /// As [`Context::observe`].
+    pub fn observe_dynamic(&self, kind: &Kind, object: &DynamicObject) -> Result<()> {
+        let object = from_value(kind, to_value(kind, object)?)?;
+        self.caches(kind).written(object, &self.author(), &self.shared.name);
+        Ok(())
+    }
+
+    /// Tells the cache of an object that was deleted by other means, so that its disappearance brings no reconcile.
+    pub fn observe_deleted(&self, kind: &Kind, key: &Key, uid: &str) {
+        self.caches(kind).deleted(key, uid, &self.author());
+    }
+
     /// Sets the finalizers of an object, if it is still as it was seen.
     pub(crate) async fn set_finalizers(
         &self,

@@ -126,7 +126,14 @@ pub(crate) struct Metrics {
 struct Sources {
     engines: Vec<Weak<Engine>>,
     shared: Option<Weak<Shared>>,
+    texts: Vec<TextSource>,
 }
+
+/// Metrics of the author's own: OpenMetrics text without the end mark.
+pub(crate) type TextSource = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The end mark of OpenMetrics text.
+const END: &str = "# EOF\n";
 
 /// How a reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -310,7 +317,18 @@ impl Metrics {
         let mut text = String::new();
         // A string takes everything.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        let texts = self.sources().texts.clone();
+        if !texts.is_empty() {
+            text.truncate(text.len() - if text.ends_with(END) { END.len() } else { 0 });
+            text.extend(texts.iter().map(|source| source()));
+            text.push_str(END);
+        }
         text
+    }
+
+    /// Serves further metrics with the operator's own.
+    pub(crate) fn add_texts(&self, texts: Vec<TextSource>) {
+        self.sources().texts.extend(texts);
     }
 
     fn refresh(&self) {

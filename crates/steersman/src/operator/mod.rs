@@ -26,7 +26,7 @@ use crate::{
     error::Result,
     leader::LeaderElection,
     manifests::Declarations,
-    metrics::dashboard,
+    metrics::{TextSource, dashboard},
     privilege::{Comparison, Requests},
     shard::Sharding,
     webhook::{Conversion, Webhook, Webhooks},
@@ -48,6 +48,7 @@ pub struct Operator {
     sharding: Option<Sharding>,
     metrics: Option<SocketAddr>,
     metrics_security: MetricsSecurity,
+    metrics_sources: Vec<TextSource>,
     probes: Option<SocketAddr>,
     debug: bool,
     webhooks: Webhooks,
@@ -75,6 +76,7 @@ impl Operator {
             sharding: None,
             metrics: None,
             metrics_security: MetricsSecurity::default(),
+            metrics_sources: Vec::new(),
             probes: None,
             debug: false,
             webhooks: Webhooks::default(),
@@ -190,6 +192,13 @@ impl Operator {
     /// Default: a certificate for `localhost` that signs itself.
     pub fn metrics_certificates(mut self, folder: impl Into<PathBuf>) -> Self {
         self.metrics_security.certificates = Some(folder.into());
+        self
+    }
+
+    /// Serves metrics of the author's own beside the operator's: asked at each scrape for OpenMetrics text without the end
+    /// mark. Default: none.
+    pub fn metrics_source(mut self, source: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics_sources.push(Arc::new(source));
         self
     }
 

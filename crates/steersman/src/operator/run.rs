@@ -33,6 +33,7 @@ impl Operator {
         // All background work ends when this function does.
         let mut servers = JoinSet::new();
         let metrics = Metrics::of_host(self.api_server.as_deref().unwrap_or("unknown"));
+        metrics.add_texts(std::mem::take(&mut self.metrics_sources));
         let environment = self.take_environment();
         if let Some(address) = self.webhook_address.filter(|_| !self.webhooks.is_empty()) {
             self.serve_webhooks(address, &client, &metrics, &mut servers).await?;

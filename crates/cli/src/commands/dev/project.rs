@@ -29,6 +29,14 @@ pub(crate) struct Project {
     pub(crate) is_namespaced: bool,
 }
 
+/// What a simulation begins with.
+pub(in crate::commands) struct Given {
+    /// Definitions, namespaces and roles.
+    pub(in crate::commands) objects: Vec<Value>,
+    /// Namespace and name of the operator's service account, if the project has one.
+    pub(in crate::commands) account: Option<(String, String)>,
+}
+
 /// Who the operator is.
 pub(crate) struct Account {
     namespace: String,
@@ -120,7 +128,7 @@ impl Project {
     }
 
     /// What a simulation finds in the cluster: definitions, namespaces and roles, and the service account of the operator.
-    pub(in crate::commands) fn given(&self) -> Result<(Vec<Value>, Option<(String, String)>)> {
+    pub(in crate::commands) fn given(&self) -> Result<Given> {
         let mut given: Vec<Value> = documents(&self.root.join("config/crd/bases"))?
             .into_iter()
             .map(|(_, document)| document)
@@ -137,7 +145,7 @@ impl Project {
             (namespace.unwrap_or(NAMESPACE).to_owned(), text(account, "/metadata/name").to_owned())
         });
         given.extend(roles.into_iter().map(|(_, role)| role));
-        Ok((given, account))
+        Ok(Given { objects: given, account })
     }
 
     /// What is in config/samples.

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use steersman_kudo::Package;
-use steersman_kudo::package::files_of;
+use steersman_kudo::package::{PackageParameter, files_of};
 use steersman_kudo::tree::{Branch, draw};
 
 use super::read;
@@ -137,7 +137,7 @@ impl List {
 
 fn parameters(package: &Package) -> String {
     let mut rows = vec![["Name", "Default", "Required", "Immutable"].map(str::to_owned).to_vec()];
-    let mut all: Vec<_> = package.params.parameters.iter().map(|one| one.definition()).collect();
+    let mut all: Vec<_> = package.params.parameters.iter().map(PackageParameter::definition).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     for one in all {
         let default = one.default.clone().unwrap_or_default();

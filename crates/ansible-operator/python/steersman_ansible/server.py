@@ -1,0 +1,198 @@
+"""The fork server: a process with Ansible imported, of which each run is a fork.
+
+Commands come on standard input and answers go to standard output, one JSON object a line. `{"run": N, "request": PATH}`
+starts a run and is answered with `{"run": N, "pid": P}`, and once more with `{"run": N, "exited": STATUS}` when it is over.
+`{"kill": N}` ends a run with all that it started in its process group. When standard input ends, so do all runs and the server.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import selectors
+import signal
+import sys
+
+PR_SET_CHILD_SUBREAPER = 36
+#: The variable by which programs that a run starts are known.
+RUN = "STEERSMAN_ANSIBLE_RUN"
+
+
+def serve() -> int:
+    answers = os.dup(1)
+    os.set_inheritable(answers, False)
+    # Nothing that is printed while Ansible is imported may get between the answers.
+    os.dup2(2, 1)
+    _be_reaper()
+    from steersman_ansible import warm
+
+    warm.prepare()
+    # Objects that live on are not looked at by the children's collector, which would copy their pages.
+    gc.collect()
+    gc.freeze()
+    return Server(answers).loop()
+
+
+def _be_reaper() -> None:
+    """Processes that a module leaves behind become children of the server, which waits for them: no zombies."""
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (AttributeError, OSError):
+        pass
+
+
+class Server:
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
+        self._runs: dict[int, int] = {}
+        self._input = b""
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        # The operator decides when the server ends.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+
+    def loop(self) -> int:
+        self._answer(ready=True)
+        selector = selectors.DefaultSelector()
+        selector.register(0, selectors.EVENT_READ)
+        selector.register(self._wake_read, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fd == self._wake_read:
+                    os.read(self._wake_read, 4096)
+                elif not self._read():
+                    self._end()
+                    return 0
+            self._reap()
+
+    def _read(self) -> bool:
+        chunk = os.read(0, 65536)
+        if not chunk:
+            return False
+        *lines, self._input = (self._input + chunk).split(b"\n")
+        for line in lines:
+            command = json.loads(line)
+            if "kill" in command:
+                self._kill(command["kill"])
+            else:
+                self._start(command["run"], command["request"])
+        return True
+
+    def _start(self, run: int, request: str) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._child(run, request)
+        self._runs[pid] = run
+        self._answer(run=run, pid=pid)
+
+    def _child(self, run: int, request: str) -> None:
+        code = 250
+        try:
+            os.setsid()
+            os.environ[RUN] = str(run)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for descriptor in (self._answers, self._wake_read, self._wake_write):
+                os.close(descriptor)
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.close(null)
+            from steersman_ansible import play
+
+            code = play.run(request, warm=True)
+        finally:
+            # What was registered to run at exit is the server's.
+            os._exit(code & 0xFF)
+
+    def _kill(self, run: int) -> None:
+        for pid, number in self._runs.items():
+            if number == run:
+                _kill_tree(pid)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            run = self._runs.pop(pid, None)
+            if run is not None:
+                # The group of a leader that is gone keeps its number while it has members.
+                _kill_group(pid)
+                self._kill_orphans(run)
+                self._answer(run=run, exited=os.waitstatus_to_exitcode(status))
+
+    def _kill_orphans(self, run: int) -> None:
+        """Ends what a module of a run has detached from it, which has become a child of the server."""
+        mark = f"{RUN}={run}\0".encode()
+        for pid, parent in _parents().items():
+            if parent == os.getpid() and pid not in self._runs:
+                try:
+                    with open(f"/proc/{pid}/environ", "rb") as file:
+                        if mark in file.read() + b"\0":
+                            _kill_tree(pid)
+                except OSError:
+                    pass
+
+    def _end(self) -> None:
+        for pid, run in self._runs.items():
+            _kill_tree(pid)
+            self._kill_orphans(run)
+
+    def _answer(self, **fields: object) -> None:
+        line = json.dumps(fields).encode() + b"\n"
+        while line:
+            line = line[os.write(self._answers, line) :]
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each process, where the system shows them."""
+    parents = {}
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return parents
+    for name in names:
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                # The name of the program, in parentheses, may contain anything.
+                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            pass
+    return parents
+
+
+def _kill_tree(root: int) -> None:
+    """Ends a process, its group, and all that descends from it: Ansible's workers lead groups of their own."""
+    parents = _parents()
+    doomed = {root}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in doomed} - doomed
+        if not more:
+            break
+        doomed |= more
+    for pid in doomed:
+        _kill_group(pid)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(serve())

@@ -1,0 +1,402 @@
+//! The way of a run to the cluster: requests with the run's token are completed and passed on under the operator's role.
+//!
+//! One server for the whole operator listens on the loopback interface, on a port that the system chooses. A run's token is
+//! random, in a file that only the operator's user can read, and void when the run is over; there is no other way in.
+
+mod owner;
+mod target;
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TE,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use kube::api::DynamicObject;
+use kube::client::Body;
+use serde_json::{Value, json};
+use steersman::{Context, Key, Kind, Snapshot, Watch, predicate};
+use steersman_listener::{Limits, Listener, RequestBody};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub(crate) use self::owner::Owner;
+use self::target::Target;
+use crate::error::{Error, Result};
+use crate::redact::Redactor;
+use crate::resources::{Found, Resources};
+use crate::watches::GroupVersionKind;
+
+/// Limit on bodies that are read as a whole: several times what etcd takes.
+const LARGEST_BODY: usize = 32 << 20;
+/// Subresources that do something outside of the store, which no dry run can hold back.
+const ACTING_SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
+
+/// How the requests of a run are dealt with.
+pub(crate) struct RunScope {
+    pub(crate) context: Context,
+    pub(crate) owner: Owner,
+    /// Whether created objects are marked with their owner.
+    pub(crate) inject_owner: bool,
+    /// Whether the kinds of created objects are watched.
+    pub(crate) watch_dependents: bool,
+    /// Whether cluster-scoped ones are, too.
+    pub(crate) watch_cluster_scoped: bool,
+    /// Kinds that are not watched.
+    pub(crate) blacklist: Vec<GroupVersionKind>,
+    /// Whether writes change nothing.
+    pub(crate) dry_run: bool,
+    pub(crate) resources: Resources,
+    pub(crate) redactor: Redactor,
+    /// Kinds that the controller watches, for all of its runs.
+    pub(crate) watched: Arc<Mutex<HashSet<Kind>>>,
+}
+
+type Runs = Arc<Mutex<HashMap<String, Arc<RunScope>>>>;
+
+/// The server.
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    runs: Runs,
+    server: JoinHandle<()>,
+}
+
+/// The access of one run, which ends when this is dropped.
+pub(crate) struct Access {
+    token: String,
+    address: SocketAddr,
+    runs: Runs,
+}
+
+impl Proxy {
+    /// Opens a port on the loopback interface.
+    pub(crate) async fn start() -> Result<Self> {
+        let failed = |source| Error::io("the proxy cannot listen on 127.0.0.1", source);
+        let socket = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        let runs = Runs::default();
+        let serving = Arc::clone(&runs);
+        let server = tokio::spawn(Listener::new(socket).limits(Limits::default()).serve(move |_| {
+            let runs = Arc::clone(&serving);
+            move |request| answer(Arc::clone(&runs), request)
+        }));
+        Ok(Self { address, runs, server })
+    }
+
+    /// Gives a run access.
+    pub(crate) fn open(&self, scope: Arc<RunScope>) -> std::io::Result<Access> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), scope);
+        Ok(Access { token, address: self.address, runs: Arc::clone(&self.runs) })
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Access {
+    /// The kubeconfig of the run.
+    pub(crate) fn kubeconfig(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "proxy-server", "cluster": { "server": format!("http://{}", self.address) } }],
+            "users": [{ "name": "run", "user": { "token": self.token } }],
+            "contexts": [{ "name": "proxy-server", "context": { "cluster": "proxy-server", "user": "run" } }],
+            "current-context": "proxy-server",
+        })
+    }
+}
+
+impl Drop for Access {
+    fn drop(&mut self) {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
+}
+
+async fn answer(runs: Runs, request: Request<RequestBody>) -> Response<Body> {
+    let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = token.and_then(|value| value.strip_prefix("Bearer "));
+    let scope =
+        token.and_then(|token| runs.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned());
+    let Some(scope) = scope else {
+        return refusal(StatusCode::UNAUTHORIZED, "Unauthorized", "this port is for the operator's own runs");
+    };
+    match scope.handle(request).await {
+        Ok(response) => response,
+        Err(ProxyError::Refused(message)) => refusal(StatusCode::FORBIDDEN, "Forbidden", &message),
+        Err(ProxyError::Failed(message)) => refusal(StatusCode::BAD_GATEWAY, "ServiceUnavailable", &message),
+    }
+}
+
+/// Why a request gets no answer of the cluster.
+enum ProxyError {
+    Refused(String),
+    Failed(String),
+}
+
+impl From<kube::Error> for ProxyError {
+    fn from(error: kube::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+fn refusal(code: StatusCode, reason: &str, message: &str) -> Response<Body> {
+    let status = json!({
+        "apiVersion": "v1",
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "reason": reason,
+        "message": message,
+        "code": code.as_u16(),
+    });
+    reply(code, &status)
+}
+
+fn reply(code: StatusCode, content: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(content.to_string().into_bytes()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+impl RunScope {
+    async fn handle(&self, request: Request<RequestBody>) -> std::result::Result<Response<Body>, ProxyError> {
+        let target = Target::of(request.uri().path());
+        let (mut parts, body) = request.into_parts();
+        for name in [AUTHORIZATION, HOST, CONNECTION, ACCEPT_ENCODING, TRANSFER_ENCODING, TE, CONTENT_LENGTH]
+        {
+            parts.headers.remove(name);
+        }
+        if parts.headers.contains_key(UPGRADE) {
+            return Err(ProxyError::Refused(
+                "the proxy passes no connections that change their protocol, such as exec".into(),
+            ));
+        }
+        let is_write = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
+        if self.dry_run && is_write {
+            if let Some(acting) = target.as_ref().and_then(|target| target.subresource.as_deref())
+                && ACTING_SUBRESOURCES.contains(&acting.split('/').next().unwrap_or_default())
+            {
+                return Err(ProxyError::Refused(format!("{acting} cannot be tried without doing it")));
+            }
+            parts.uri = with_dry_run(&parts.uri)?;
+        }
+        let body = read(body).await?;
+        let Some(target) = target else {
+            return self.pass(parts, body).await;
+        };
+        let is_object = target.subresource.is_none();
+        if parts.method == Method::GET {
+            // Not from the caches, which leave out managedFields and the last applied configuration: modules compare both.
+            let response = self.pass(parts, body).await?;
+            return self.learn_secrets(&target, response).await;
+        }
+        if !is_write || !is_object {
+            return self.pass(parts, body).await;
+        }
+        let client = self.context.client();
+        let found =
+            self.resources.by_plural(&client, &target.api_version, &target.resource).await.ok().flatten();
+        let body = match &found {
+            Some(found) if found.watchable => self.completed(&parts, &target, found, body).await,
+            _ => body,
+        };
+        if target.resource == "secrets"
+            && let Ok(secret) = steersman_yaml::from_slice(&body)
+        {
+            self.redactor.learn(&secret);
+        }
+        let method = parts.method.clone();
+        let response = self.pass(parts, body).await?;
+        if self.dry_run || !response.status().is_success() {
+            return Ok(response);
+        }
+        let (head, content) = whole(response).await?;
+        if let Some(found) = found.filter(|found| found.watchable) {
+            self.observe(&method, &target, &found.kind, &content);
+        }
+        Ok(Response::from_parts(head, Body::from(content.to_vec())))
+    }
+
+    /// Sends a request on under the operator's own role.
+    async fn pass(
+        &self,
+        parts: http::request::Parts,
+        body: Bytes,
+    ) -> std::result::Result<Response<Body>, ProxyError> {
+        let request = Request::from_parts(parts, Body::from(body.to_vec()));
+        let mut response = self.context.client().send(request).await?;
+        for name in [CONNECTION, TRANSFER_ENCODING, CONTENT_LENGTH] {
+            response.headers_mut().remove(name);
+        }
+        Ok(response)
+    }
+
+    /// The body of a write, with the owner's mark where a new object gets it, and where it would be lost.
+    async fn completed(
+        &self,
+        parts: &http::request::Parts,
+        target: &Target,
+        found: &Found,
+        body: Bytes,
+    ) -> Bytes {
+        let is_apply = parts.headers.get(CONTENT_TYPE).is_some_and(|value| {
+            value.to_str().is_ok_and(|value| value.starts_with("application/apply-patch"))
+        });
+        let creates = parts.method == Method::POST;
+        if !self.inject_owner || !(creates || is_apply || parts.method == Method::PUT) {
+            return body;
+        }
+        let Ok(mut object) = steersman_yaml::from_slice(&body) else { return body };
+        let namespace = target.namespace.as_deref().filter(|_| found.kind.namespaced());
+        if !creates {
+            // Only what the run makes is its own: what was there without the mark stays without.
+            let live = self.live(target, found).await;
+            let is_ours = match &live {
+                Some(live) => self.owner.is_on(live),
+                None => is_apply,
+            };
+            if !is_ours {
+                return body;
+            }
+        }
+        self.owner.mark(&mut object, namespace);
+        self.watch(&found.kind).await;
+        Bytes::from(object.to_string())
+    }
+
+    async fn live(&self, target: &Target, found: &Found) -> Option<Value> {
+        let api: kube::Api<DynamicObject> = match &target.namespace {
+            Some(namespace) => {
+                kube::Api::namespaced_with(self.context.client(), namespace, found.kind.resource())
+            }
+            None => kube::Api::all_with(self.context.client(), found.kind.resource()),
+        };
+        let live = api.get_opt(target.name.as_deref()?).await.ok()??;
+        serde_json::to_value(live).ok()
+    }
+
+    /// Watches the kind of an object that the run creates, before it does, so that its own write is known as such.
+    async fn watch(&self, kind: &Kind) {
+        let resource = kind.resource();
+        let listed = self.blacklist.iter().any(|one| {
+            one.group == resource.group && one.version == resource.version && one.kind == resource.kind
+        });
+        let wanted = self.watch_dependents && (kind.namespaced() || self.watch_cluster_scoped);
+        if !wanted || listed || self.dry_run {
+            return;
+        }
+        if !self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.clone()) {
+            return;
+        }
+        let owner_kind = self.owner.kind.clone();
+        let watch = Watch::mapped_kind(kind.clone(), "ansible-dependents", move |snapshot| {
+            owner::owners(&owner_kind, snapshot)
+        });
+        // Without the right to list and watch the kind, the run still goes on.
+        if let Err(error) = self.context.watch(watch.when(is_drift).optional()).await {
+            tracing::warn!(%kind, %error, "dependents cannot be watched");
+        }
+    }
+
+    /// Tells the caches of the run's own write.
+    fn observe(&self, method: &Method, target: &Target, kind: &Kind, content: &[u8]) {
+        // A change of an object of the controller's own kind is to bring a run.
+        if *kind == self.owner.kind {
+            return;
+        }
+        if *method == Method::DELETE {
+            let answer: Value = serde_json::from_slice(content).unwrap_or_default();
+            let uid =
+                ["/details/uid", "/metadata/uid"].iter().find_map(|path| answer.pointer(path)?.as_str());
+            if let (Some(uid), Some(name)) = (uid, &target.name) {
+                self.context.observe_deleted(kind, &Key::new(target.namespace.as_deref(), name), uid);
+            }
+            return;
+        }
+        let observed = serde_json::from_slice::<DynamicObject>(content)
+            .ok()
+            .map(|object| self.context.observe_dynamic(kind, &object));
+        if let Some(Err(error)) = observed {
+            tracing::debug!(%kind, %error, "an answer was not understood");
+        }
+    }
+
+    async fn learn_secrets(
+        &self,
+        target: &Target,
+        response: Response<Body>,
+    ) -> std::result::Result<Response<Body>, ProxyError> {
+        let is_secret = target.resource == "secrets" && target.api_version == "v1";
+        // A watch is passed on as it comes.
+        let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|value| value == "application/json");
+        if !is_secret || !is_json || !response.status().is_success() {
+            return Ok(response);
+        }
+        let (head, content) = whole(response).await?;
+        if let Ok(secret) = serde_json::from_slice(&content) {
+            self.redactor.learn(&secret);
+        }
+        Ok(Response::from_parts(head, Body::from(content.to_vec())))
+    }
+}
+
+/// Whether a change of a dependent is worth a run: anything but its status and its bookkeeping.
+fn is_drift(old: &Snapshot, new: &Snapshot) -> bool {
+    if !predicate::spec_changed(old, new) {
+        return false;
+    }
+    if new.meta().is_ok_and(|meta| meta.generation > 0) {
+        return true;
+    }
+    let essence = |snapshot: &Snapshot| -> Option<Value> {
+        let mut object: Value = serde_json::from_slice(snapshot.json()).ok()?;
+        object.as_object_mut()?.remove("status");
+        let meta = object.get_mut("metadata")?.as_object_mut()?;
+        meta.remove("resourceVersion");
+        meta.remove("managedFields");
+        Some(object)
+    };
+    match (essence(old), essence(new)) {
+        (Some(old), Some(new)) => old != new,
+        _ => true,
+    }
+}
+
+async fn read(body: RequestBody) -> std::result::Result<Bytes, ProxyError> {
+    match Limited::new(body, LARGEST_BODY).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(ProxyError::Refused(format!("the request's body cannot be read: {error}"))),
+    }
+}
+
+async fn whole(response: Response<Body>) -> std::result::Result<(http::response::Parts, Bytes), ProxyError> {
+    let (head, body) = response.into_parts();
+    match Limited::new(body, LARGEST_BODY).collect().await {
+        Ok(body) => Ok((head, body.to_bytes())),
+        Err(error) => Err(ProxyError::Failed(format!("the answer cannot be read: {error}"))),
+    }
+}
+
+fn with_dry_run(uri: &http::Uri) -> std::result::Result<http::Uri, ProxyError> {
+    let query = uri.query().unwrap_or_default();
+    let others = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("dryRun="));
+    let query: Vec<&str> = others.chain(["dryRun=All"]).collect();
+    let text = format!("{}?{}", uri.path(), query.join("&"));
+    text.parse().map_err(|error| ProxyError::Failed(format!("{text}: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! Reconciling one object: variables, the run, and what is said about it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject};
+use serde_json::{Map, Value, json};
+use steersman::{Action, Context, Error as RuntimeError, Kind};
+
+use crate::metrics::Metrics;
+use crate::operator::LogEvents;
+use crate::outcome::{Event, Outcome, TaskResult, place};
+use crate::proxy::{Owner, Proxy, RunScope};
+use crate::redact::Redactor;
+use crate::resources::Resources;
+use crate::runner::{Play, Runner};
+use crate::settings::Settings;
+use crate::status::{self, Status, Verdict};
+use crate::variables::variables;
+use crate::watches::{Content, Watch};
+
+/// The condition's message when a run cannot even be started; operator-sdk's.
+const SETUP_FAILED: &str = "Unable to run reconciliation";
+/// Longest message of a condition.
+const LONGEST_MESSAGE: usize = 32_000;
+/// Limit on the failed tasks that become events of one run.
+const EVENTS: usize = 5;
+
+/// Runs a role or playbook for each object of a kind.
+pub(crate) struct Reconciler {
+    pub(crate) watch: Watch,
+    pub(crate) kind: Kind,
+    pub(crate) runner: Runner,
+    pub(crate) proxy: Arc<Proxy>,
+    pub(crate) resources: Resources,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Resync period without annotation.
+    pub(crate) period: Duration,
+    pub(crate) verbosity: u8,
+    pub(crate) inject_owner: bool,
+    pub(crate) check: bool,
+    pub(crate) log_events: LogEvents,
+    pub(crate) debug_logs: bool,
+    /// Kinds of objects that runs created, which are watched.
+    pub(crate) watched: Arc<Mutex<HashSet<Kind>>>,
+    /// The last runs by uid.
+    pub(crate) runs: Mutex<HashMap<String, LastRun>>,
+}
+
+/// What is known of an object's last run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastRun {
+    /// The generation that it was for.
+    generation: Option<i64>,
+    succeeded: bool,
+}
+
+/// Which of its two runs an object gets.
+#[derive(Clone, Copy)]
+enum Phase<'a> {
+    Reconcile,
+    Finalize(&'a Content, &'a Map<String, Value>),
+}
+
+impl Reconciler {
+    pub(crate) async fn reconcile(
+        &self,
+        object: Arc<DynamicObject>,
+        context: Context,
+    ) -> Result<Action, RuntimeError> {
+        // Another finalizer holds it: there is nothing to bring about any more.
+        if object.metadata.deletion_timestamp.is_some() {
+            self.forget(&object);
+            return Ok(Action::await_change());
+        }
+        let settings = match Settings::of(&object) {
+            Ok(settings) => settings,
+            Err(message) => {
+                context.warn("InvalidAnnotation", message.clone());
+                self.say(&object, &context, &Verdict::Failed { message: message.clone(), result: None })
+                    .await?;
+                self.metrics.reconciled(&self.watch.config.title(), false);
+                return Err(RuntimeError::terminal(message));
+            }
+        };
+        let outcome = self.run(&object, &context, &settings, Phase::Reconcile).await?;
+        let period = settings.period.unwrap_or(self.period);
+        let action = if period.is_zero() { Action::await_change() } else { Action::requeue(period) };
+        Ok(match outcome.requeue_after {
+            Some(after) => Action::requeue(after),
+            None => action,
+        })
+    }
+
+    /// Runs what the finalizer is for.
+    pub(crate) async fn finalize(
+        &self,
+        object: Arc<DynamicObject>,
+        context: Context,
+    ) -> Result<Action, RuntimeError> {
+        let (Some(content), Some(finalizer)) = (&self.watch.final_content, &self.watch.config.finalizer)
+        else {
+            return Ok(Action::await_change());
+        };
+        // An annotation that makes no sense must not keep an object from going.
+        let settings = Settings::of(&object).unwrap_or_default();
+        let phase = Phase::Finalize(content, &finalizer.vars);
+        let outcome = self.run(&object, &context, &settings, phase).await?;
+        self.forget(&object);
+        Ok(match outcome.requeue_after {
+            Some(after) => Action::requeue(after),
+            None => Action::await_change(),
+        })
+    }
+
+    /// One run with all that is said about it. Fails if the run did.
+    async fn run(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+        settings: &Settings,
+        phase: Phase<'_>,
+    ) -> Result<Outcome, RuntimeError> {
+        let gvk = self.watch.config.title();
+        let generation = object.metadata.generation;
+        let last = self.last_run(object);
+        let is_new = last.generation != generation || generation.is_none();
+        let is_settled = !is_new && last.succeeded && Status::read(object.data.get("status")).is_successful();
+        // A run that is not expected to change anything is not announced.
+        let is_quiet = matches!(phase, Phase::Reconcile) && is_settled;
+        if !is_quiet {
+            self.say(object, context, &Verdict::Running).await?;
+        }
+        let scope = Arc::new(self.scope(object, context));
+        let play = match self.play(object, context, settings, phase, is_new) {
+            Ok(play) => play,
+            Err(error) => return self.setup_failed(object, context, &error.to_string()).await,
+        };
+        let access = match self.proxy.open(Arc::clone(&scope)) {
+            Ok(access) => access,
+            Err(error) => return self.setup_failed(object, context, &error.to_string()).await,
+        };
+        let play = Play { kubeconfig: access.kubeconfig(), ..play };
+        let started = Instant::now();
+        let mut outcome = self.runner.run(&play, |event| self.log(event, context, &scope.redactor)).await;
+        drop(access);
+        self.metrics.took(&gvk, started.elapsed());
+        for change in &outcome.metrics {
+            if let Err(problem) = self.metrics.change(change) {
+                outcome.errors.push(format!("osdk_metric: {problem}"));
+            }
+        }
+        if self.debug_logs && !outcome.output.is_empty() {
+            tracing::info!(object = %context.key(), "Ansible output:\n{}", scope.redactor.redact(&outcome.output));
+        }
+        let succeeded = outcome.succeeded();
+        self.remember(object, LastRun { generation, succeeded });
+        if self.watch.config.manage_status {
+            self.metrics.reconciled(&gvk, succeeded);
+        }
+        let completion = completion(context);
+        if succeeded {
+            if !is_quiet || outcome.has_changed() {
+                let result = outcome.ansible_result(&completion);
+                self.say(object, context, &Verdict::Succeeded { result }).await?;
+            }
+            return Ok(outcome);
+        }
+        let message = shortened(scope.redactor.redact(&outcome.message()));
+        for failure in outcome.failures.iter().take(EVENTS) {
+            let file = failure.path.as_deref().map_or(String::new(), |path| format!(" ({path})"));
+            let note = format!("task {:?}{file} failed: {}", failure.task, failure.message);
+            context.warn("TaskFailed", shortened_to(scope.redactor.redact(&note), 1000));
+        }
+        let result = outcome.ansible_result(&completion);
+        self.say(object, context, &Verdict::Failed { message: message.clone(), result }).await?;
+        Err(RuntimeError::other(message))
+    }
+
+    async fn setup_failed(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+        reason: &str,
+    ) -> Result<Outcome, RuntimeError> {
+        tracing::error!(object = %context.key(), reason, "a run cannot be started");
+        self.metrics.reconciled(&self.watch.config.title(), false);
+        self.say(object, context, &Verdict::Failed { message: SETUP_FAILED.into(), result: None }).await?;
+        Err(RuntimeError::other(format!("{SETUP_FAILED}: {reason}")))
+    }
+
+    fn play(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+        settings: &Settings,
+        phase: Phase<'_>,
+        is_new: bool,
+    ) -> Result<Play, serde_json::Error> {
+        let mut content = serde_json::to_value(object)?;
+        let resource = self.kind.resource();
+        content["apiVersion"] = json!(resource.api_version);
+        content["kind"] = json!(resource.kind);
+        let (run, final_vars) = match phase {
+            Phase::Reconcile => (&self.watch.content, None),
+            Phase::Finalize(content, vars) => (content, Some(vars)),
+        };
+        let made = variables(&self.watch.config, &content, final_vars);
+        if is_new {
+            for warning in made.warnings {
+                context.warn("VariableHidden", warning);
+            }
+        }
+        Ok(Play {
+            content: run.clone(),
+            variables: made.values,
+            kubeconfig: Value::Null,
+            verbosity: settings.verbosity.unwrap_or(self.verbosity),
+            check: self.check,
+        })
+    }
+
+    fn scope(&self, object: &DynamicObject, context: &Context) -> RunScope {
+        let config = &self.watch.config;
+        let owner = Owner {
+            kind: self.kind.clone(),
+            key: context.key().clone(),
+            uid: object.uid().unwrap_or_default(),
+        };
+        RunScope {
+            context: context.clone(),
+            owner,
+            inject_owner: self.inject_owner,
+            watch_dependents: config.watch_dependent_resources,
+            watch_cluster_scoped: config.watch_cluster_scoped_resources,
+            blacklist: config.blacklist.clone(),
+            dry_run: self.check,
+            resources: self.resources.clone(),
+            redactor: Redactor::default(),
+            watched: Arc::clone(&self.watched),
+        }
+    }
+
+    /// Writes conditions, if that is wanted.
+    async fn say(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+        verdict: &Verdict,
+    ) -> Result<(), RuntimeError> {
+        if !self.watch.config.manage_status || self.check {
+            return Ok(());
+        }
+        let api: Api<DynamicObject> = match context.key().namespace() {
+            Some(namespace) => Api::namespaced_with(context.client(), namespace, self.kind.resource()),
+            None => Api::all_with(context.client(), self.kind.resource()),
+        };
+        Ok(status::write(&api, &self.kind, object, verdict, context).await?)
+    }
+
+    fn log(&self, event: &Event, context: &Context, redactor: &Redactor) {
+        let object = context.key();
+        if self.log_events == LogEvents::Nothing {
+            return;
+        }
+        let everything = self.log_events == LogEvents::Everything;
+        match event {
+            Event::Start { name, path } => {
+                tracing::info!(%object, task = name, path, "[playbook task start]");
+            }
+            Event::Result(result) => {
+                let message = result.message.as_deref().map(|message| redactor.redact(message));
+                let message = shortened_to(message.unwrap_or_default(), 1000);
+                log_result(result, context, &message, everything);
+            }
+            Event::Error { message } => {
+                let message = redactor.redact(message);
+                tracing::error!(%object, message, "[playbook failed]");
+            }
+            Event::NoHosts => tracing::warn!(%object, "no hosts match the pattern of a play"),
+            Event::Stats { .. } | Event::End { .. } => {}
+        }
+    }
+
+    fn last_run(&self, object: &DynamicObject) -> LastRun {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.get(&object.uid().unwrap_or_default()).copied().unwrap_or_default()
+    }
+
+    fn remember(&self, object: &DynamicObject, run: LastRun) {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.insert(object.uid().unwrap_or_default(), run);
+    }
+
+    fn forget(&self, object: &DynamicObject) {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.remove(&object.uid().unwrap_or_default());
+    }
+}
+
+fn log_result(result: &TaskResult, context: &Context, message: &str, everything: bool) {
+    let object = context.key();
+    let TaskResult { name, path, host, changed, diff, .. } = result;
+    match result.status.as_str() {
+        "failed" | "unreachable" if !result.ignored => {
+            tracing::error!(%object, task = name, path, host, message, "[playbook task failed]");
+        }
+        "ok" if result.action.ends_with("debug") => {
+            tracing::info!(%object, task = name, message, "[playbook debug]");
+        }
+        status if everything || diff.is_some() => {
+            tracing::info!(%object, task = place(result), status, changed, diff, "[playbook task result]");
+        }
+        _ => {}
+    }
+}
+
+/// The time as `ansibleResult` has it, with microseconds.
+fn completion(context: &Context) -> String {
+    context.now().strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+}
+
+fn shortened(text: String) -> String {
+    shortened_to(text, LONGEST_MESSAGE)
+}
+
+fn shortened_to(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        let end = (0..=limit).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! The user's Python, with ansible-core.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde::Deserialize;
+use tokio::process::Command;
+
+use super::package::Package;
+use crate::error::{Error, Result};
+
+/// Minor versions of ansible-core that the warm way was tested with. It works with Ansible's private parts, so that others run
+/// cold.
+pub const TESTED_ANSIBLE: [&str; 1] = ["2.19"];
+
+/// A Python that can run plays.
+#[derive(Clone, Debug)]
+pub(crate) struct Python {
+    pub(crate) program: PathBuf,
+    pub(crate) ansible: String,
+}
+
+/// What the package's `check` prints.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Installed {
+    python: String,
+    ansible_core: Option<String>,
+    kubernetes: Option<String>,
+    kubernetes_core: bool,
+}
+
+impl Python {
+    /// Finds a Python with ansible-core: the one that was asked for, that of `VIRTUAL_ENV`, that of the `ansible-playbook` in
+    /// `PATH`, or the `python3` there.
+    pub(crate) async fn find(
+        given: Option<&Path>,
+        package: &Package,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self> {
+        let candidates = match given {
+            Some(program) => vec![program.to_owned()],
+            None => candidates(),
+        };
+        let mut tried = Vec::new();
+        for program in candidates {
+            let installed = match examine(&program, package).await {
+                Ok(installed) => installed,
+                Err(problem) => {
+                    tried.push(format!("{}: {problem}", program.display()));
+                    continue;
+                }
+            };
+            let Some(ansible) = installed.ansible_core else {
+                tried.push(format!(
+                    "{}: Python {} without ansible-core",
+                    program.display(),
+                    installed.python
+                ));
+                continue;
+            };
+            if installed.kubernetes.is_none() {
+                warnings.push(format!(
+                    "{0} has no Kubernetes client, which the modules of kubernetes.core need: {0} -m pip install kubernetes",
+                    program.display()
+                ));
+            }
+            if !installed.kubernetes_core {
+                warnings.push(
+                    "Ansible finds no collection kubernetes.core: ansible-galaxy collection install kubernetes.core"
+                        .to_owned(),
+                );
+            }
+            return Ok(Self { program, ansible });
+        }
+        let program = given.map_or_else(|| "python3".to_owned(), |program| program.display().to_string());
+        let tried = if tried.is_empty() { "no python3 is in PATH".to_owned() } else { tried.join("; ") };
+        Err(Error::Python(format!(
+            "no Python with ansible-core was found ({tried})\ninstall it with: {program} -m pip install ansible-core kubernetes"
+        )))
+    }
+
+    /// Whether the warm way was tested with its Ansible.
+    pub(crate) fn is_tested(&self) -> bool {
+        TESTED_ANSIBLE
+            .iter()
+            .any(|minor| self.ansible.strip_prefix(minor).is_some_and(|rest| rest.starts_with('.')))
+    }
+}
+
+fn candidates() -> Vec<PathBuf> {
+    let mut candidates = Vec::new();
+    if let Some(environment) = std::env::var_os("VIRTUAL_ENV").filter(|path| !path.is_empty()) {
+        candidates.push(Path::new(&environment).join("bin/python3"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path =
+        |name: &str| std::env::split_paths(&path).map(|one| one.join(name)).find(|file| file.is_file());
+    // Ansible may have a Python of its own, as pipx and distributions have it.
+    let script = in_path("ansible-playbook").and_then(|script| std::fs::read(script).ok());
+    let first_line = script
+        .as_deref()
+        .and_then(|script| script.strip_prefix(b"#!"))
+        .and_then(|rest| std::str::from_utf8(rest.split(|byte| *byte == b'\n').next()?).ok());
+    candidates.extend(first_line.map(str::trim).filter(|line| !line.contains(' ')).map(PathBuf::from));
+    candidates.extend(in_path("python3"));
+    candidates
+}
+
+async fn examine(program: &Path, package: &Package) -> Result<Installed, String> {
+    let output = Command::new(program)
+        .args(["-m", "steersman_ansible", "check"])
+        .env("PYTHONPATH", package.python_path())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(text.trim().lines().last().unwrap_or("it does not run").to_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("it answered something else: {error}"))
+}

@@ -1,0 +1,115 @@
+//! The fork server: one Python with Ansible imported, whose children are the runs.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, oneshot};
+
+/// A fork server that runs. It ends with this, and its runs with it.
+pub(crate) struct Server {
+    commands: mpsc::UnboundedSender<Value>,
+    exits: Exits,
+    started: AtomicU64,
+    /// What the runs are made of, when it was started.
+    pub(crate) fingerprint: u64,
+}
+
+type Exits = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<i32>>>>>;
+
+#[derive(Deserialize)]
+struct Answer {
+    run: Option<u64>,
+    exited: Option<i32>,
+}
+
+/// A run in a child of the server. Dropping it ends the run.
+pub(crate) struct ServerRun {
+    number: u64,
+    exit: oneshot::Receiver<i32>,
+    commands: mpsc::UnboundedSender<Value>,
+}
+
+impl Server {
+    /// Starts a server and waits until it has Ansible imported.
+    pub(crate) async fn start(mut command: Command, fingerprint: u64) -> std::io::Result<Self> {
+        let mut process = command
+            .args(["-m", "steersman_ansible", "serve"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let lost = || std::io::Error::other("the fork server has no standard streams");
+        let mut input = process.stdin.take().ok_or_else(lost)?;
+        let mut answers = BufReader::new(process.stdout.take().ok_or_else(lost)?).lines();
+        if answers.next_line().await?.is_none() {
+            return Err(std::io::Error::other("the fork server ended while it imported Ansible"));
+        }
+        let (commands, mut waiting) = mpsc::unbounded_channel::<Value>();
+        let exits: Exits = Arc::new(Mutex::new(Some(HashMap::new())));
+        let reported = Arc::clone(&exits);
+        // When the last sender of commands is gone, standard input ends, and so does the server.
+        tokio::spawn(async move {
+            while let Some(command) = waiting.recv().await {
+                if input.write_all(format!("{command}\n").as_bytes()).await.is_err() {
+                    break;
+                }
+            }
+        });
+        tokio::spawn(async move {
+            let mut process: Child = process;
+            while let Ok(Some(line)) = answers.next_line().await {
+                let Ok(Answer { run: Some(run), exited: Some(code) }) = serde_json::from_str(&line) else {
+                    continue;
+                };
+                let mut exits = reported.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(sender) = exits.as_mut().and_then(|exits| exits.remove(&run)) {
+                    let _ = sender.send(code);
+                }
+            }
+            // Dropping the senders tells the waiting runs that they are gone with the server.
+            reported.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let _ = process.wait().await;
+        });
+        Ok(Self { commands, exits, started: AtomicU64::new(0), fingerprint })
+    }
+
+    /// Whether the process is there.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.exits.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// How many runs it has started.
+    pub(crate) fn started(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    /// Starts a run. None: the server is gone.
+    pub(crate) fn run(&self, number: u64, request: &Path) -> Option<ServerRun> {
+        let (sender, exit) = oneshot::channel();
+        self.exits.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.insert(number, sender);
+        self.started.fetch_add(1, Ordering::Relaxed);
+        self.commands.send(json!({ "run": number, "request": request })).ok()?;
+        Some(ServerRun { number, exit, commands: self.commands.clone() })
+    }
+}
+
+impl ServerRun {
+    /// The exit code of the run, negative for a signal. None: the server is gone, and the run with it.
+    pub(crate) async fn exited(&mut self) -> Option<i32> {
+        (&mut self.exit).await.ok()
+    }
+}
+
+impl Drop for ServerRun {
+    fn drop(&mut self) {
+        // Of a run that is over the server knows nothing any more.
+        let _ = self.commands.send(json!({ "kill": self.number }));
+    }
+}

@@ -1,0 +1,213 @@
+//! The status of a watched object: operator-sdk's conditions.
+
+use kube::api::{Api, DynamicObject, PostParams};
+use serde_json::{Map, Value, json};
+use steersman::{Context, Kind};
+
+pub(crate) const RUNNING: &str = "Running";
+pub(crate) const SUCCESSFUL: &str = "Successful";
+pub(crate) const FAILURE: &str = "Failure";
+
+/// How often a status is written again after a conflict.
+const ATTEMPTS: usize = 8;
+
+/// What is to be said about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// A run starts.
+    Running,
+    /// A run ended well.
+    Succeeded { result: Option<Value> },
+    /// A run, or its preparation, failed.
+    Failed { message: String, result: Option<Value> },
+}
+
+/// A status that is read, changed and written back. Fields and conditions of others stay.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Status {
+    fields: Map<String, Value>,
+    conditions: Vec<Value>,
+}
+
+impl Status {
+    pub(crate) fn read(status: Option<&Value>) -> Self {
+        let mut fields = status.and_then(Value::as_object).cloned().unwrap_or_default();
+        let conditions = match fields.remove("conditions") {
+            Some(Value::Array(conditions)) => conditions.into_iter().filter(Value::is_object).collect(),
+            _ => Vec::new(),
+        };
+        Self { fields, conditions }
+    }
+
+    /// Sets the conditions that follow from a verdict.
+    pub(crate) fn set(&mut self, verdict: &Verdict, now: &str) {
+        match verdict {
+            Verdict::Running => {
+                if self.find(SUCCESSFUL).is_some() {
+                    self.put(SUCCESSFUL, "False", "", "", None, now);
+                }
+                self.put(RUNNING, "True", "Running", "Running reconciliation", None, now);
+            }
+            Verdict::Succeeded { result } => {
+                self.put(RUNNING, "True", "Successful", "Awaiting next reconciliation", result.as_ref(), now);
+                self.put(SUCCESSFUL, "True", "Successful", "Last reconciliation succeeded", None, now);
+                self.put(FAILURE, "False", "", "", None, now);
+            }
+            Verdict::Failed { message, result } => {
+                if self.find(RUNNING).is_some() {
+                    self.put(RUNNING, "False", "Running", "Running reconciliation", None, now);
+                }
+                self.put(SUCCESSFUL, "False", "", "", None, now);
+                self.put(FAILURE, "True", "Failed", message, result.as_ref(), now);
+            }
+        }
+    }
+
+    /// Whether it says that the last run ended well.
+    pub(crate) fn is_successful(&self) -> bool {
+        let is = |kind: &str, status: &str, reason: &str| {
+            self.find(kind).is_some_and(|one| one["status"] == status && one["reason"] == reason)
+        };
+        is(RUNNING, "True", "Successful") && is(SUCCESSFUL, "True", "Successful") && is(FAILURE, "False", "")
+    }
+
+    fn find(&self, kind: &str) -> Option<&Value> {
+        self.conditions.iter().find(|condition| condition["type"] == kind)
+    }
+
+    fn put(
+        &mut self,
+        kind: &str,
+        status: &str,
+        reason: &str,
+        message: &str,
+        result: Option<&Value>,
+        now: &str,
+    ) {
+        let since = self.find(kind).filter(|old| old["status"] == status);
+        let since = since.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(now);
+        let mut condition = json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since,
+        });
+        if let Some(result) = result {
+            condition["ansibleResult"] = result.clone();
+        }
+        match self.conditions.iter_mut().find(|old| old["type"] == kind) {
+            Some(old) => *old = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+
+    fn into_value(self) -> Value {
+        let mut fields = self.fields;
+        fields.insert("conditions".into(), Value::Array(self.conditions));
+        Value::Object(fields)
+    }
+}
+
+/// Writes a verdict into the live status of an object, with what the play and others wrote there meanwhile. An object that
+/// is gone, or was made anew, is left alone.
+pub(crate) async fn write(
+    api: &Api<DynamicObject>,
+    kind: &Kind,
+    object: &DynamicObject,
+    verdict: &Verdict,
+    context: &Context,
+) -> kube::Result<()> {
+    let name = context.name();
+    let now = now(context);
+    let mut attempts = 0;
+    loop {
+        let Some(mut live) = api.get_opt(name).await? else { return Ok(()) };
+        if live.metadata.uid != object.metadata.uid {
+            return Ok(());
+        }
+        let before = Status::read(live.data.get("status"));
+        let mut status = before.clone();
+        status.set(verdict, &now);
+        if status == before {
+            return Ok(());
+        }
+        live.data["status"] = status.into_value();
+        let written = api.replace_status(name, &PostParams::default(), &live).await;
+        attempts += 1;
+        match written {
+            Ok(written) => {
+                // The next run is to know what this one said.
+                if let Err(error) = context.observe_dynamic(kind, &written) {
+                    tracing::debug!(%error, "an answer was not understood");
+                }
+                return Ok(());
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 && attempts < ATTEMPTS => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                // A kind without the subresource keeps its status in the object.
+                return match api.replace(name, &PostParams::default(), &live).await {
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                    other => other.map(|_| ()),
+                };
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The current time as conditions have it.
+pub(crate) fn now(context: &Context) -> String {
+    let seconds = context.now().as_second();
+    jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(status: &mut Status, verdict: Verdict, now: &str) -> Value {
+        status.set(&verdict, now);
+        status.clone().into_value()
+    }
+
+    #[test]
+    fn conditions_have_operator_sdks_words() {
+        let live = json!({ "nodes": 3, "conditions": [{ "type": "Mine", "status": "True" }] });
+        let mut status = Status::read(Some(&live));
+        let running = set(&mut status, Verdict::Running, "t1");
+        let expected = json!({ "nodes": 3, "conditions": [
+            { "type": "Mine", "status": "True" },
+            { "type": "Running", "status": "True", "reason": "Running", "message": "Running reconciliation",
+                "lastTransitionTime": "t1" },
+        ]});
+        assert_eq!(running, expected);
+        let result = json!({ "ok": 1, "changed": 0, "skipped": 0, "failures": 0, "completion": "c" });
+        let done = set(&mut status, Verdict::Succeeded { result: Some(result.clone()) }, "t2");
+        assert_eq!(
+            done["conditions"][1],
+            json!({ "type": "Running", "status": "True", "reason": "Successful",
+                "message": "Awaiting next reconciliation", "lastTransitionTime": "t1", "ansibleResult": result })
+        );
+        assert_eq!(done["conditions"][2]["message"], "Last reconciliation succeeded");
+        assert_eq!(done["conditions"][3]["status"], "False");
+        assert!(status.is_successful());
+        let failed = set(&mut status, Verdict::Failed { message: "no\nway".into(), result: None }, "t3");
+        let states: Vec<_> = failed["conditions"].as_array().unwrap()[1..]
+            .iter()
+            .map(|one| format!("{}={} {}", one["type"], one["status"], one["reason"]).replace('"', ""))
+            .collect();
+        assert_eq!(states, ["Running=False Running", "Successful=False ", "Failure=True Failed"]);
+        assert_eq!(failed["conditions"][3]["message"], "no\nway");
+        assert!(!status.is_successful());
+    }
+
+    #[test]
+    fn a_status_that_is_no_status_is_replaced() {
+        for wrong in [json!("x"), json!({ "conditions": "x" }), json!({ "conditions": [1] })] {
+            let mut status = Status::read(Some(&wrong));
+            let value = set(&mut status, Verdict::Running, "t");
+            assert_eq!(value["conditions"].as_array().unwrap().len(), 1);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! `steer run ansible`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use steersman::Operator;
+use steersman_ansible_operator::{Defaults, LogEvents, RunnerOptions, Watches, add_watches};
+
+use super::{RuntimeArgs, word};
+use crate::args::GlobalArgs;
+use crate::cluster;
+use crate::commands::release::duration;
+use crate::failure::{Failure, Result};
+
+const EXAMPLES: &str = "\
+An operator-sdk project runs as it is: its watches.yaml, flags, annotations and environment are
+understood. WATCH_NAMESPACE limits the namespaces.
+
+Plays are run by the ansible-core of --python, of VIRTUAL_ENV, or of PATH, in forks of one process
+that has it imported; --cold starts a new process for each run instead.
+
+Examples:
+  steer run ansible
+  steer run ansible --watches-file ./watches.yaml --reconcile-period 5m
+  steer run ansible --check
+  WATCH_NAMESPACE=shop,lab steer run ansible --python ~/venv/bin/python3";
+
+/// Run an Ansible operator: a role or playbook for each object of the kinds in watches.yaml
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Ansible {
+    /// File that names the kinds and their roles or playbooks
+    #[arg(long, value_name = "FILE", default_value = "./watches.yaml")]
+    watches_file: PathBuf,
+
+    /// How often a run is made for each object even if nothing happens; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "10h0m0s", value_parser = duration)]
+    reconcile_period: Duration,
+
+    /// How many objects of a kind are worked on at a time [default: the number of processors]
+    #[arg(long, value_name = "NUMBER", alias = "max-workers")]
+    max_concurrent_reconciles: Option<usize>,
+
+    /// Make the watched object an owner of what is created for it
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
+    inject_owner_ref: bool,
+
+    /// Ansible's verbosity
+    #[arg(long, value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=7))]
+    ansible_verbosity: u8,
+
+    /// Where roles are looked for, separated by colons [default: what Ansible's configuration says]
+    #[arg(long, value_name = "PATHS", env = "ANSIBLE_ROLES_PATH")]
+    ansible_roles_path: Option<OsString>,
+
+    /// Where collections are looked for, separated by colons [default: what Ansible's configuration says]
+    #[arg(long, value_name = "PATHS", env = "ANSIBLE_COLLECTIONS_PATH")]
+    ansible_collections_path: Option<OsString>,
+
+    /// Further arguments of ansible-playbook, separated by spaces
+    #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
+    ansible_args: String,
+
+    /// An inventory, file or directory, in place of localhost alone
+    #[arg(long, value_name = "PATH", env = "ANSIBLE_INVENTORY")]
+    ansible_inventory: Option<PathBuf>,
+
+    /// Which events of plays are logged
+    #[arg(long, value_name = "EVENTS", value_enum, default_value = "tasks")]
+    ansible_log_events: Events,
+
+    /// Log what plays print
+    #[arg(long, env = "ANSIBLE_DEBUG_LOGS", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
+    ansible_debug_logs: bool,
+
+    /// Python that has ansible-core [default: that of VIRTUAL_ENV, of ansible-playbook, or of PATH]
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
+
+    /// Start a new process for each run
+    #[arg(long)]
+    cold: bool,
+
+    /// Run plays with --check --diff, and change nothing in the cluster
+    #[arg(long)]
+    check: bool,
+
+    /// End runs that take longer; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration)]
+    run_timeout: Duration,
+
+    /// Where metrics are served; 0 turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8443", alias = "metrics-addr")]
+    metrics_bind_address: String,
+
+    /// Serve metrics by TLS
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
+    metrics_secure: bool,
+
+    /// Serve secure metrics to those who may get /metrics alone, as the API server says of their token
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
+    metrics_require_rbac: bool,
+
+    /// Folder with the tls.crt and tls.key of secure metrics [default: a certificate that signs itself]
+    #[arg(long, value_name = "DIR")]
+    metrics_cert_path: Option<PathBuf>,
+
+    /// Where /healthz and /readyz are served; 0 turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":6789")]
+    health_probe_bind_address: String,
+
+    /// How long runs under way may take when stopping
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    graceful_shutdown_timeout: Duration,
+
+    /// Note down which requests were made, for `rbac --least-privilege`
+    #[arg(long, value_name = "FILE")]
+    record_requests: Option<PathBuf>,
+
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+
+    #[command(flatten)]
+    ignored: IgnoredAnsibleArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Events {
+    /// Tasks as they start, debug messages and failures
+    #[value(alias = "Tasks")]
+    Tasks,
+    /// The result of every task, too
+    #[value(alias = "Everything")]
+    Everything,
+    /// None
+    #[value(alias = "Nothing")]
+    Nothing,
+}
+
+/// Flags of operator-sdk's program that change nothing here: manifests that give them go on working.
+#[derive(Args, Debug)]
+struct IgnoredAnsibleArgs {
+    #[arg(long, hide = true)]
+    proxy_port: Option<u16>,
+    #[arg(long, hide = true)]
+    leader_elect_lease_duration: Option<String>,
+    #[arg(long, hide = true)]
+    leader_elect_renew_deadline: Option<String>,
+    #[arg(long, hide = true)]
+    leader_elect_retry_period: Option<String>,
+}
+
+impl Ansible {
+    pub(super) async fn run(self, globals: &GlobalArgs) -> Result {
+        if self.metrics_require_rbac && !self.metrics_secure {
+            return Err(Failure::new("--metrics-require-rbac needs --metrics-secure"));
+        }
+        let paths = |paths: &Option<OsString>| -> Vec<PathBuf> {
+            paths.iter().flat_map(std::env::split_paths).filter(|path| !path.as_os_str().is_empty()).collect()
+        };
+        let roles_path = paths(&self.ansible_roles_path);
+        let watches = Watches::load(&self.watches_file, &roles_path, |name| std::env::var(name).ok())
+            .map_err(|error| Failure::new(error.to_string()).help("--watches-file names the file"))?;
+        let client = cluster::client(globals).await?;
+        let defaults = Defaults {
+            reconcile_period: self.reconcile_period,
+            max_concurrent_reconciles: self
+                .max_concurrent_reconciles
+                .map_or_else(|| Defaults::default().max_concurrent_reconciles, |workers| workers.max(1)),
+            verbosity: self.ansible_verbosity,
+            inject_owner_ref: self.inject_owner_ref,
+            check: self.check,
+            log_events: match self.ansible_log_events {
+                Events::Tasks => LogEvents::Tasks,
+                Events::Everything => LogEvents::Everything,
+                Events::Nothing => LogEvents::Nothing,
+            },
+            debug_logs: self.ansible_debug_logs,
+            kind_timeout: self.runtime.wait_for_kinds,
+            runner: RunnerOptions {
+                python: self.python.clone(),
+                cold: self.cold,
+                roles_path,
+                collections_path: paths(&self.ansible_collections_path),
+                arguments: self.ansible_args.split_whitespace().map(str::to_owned).collect(),
+                inventory: self.ansible_inventory.clone(),
+                timeout: Some(self.run_timeout).filter(|limit| !limit.is_zero()),
+            },
+        };
+        let failed = |error: steersman_ansible_operator::Error| Failure::new(error.to_string());
+        let operator =
+            Operator::new("ansible-operator").version(env!("CARGO_PKG_VERSION")).client(client.clone());
+        let operator = add_watches(operator, &watches, &defaults, &client).await.map_err(failed)?;
+        operator.main_from(self.words()).await.map_err(|error| Failure::new(error.to_string()))
+    }
+
+    /// The command line of the runtime's own program, which does all that is not about plays.
+    fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["steer run ansible".into(), "run".into()];
+        words.push(word("metrics-bind-address", &self.metrics_bind_address));
+        words.push(word("metrics-secure", self.metrics_secure.to_string()));
+        words.push(word("metrics-require-rbac", self.metrics_require_rbac.to_string()));
+        words.extend(self.metrics_cert_path.as_ref().map(|folder| word("metrics-cert-path", folder)));
+        words.push(word("health-probe-bind-address", &self.health_probe_bind_address));
+        let grace = self.graceful_shutdown_timeout.as_secs();
+        words.push(word("graceful-shutdown-timeout", grace.to_string()));
+        words.extend(self.record_requests.as_ref().map(|file| word("record-requests", file)));
+        self.runtime.add_to(&mut words);
+        words
+    }
+}

@@ -1,0 +1,95 @@
+//! What the watches.yaml of operator-sdk's operators have in common: kinds, selectors and durations.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+use steersman_formats::parse_duration;
+
+/// A choice among labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LabelSelector {
+    /// Labels with these values.
+    pub match_labels: BTreeMap<String, String>,
+    /// Further demands.
+    pub match_expressions: Vec<Expression>,
+}
+
+/// A demand on one label.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Expression {
+    /// The label.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: String,
+    /// The values that the first two are about.
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// As `kubectl --selector` takes it; empty if every object is selected.
+    ///
+    /// # Errors
+    /// Fails if there is an operator that does not exist.
+    pub fn text(&self) -> Result<String, String> {
+        let mut parts: Vec<String> =
+            self.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        for Expression { key, operator, values } in &self.match_expressions {
+            let values = values.join(",");
+            parts.push(match operator.as_str() {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "Exists" => key.clone(),
+                "DoesNotExist" => format!("!{key}"),
+                other => return Err(format!("{other:?} is not a valid label selector operator")),
+            });
+        }
+        Ok(parts.join(","))
+    }
+}
+
+/// Group and version of a kind, as in `apps/v1`; the version alone for the core group.
+#[must_use]
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// A duration as Go's ParseDuration reads it.
+///
+/// # Errors
+/// Fails with a text that names it if it is none, or negative.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let nanoseconds = parse_duration(text.trim()).ok_or_else(|| format!("invalid duration {text:?}"))?;
+    u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| format!("negative duration {text:?}"))
+}
+
+/// Reads an optional [`duration`], for `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// As [`duration`].
+pub fn deserialize_duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(text) => duration(&text).map(Some).map_err(de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_in_go() {
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        assert_eq!(duration("1ns"), Ok(Duration::from_nanos(1)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "1", "5 minutes", "1d", "-1s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}
