@@ -238,7 +238,7 @@ impl Simulation {
         alone.extend(first.exits.iter().map(|exit| Finding { oracle: Oracle::Exit, message: exit.clone() }));
         if first.hash != again.hash {
             let message = differing(&first, &again);
-            // Charts are rendered on other threads, whose speed decides what comes first.
+            // A chart is rendered outside of this thread, so the seed alone does not decide when that ends.
             if matches!(self.subject, Subject::Prepared(_)) && first.trouble == again.trouble {
                 report.varies = Some(message);
             } else {
