@@ -19,24 +19,22 @@ export function probe(): Promise<void> {
   return running;
 }
 
-/** Asks again while the server does not answer, and calls `onBack` when it does. */
+/** Asks again while the server does not answer or the browser is offline, and calls `onBack` when it answers again. */
 export function watchConnection(onBack: () => void): void {
   let timer: number | undefined;
   let delay = FIRST_DELAY_MS;
-  const again = (): void => {
-    timer = window.setTimeout(() => {
-      void probe().then(() => {
-        if (isServerLost()) again();
-      });
-    }, delay);
+  // An answer that was under way when the network went says nothing of now: one that is offline keeps asking. A server on
+  // this machine answers without a network, so that the browser's word alone decides nothing.
+  const schedule = (): void => {
+    window.clearTimeout(timer);
+    if (!isServerLost() && navigator.onLine) return;
+    timer = window.setTimeout(() => void probe().then(schedule), delay);
     delay = Math.min(delay * 2, LONGEST_DELAY_MS);
   };
   onConnectionChange(() => {
-    window.clearTimeout(timer);
     delay = FIRST_DELAY_MS;
-    if (isServerLost()) again();
-    else onBack();
+    schedule();
+    if (!isServerLost()) onBack();
   });
-  // A server on this machine answers without a network: the browser's word alone decides nothing.
-  for (const event of ["online", "offline"]) window.addEventListener(event, () => void probe());
+  for (const event of ["online", "offline"]) window.addEventListener(event, () => void probe().then(schedule));
 }
