@@ -6,6 +6,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { watchConnection } from "./api/probe";
 import { queryClient } from "./api/queries";
 import { applyTheme, currentTheme } from "./lib/theme";
 import { router } from "./router";
@@ -14,6 +15,8 @@ applyTheme(currentTheme(), false);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   applyTheme(currentTheme(), false);
 });
+
+watchConnection(() => void queryClient.invalidateQueries());
 
 const root = document.getElementById("root");
 if (root) {

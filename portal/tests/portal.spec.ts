@@ -140,10 +140,16 @@ test("YAML that is typed fills the form", async () => {
   const yaml = page.locator(".cm-content");
   await yaml.click();
   await page.keyboard.press("ControlOrMeta+End");
-  await page.keyboard.type("broken: [");
+  await page.keyboard.type("broken: a: b");
   await expect(page.getByRole("alert")).toContainText("The YAML has an error in line");
-  await page.keyboard.press("ControlOrMeta+z");
+  await page.keyboard.press("Shift+Home");
+  await page.keyboard.press("Backspace");
   await expect(page.getByLabel("Replica count")).toHaveValue("3");
+  await page.locator(".cm-line", { hasText: "replicaCount: 3" }).click();
+  await page.keyboard.press("End");
+  await page.keyboard.press("Backspace");
+  await page.keyboard.type("7");
+  await expect(page.getByLabel("Replica count")).toHaveValue("7");
 });
 
 test("a conflict is shown three ways and merged", async () => {
@@ -224,8 +230,8 @@ test("a viewer sees, and is told why not more", async ({ browser }) => {
 test("a session that ended asks again and keeps the page", async () => {
   await openShop();
   await context.clearCookies();
-  await page.getByRole("button", { name: "One more" }).click();
-  await page.getByRole("button", { name: "Scale to 3" }).click();
+  // The stream tells of a change; the page asks for what belongs to it, and is refused.
+  await server.kube("PATCH", SHOP, { metadata: { annotations: { "example.com/checked": "yes" } } });
   await expect(page.getByRole("heading", { name: "Your session has ended" })).toBeVisible();
   const { body } = await server.kube("POST", "/api/v1/namespaces/default/serviceaccounts", { metadata: { name: "admin" } });
   expect((body.metadata as { name: string }).name).toBe("admin");
@@ -238,7 +244,11 @@ test("a session that ended asks again and keeps the page", async () => {
   await page.getByLabel("Token").fill((answer.body.status as { token: string }).token);
   await page.getByRole("button", { name: "Sign in" }).click();
   await expect(page.getByRole("heading", { name: "Your session has ended" })).toHaveCount(0);
-  await openShop();
+  await page.getByRole("button", { name: "One more" }).click();
+  await page.getByRole("button", { name: "Scale to 3" }).click();
+  await expect(page.getByRole("dialog").locator("ins")).toHaveText("3");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
 });
 
 test("a kind installed meanwhile appears, with a form and the server's errors at its fields", async () => {
@@ -355,6 +365,12 @@ test("a server that is gone is told, and found again", async () => {
   await expect(page.getByRole("row", { name: /minimart-sample/ })).toBeVisible();
   await context.setOffline(false);
   await expect(page.getByText("The server does not answer")).toHaveCount(0);
+});
+
+test("a server without figures of the operator says so", async () => {
+  await page.goto(`${server.origin}/operator`);
+  await expect(page.getByRole("heading", { name: "This server has no figures of an operator" })).toBeVisible();
+  await expectAccessible("operator");
 });
 
 test("the page works on a phone", async () => {

@@ -56,7 +56,7 @@ test("screenshots of each page", async ({ page }) => {
   await expect(page.locator(".activity li").first()).toBeVisible();
   await shot(page, "instance");
   await page.getByRole("button", { name: "Graph" }).click();
-  await expect(page.locator(".graph svg")).toBeVisible();
+  await expect(page.locator(".graph > svg")).toBeVisible();
   await theme(page, "dark");
   await shot(page, "graph-dark");
   await theme(page, "light");

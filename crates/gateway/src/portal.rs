@@ -1,8 +1,13 @@
 //! The portal's files, out of one archive in the program.
 
-use std::{collections::HashMap, io::Read as _, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    io::{Read as _, Write as _},
+    sync::OnceLock,
+};
 
 use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use crate::{
@@ -28,8 +33,29 @@ const FALLBACK: &str = "<!doctype html>
 </ul></html>
 ";
 
-fn files() -> &'static HashMap<String, Bytes> {
-    static FILES: OnceLock<HashMap<String, Bytes>> = OnceLock::new();
+/// A file of the portal.
+struct File {
+    content: Bytes,
+    /// The content as gzip, made when it is first asked for. None if the format is compressed already.
+    gzipped: OnceLock<Option<Bytes>>,
+}
+
+impl File {
+    fn new(content: Vec<u8>) -> Self {
+        Self { content: Bytes::from(content), gzipped: OnceLock::new() }
+    }
+
+    fn gzipped(&self, content_type: &str) -> Option<Bytes> {
+        let compress = || {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+            encoder.write_all(&self.content).and_then(|()| encoder.finish()).ok().map(Bytes::from)
+        };
+        self.gzipped.get_or_init(|| is_text(content_type).then(compress).flatten()).clone()
+    }
+}
+
+fn files() -> &'static HashMap<String, File> {
+    static FILES: OnceLock<HashMap<String, File>> = OnceLock::new();
     FILES.get_or_init(|| {
         let mut files = HashMap::new();
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(ARCHIVE));
@@ -37,7 +63,7 @@ fn files() -> &'static HashMap<String, Bytes> {
             let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
             let mut content = Vec::new();
             if entry.header().entry_type().is_file() && entry.read_to_end(&mut content).is_ok() {
-                files.insert(name, Bytes::from(content));
+                files.insert(name, File::new(content));
             }
         }
         files
@@ -61,16 +87,42 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
+/// Whether files of a type get smaller by compression: images and fonts have theirs.
+fn is_text(content_type: &str) -> bool {
+    content_type.contains("charset=utf-8") || matches!(content_type, "image/svg+xml" | "application/wasm")
+}
+
+/// Whether a client takes gzip: `Accept-Encoding` names it, or anything, with a weight other than 0.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let weight = |wanted: &str| {
+        let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).find_map(|coding| {
+            let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+            let weight = parameters.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse().ok());
+            name.trim().eq_ignore_ascii_case(wanted).then_some(weight.unwrap_or(1.0_f32))
+        })
+    };
+    weight("gzip").or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
+}
+
 /// Answers with a file, or with the page that shows every address of the portal. None if it is neither.
 pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Option<Result<Response<Body>>> {
     let name = path.trim_start_matches('/');
-    if let Some(content) = files().get(name).filter(|_| name != "index.html") {
-        let mut response = answer::bytes(StatusCode::OK, content_type(name), content.clone());
+    if let Some(file) = files().get(name).filter(|_| name != "index.html") {
+        let content_type = content_type(name);
+        let gzipped = accepts_gzip(headers).then(|| file.gzipped(content_type)).flatten();
+        let is_gzipped = gzipped.is_some();
+        let content = gzipped.unwrap_or_else(|| file.content.clone());
+        let mut response = answer::bytes(StatusCode::OK, content_type, content);
         // Names of assets change with their content.
         let caching =
             if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        if is_gzipped {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         // Pages of other origins load scripts from here, such as a button; files are public, and no answer of the API is one.
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
@@ -83,7 +135,10 @@ pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Option<Result<Response<B
 
 fn page() -> Result<Response<Body>> {
     let nonce = identity::random()?;
-    let page = files().get("index.html").and_then(|page| std::str::from_utf8(page).ok()).unwrap_or(FALLBACK);
+    let page = files()
+        .get("index.html")
+        .and_then(|page| std::str::from_utf8(&page.content).ok())
+        .unwrap_or(FALLBACK);
     let mut response = answer::bytes(StatusCode::OK, content_type("index.html"), page.replace(NONCE, &nonce));
     let policy = format!(
         "default-src 'self'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; connect-src 'self'; \
@@ -95,4 +150,42 @@ fn page() -> Result<Response<Body>> {
     }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(path: &str, encodings: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(encodings));
+        let answered = serve(path, &headers).and_then(std::result::Result::ok);
+        answered.map(|answer| answer.headers().clone()).unwrap_or_default()
+    }
+
+    fn encoding(path: &str, encodings: &'static str) -> Option<String> {
+        let headers = ask(path, encodings);
+        headers.get(header::CONTENT_ENCODING).and_then(|name| name.to_str().ok()).map(str::to_owned)
+    }
+
+    #[test]
+    fn files_are_gzipped_for_clients_that_take_it() {
+        let script = "embed/steer-button.js";
+        assert_eq!(encoding(script, "gzip, deflate, br").as_deref(), Some("gzip"));
+        assert_eq!(encoding(script, "br;q=1.0, *;q=0.5").as_deref(), Some("gzip"));
+        assert_eq!(encoding(script, "gzip;q=0, *"), None);
+        assert_eq!(encoding(script, "br"), None);
+        assert_eq!(
+            ask(script, "br").get(header::VARY).and_then(|v| v.to_str().ok()),
+            Some("Accept-Encoding")
+        );
+    }
+
+    #[test]
+    fn what_is_compressed_already_is_sent_as_it_is() {
+        let font =
+            files().keys().find(|name| name.ends_with(".woff2")).map(String::as_str).unwrap_or_default();
+        assert!(!font.is_empty(), "the portal has a font");
+        assert_eq!(encoding(font, "gzip"), None);
+    }
 }

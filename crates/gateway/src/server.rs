@@ -45,7 +45,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         // A button in another site's page works with the visitor's own session, and needs the session's token as any page does.
         headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-        headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
         let exposed = "ETag, Location, X-Request-Id, Retry-After, Idempotency-Replayed";
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed));
     }

@@ -1,5 +1,6 @@
 import { address, type RequestOptions } from "./client";
 import { reportConnection } from "./connection";
+import { probe } from "./probe";
 
 /** What a stream tells: frames by the name of their event, and whether it is live. */
 export interface StreamHandlers {
@@ -39,6 +40,8 @@ export function openStream(path: string, query: RequestOptions["query"], handler
       source?.close();
       if (closed) return;
       handlers.onState?.("lost");
+      // An error of a stream has no reason: gone, refused or a session that ended.
+      void probe();
       timer = window.setTimeout(connect, delay);
       delay = Math.min(delay * 2, LONGEST_DELAY_MS);
     };

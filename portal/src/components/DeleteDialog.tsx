@@ -25,7 +25,8 @@ export function DeleteDialog({ target, kindName, seen, onClose, onDone }: { targ
         (current) => current.metadata.generation === seen?.metadata.generation,
         (ifMatch) => call(instancePath(target), { method: "DELETE", ifMatch }),
       );
-      await queryClient.invalidateQueries({ queryKey: ["overview"] });
+      // The counts beside the page may come later: the answer has been given.
+      void queryClient.invalidateQueries({ queryKey: ["overview"] });
       onDone();
     } catch (error) {
       setFailed(error);

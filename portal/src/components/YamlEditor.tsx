@@ -2,7 +2,7 @@ import { autocompletion, closeBrackets, completionKeymap, type Completion, type 
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
-import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
+import { diagnosticCount, lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
@@ -101,8 +101,9 @@ export function YamlEditor({ value, label, onChange, readOnly = false, schema, p
 
   useEffect(() => {
     const editor = view.current;
-    if (!editor) return;
-    const diagnostics = (problems ?? []).map((problem): Diagnostic => {
+    const found = problems ?? [];
+    if (!editor || (found.length === 0 && diagnosticCount(editor.state) === 0)) return;
+    const diagnostics = found.map((problem): Diagnostic => {
       const line = editor.state.doc.line(Math.min(Math.max(problem.line, 1), editor.state.doc.lines));
       return { from: line.from, to: line.to, severity: "error", message: problem.message };
     });

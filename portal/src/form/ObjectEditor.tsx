@@ -50,6 +50,7 @@ export function ObjectEditor({ kind, mode, path, base: firstBase, version: first
   const [busy, setBusy] = useState(false);
 
   const model = useMemo(() => formModel(kind, object), [kind, object]);
+  const problems = useMemo(() => (syntax ? [syntax] : []), [syntax]);
   const metadata = isObject(object.metadata) ? object.metadata : {};
   const name = typeof metadata.name === "string" ? metadata.name : "";
   const namespace = typeof metadata.namespace === "string" ? metadata.namespace : undefined;
@@ -256,7 +257,7 @@ export function ObjectEditor({ kind, mode, path, base: firstBase, version: first
               <h2>YAML</h2>
               <span className="muted small">in step with the form</span>
             </header>
-            <YamlEditor value={text} label="YAML" onChange={fromYaml} schema={kind.schema} problems={syntax ? [syntax] : []} />
+            <YamlEditor value={text} label="YAML" onChange={fromYaml} schema={kind.schema} problems={problems} />
           </section>
         </div>
       )}

@@ -124,7 +124,7 @@ function ObjectFieldTemplate(props: ObjectFieldTemplateProps) {
   const [firstGiven] = useState(() => new Set(given.map((property) => property.name)));
   const rest = visible.filter((property) => !required.has(property.name) && !given.includes(property) && !firstGiven.has(property.name));
   const kept = visible.filter((property) => given.includes(property) || (firstGiven.has(property.name) && !required.has(property.name)));
-  const expandable: boolean = canExpand(schema, uiSchema, data);
+  const expandable = Boolean(canExpand(schema, uiSchema, data));
   const few = visible.length <= 6;
   const front = few ? [...asked, ...visible.filter((property) => !required.has(property.name))] : [...asked, ...kept];
   const folded = few ? [] : rest;

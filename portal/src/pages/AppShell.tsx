@@ -77,10 +77,10 @@ function Shell({ me }: { me: Me }) {
           </span>
           Steersman
         </Link>
-        <button type="button" className="search-button" onClick={() => { setSearching(true); }}>
+        <button type="button" className="search-button" aria-label="Search kinds, instances, actions" onClick={() => { setSearching(true); }}>
           <Icon name="search" />
           <span className="grow">Search kinds, instances, actions</span>
-          <span className="kbd">{isMac() ? "⌘K" : "Ctrl K"}</span>
+          <span className="kbd" aria-hidden="true">{isMac() ? "⌘K" : "Ctrl K"}</span>
         </button>
         <span className="cluster" title={`Kubernetes ${me.cluster.version}`}>
           <span className="truncate">{me.cluster.name}</span>

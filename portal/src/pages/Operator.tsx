@@ -19,8 +19,8 @@ export function OperatorPage() {
       </header>
       {none && (
         <div className="panel">
-          <Empty icon="operator" title="No operator runs in this process">
-            <p>`steer dev` runs operator and portal together. For one in the cluster, scrape its metrics endpoint.</p>
+          <Empty icon="operator" title="This server has no figures of an operator">
+            <p>Queue, reconciles and errors of an operator are on its own metrics endpoint. What it does to each instance is on the instance's page.</p>
           </Empty>
         </div>
       )}
