@@ -90,7 +90,7 @@ pub(crate) async fn of_kind(ask: &Ask, kind: &Kind) -> Result<Response<Body>> {
     // The history is that of objects that the caller may get.
     document["history"] = document["get"].clone();
     document["logs"] = ask_cluster(ask, "", "pods", "log", "get", namespace, None).await?;
-    // One object may have actions that its kind's schema does not tell of; whoever may not get it sees the kind's.
+    // One object may have actions that its kind's schema does not tell of; a caller who may not get it is shown those of the kind.
     let object = match name {
         Some(name) => ask.caller.cluster.get(&kind.path(namespace, Some(name))).await.ok(),
         None => None,

@@ -112,7 +112,7 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
     let caller = match shared.identities.caller(&parts.method, &parts.headers, &shared.upstream).await {
         Ok(caller) => caller,
         Err(problem) => {
-            // Guesses count by address; whoever is known by user.
+            // Failed sign-ins are limited by address, callers by user.
             shared.limits.request(&format!("address {remote}"))?;
             return Err(problem);
         }

@@ -1,4 +1,4 @@
-//! The cluster, called as somebody.
+//! Requests to the cluster, with the credentials of a caller.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -42,7 +42,7 @@ impl Upstream {
         Ok(Self { own: Client::try_from(config)?, anonymous: Client::try_from(anonymous)? })
     }
 
-    /// Calls with somebody's credentials.
+    /// The cluster, called with these credentials.
     pub(crate) fn calls_as(&self, credentials: &Credentials) -> Cluster {
         match credentials {
             Credentials::Own => Cluster { client: self.own.clone(), authorization: None },
