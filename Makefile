@@ -139,6 +139,14 @@ oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and 
 	$(CARGO) run --quiet --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt \
 		$(if $(wildcard $(KUBERNETES_SCHEMAS)),--generated $(KUBERNETES_GENERATED))
 
+.PHONY: recordings
+recordings: ## Record anew the answers of the real things that make test compares with
+	oracles/kubernetes/build libs kube-apiserver etcd >/dev/null
+	oracles/helm/build oracle helm >/dev/null
+	STEERSMAN_RECORD=1 STEERSMAN_ORACLE_CASES=9000 $(CARGO) test --quiet --package steersman-patch --package steersman-cel --package steersman-structural --test oracle -- --ignored --nocapture --test-threads 1
+	STEERSMAN_RECORD=1 $(CARGO) run --quiet --package steersman-oracles -- --scale 0.16
+	STEERSMAN_RECORD=1 $(CARGO) run --quiet --bin k8s-oracle -- --generated $(KUBERNETES_GENERATED)
+
 CHARTS := $(or $(STEERSMAN_SHARED),../shared)/charts
 LIFECYCLE ?= DandyDeveloper_charts__redis-ha dexidp_helm-charts__dex backstage_charts__backstage \
 	bitnami-labs_sealed-secrets__sealed-secrets cert-manager_cert-manager__cert-manager

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use steersman_recordings::Recordings;
 use thiserror::Error;
 
 use crate::compare::{Known, differences};
@@ -173,6 +175,75 @@ pub fn unrecorded<'a>(cases: &'a [Case], folder: &Path) -> Vec<&'a Case> {
     missing
 }
 
+/// How many cases of a feature are kept in the project.
+const KEPT: usize = 150;
+
+/// A case, and what the real server answered to its requests.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptCase {
+    case: Case,
+    answers: Vec<Answer>,
+}
+
+fn kept() -> Recordings {
+    Recordings::of(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Keeps the cases that `ours` answers as the real server did, feature by feature, for [`replay`].
+///
+/// # Errors
+/// If the recording has gone.
+pub async fn keep(ours: &Target, cases: &[Case], folder: &Path, jobs: usize) -> Result<(), SuiteError> {
+    for (feature, cases) in by_feature(cases) {
+        let recording = Recording::open(folder, &feature);
+        let outcomes = outcomes(ours, cases.clone(), jobs).await;
+        let equal = cases.into_iter().filter_map(|case| {
+            let real = recording.get(&case.key()).filter(|real| !real.is_empty())?;
+            let ours = outcomes.get(&case.name)?;
+            differences(case, real, ours)
+                .is_empty()
+                .then(|| KeptCase { case: case.clone(), answers: real.to_vec() })
+        });
+        kept().write(&feature, &version(), &equal.take(KEPT).collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
+/// Runs the cases that the project keeps on a fresh server and compares.
+///
+/// A case that differs is run once more, alone on a server of its own: beside many others on a busy machine, a step's time may be
+/// over before the server has had its turn.
+pub async fn replay(server: impl Fn() -> Target, jobs: usize) -> Report {
+    let mut report = Report::default();
+    let shared = server();
+    for feature in kept().areas() {
+        let cases: Vec<KeptCase> = kept().read(&feature);
+        let together = outcomes(&shared, cases.iter().map(|kept| &kept.case).collect(), jobs).await;
+        for KeptCase { case, answers } in &cases {
+            let ours = together.get(&case.name).map_or(&[][..], Vec::as_slice);
+            if differences(case, answers, ours).is_empty() {
+                report.add(case, &Known::default(), answers, ours);
+            } else {
+                let alone = outcomes(&server(), vec![case], 1).await;
+                report.add(
+                    case,
+                    &Known::default(),
+                    answers,
+                    alone.get(&case.name).map_or(&[][..], Vec::as_slice),
+                );
+            }
+        }
+    }
+    report
+}
+
+/// The real server's version, as it stands in the name of a recording.
+fn version() -> String {
+    let manifest = include_str!("../../kubernetes/go.mod");
+    let required = manifest.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
+    format!("kubernetes-{}", required.unwrap_or_default())
+}
+
 /// Runs recorded cases on the other server and compares.
 ///
 /// # Errors
@@ -187,13 +258,7 @@ pub async fn compare(
     let mut report = Report::default();
     for (feature, cases) in by_feature(cases) {
         let recording = Recording::open(folder, &feature);
-        let mut outcomes: BTreeMap<String, Vec<Answer>> = BTreeMap::new();
-        let mut answers = std::pin::pin!(ask(ours, cases.clone(), jobs));
-        while let Some((case, outcome)) = answers.next().await {
-            // A server that breaks off is a difference like any other, not the end of the run.
-            let answers = outcome.unwrap_or_else(|error| vec![broken(&error)]);
-            outcomes.insert(case.name.clone(), answers);
-        }
+        let outcomes = outcomes(ours, cases.clone(), jobs).await;
         for case in cases {
             if let (Some(real), Some(ours)) = (recording.get(&case.key()), outcomes.get(&case.name)) {
                 report.add(case, known, real, ours);
@@ -201,6 +266,18 @@ pub async fn compare(
         }
     }
     Ok(report)
+}
+
+/// What a server answers to each case, by the case's name.
+async fn outcomes(target: &Target, cases: Vec<&Case>, jobs: usize) -> BTreeMap<String, Vec<Answer>> {
+    let mut outcomes = BTreeMap::new();
+    let mut answers = std::pin::pin!(ask(target, cases, jobs));
+    while let Some((case, outcome)) = answers.next().await {
+        // A server that breaks off is a difference like any other, not the end of the run.
+        let answers = outcome.unwrap_or_else(|error| vec![broken(&error)]);
+        outcomes.insert(case.name.clone(), answers);
+    }
+    outcomes
 }
 
 fn ask<'a>(

@@ -35,6 +35,16 @@ impl Recordings {
         Self { folder: Path::new(package).join("tests/recorded") }
     }
 
+    /// The names of all areas, in order.
+    #[must_use]
+    pub fn areas(&self) -> Vec<String> {
+        let names = self.files().map(|(name, _)| name);
+        let mut areas: Vec<String> =
+            names.filter_map(|name| Some(name.split_once('.')?.0.to_owned())).collect();
+        areas.sort();
+        areas
+    }
+
     /// Reads the cases of an area, whichever program's.
     ///
     /// # Panics
@@ -81,16 +91,14 @@ impl Recordings {
     }
 
     fn paths(&self, area: &str) -> Vec<PathBuf> {
+        let of_area = |name: &str| name.strip_prefix(area).is_some_and(|rest| rest.starts_with('.'));
+        self.files().filter(|(name, _)| of_area(name)).map(|(_, path)| path).collect()
+    }
+
+    /// The recordings, with their names.
+    fn files(&self) -> impl Iterator<Item = (String, PathBuf)> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> = entries
-            .filter(|entry| {
-                let name = entry.file_name();
-                let name = name.to_string_lossy();
-                name.strip_prefix(area).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(SUFFIX))
-            })
-            .map(|entry| entry.path())
-            .collect();
-        paths.sort();
-        paths
+        let named = entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));
+        named.filter(|(name, _)| name.ends_with(SUFFIX))
     }
 }

@@ -122,6 +122,10 @@ async fn run(options: Options) -> Result<bool, Failure> {
         Some(kubeconfig) => Target::from_kubeconfig(kubeconfig).await?,
         None => Target::in_process(),
     };
+    if steersman_recordings::recording() {
+        suite::keep(&ours, &cases, &recordings, options.jobs).await?;
+        return Ok(true);
+    }
     let known = Known::load(&home.join("known.yaml"))?;
     let report = suite::compare(&ours, &cases, &known, &recordings, options.jobs).await?;
     std::fs::write(&options.out, report.differences())?;
