@@ -17,7 +17,6 @@ use crate::{
     call::Call,
     convert,
     render::{self, ListMeta},
-    service::error_response,
 };
 
 /// What a list or a watch is restricted to.
@@ -277,7 +276,7 @@ pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
             value["metadata"]["continue"] = token.into();
             return Ok(json_response(StatusCode::GONE, Body::whole(value.to_string())));
         }
-        Err(error) => return Ok(error_response(&error)),
+        Err(error) => return Ok(render::error(&error)),
     };
     // Nothing of the page has to be read for that, unless a webhook has to convert it first.
     if matches!(call.output, Output::Metadata(_)) && call.resource.strategy.converter().is_none() {
