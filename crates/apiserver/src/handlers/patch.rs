@@ -297,19 +297,15 @@ fn keep_type(patched: &mut Value, current: &Value) {
     }
 }
 
-/// Strategic merge patches fail in three ways, and the words tell which one it is.
+/// The refusal of a strategic merge patch.
 fn strategic_error(error: &StrategicError) -> ApiError {
     let message = error.to_string();
-    match message.as_str() {
-        "invalid JSON document"
-        | "invalid patch format of primitive list"
-        | "invalid patch format of retainKeys"
-        | "invalid patch format of setElementOrder list"
-        | "strategic merge patch format is not supported" => ApiError::bad_request(message),
-        "lists of lists are not supported" | "patch content doesn't match retainKeys list" => {
+    match error {
+        StrategicError::Malformed(_) => ApiError::bad_request(message),
+        StrategicError::ListOfLists => {
             ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Unknown, message)
         }
-        _ => ApiError::unforeseen(message),
+        StrategicError::Mismatch(_) | StrategicError::Schema(_) => ApiError::unforeseen(message),
     }
 }
 
