@@ -15,10 +15,9 @@ use steersman_api::{
 use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types};
 
 use crate::{
-    call::Call,
+    call::{Call, Decoded},
     catalog::{Resource, split_api_version},
     convert,
-    decode::Decoded,
 };
 
 /// A resource as the patch room sees it.

@@ -22,7 +22,7 @@ use crate::{
 /// One request to a resource: what it is about, who asks, how to answer.
 ///
 /// Made once the request is authorised, and complete then. What a body or a write adds has a value of its own:
-/// [`Decoded`](crate::decode::Decoded), [`Attempt`](crate::admission::Attempt), [`Written`](crate::commit::Written).
+/// [`Decoded`], [`Attempt`](crate::admission::Attempt), [`Written`](crate::commit::Written).
 pub(crate) struct Call {
     pub(crate) core: Arc<Core>,
     pub(crate) verb: Verb,
@@ -38,6 +38,20 @@ pub(crate) struct Call {
     /// The part of the options that only writes have.
     pub(crate) write: WriteOptions,
     pub(crate) output: Output,
+}
+
+/// An object that a request brings, or makes of the stored one.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) object: Value,
+    /// Places of lists (with `[]` behind them) and maps that were sent empty.
+    pub(crate) emptied: Vec<String>,
+}
+
+impl From<Value> for Decoded {
+    fn from(object: Value) -> Self {
+        Self { object, emptied: Vec::new() }
+    }
 }
 
 /// The options of a write, checked.

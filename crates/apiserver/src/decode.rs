@@ -11,26 +11,12 @@ use steersman_api::{
 };
 
 use crate::{
-    call::Call,
+    call::{Call, Decoded},
     catalog::{api_version, internal_package, split_api_version},
 };
 
 /// Media types of whole objects.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-
-/// An object that a request brings, or makes of the stored one.
-#[derive(Debug)]
-pub(crate) struct Decoded {
-    pub(crate) object: Value,
-    /// Places of lists (with `[]` behind them) and maps that were sent empty.
-    pub(crate) emptied: Vec<String>,
-}
-
-impl From<Value> for Decoded {
-    fn from(object: Value) -> Self {
-        Self { object, emptied: Vec::new() }
-    }
-}
 
 /// A body as JSON, whatever it means.
 #[derive(Debug)]

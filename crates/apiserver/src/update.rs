@@ -14,9 +14,8 @@ use crate::{
     admission::{self, Attempt, Operation},
     apply,
     auth::{self, rbac},
-    call::Call,
+    call::{Call, Decoded},
     commit::{self, Written},
-    decode::Decoded,
     pipeline,
     write::{self, Mode},
 };

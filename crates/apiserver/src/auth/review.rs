@@ -9,7 +9,10 @@ use steersman_api::{
 };
 
 use super::{Attributes, Decision, User, rbac, token};
-use crate::{apply, call::Call, decode::Decoded};
+use crate::{
+    apply,
+    call::{Call, Decoded},
+};
 
 /// Whether a resource holds questions.
 pub(crate) fn is_review(group: &str, plural: &str) -> bool {

@@ -20,11 +20,10 @@ use steersman_api::{
 
 use crate::{
     auth::token,
-    call::Call,
+    call::{Call, Decoded},
     catalog::Verb,
     commit::Written,
-    decode::{self, Decoded},
-    pipeline,
+    decode, pipeline,
     render::answer,
     update,
     write::Mode,

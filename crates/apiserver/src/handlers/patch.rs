@@ -21,9 +21,9 @@ use steersman_api::{
 
 use crate::{
     apply,
-    call::Call,
+    call::{Call, Decoded},
     catalog::split_api_version,
-    decode::{self, Decoded},
+    decode,
     render::answer,
     update::{self, Edit},
     write::Mode,
