@@ -13,6 +13,63 @@ use crate::{
     strategy::Strategy,
 };
 
+/// What a request does to a resource, as discovery, audit logs and authorizers name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Reads one object.
+    Get,
+    /// Reads a collection.
+    List,
+    /// Follows the changes of a collection or of one object.
+    Watch,
+    /// Stores a new object, or sends something to a subresource: POST.
+    Create,
+    /// Replaces an object: PUT.
+    Update,
+    /// Changes an object, or applies a configuration to it: PATCH.
+    Patch,
+    /// Deletes one object.
+    Delete,
+    /// Deletes every object of a collection that selectors match.
+    DeleteCollection,
+}
+
+impl Verb {
+    /// The verb's name, such as `deletecollection`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    /// Whether a request with this verb changes nothing.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+
+    /// Whether a request with this verb deletes, so that its body holds `DeleteOptions`.
+    #[must_use]
+    pub fn is_delete(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteCollection)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// A resource as served in one version.
 #[derive(Clone)]
 pub struct Resource {
@@ -35,7 +92,7 @@ pub struct Resource {
     /// Whether objects live in namespaces.
     pub namespaced: bool,
     /// Verbs of the resource itself.
-    pub verbs: Vec<String>,
+    pub verbs: Vec<Verb>,
     /// Subresources such as `status`.
     pub subresources: Vec<Subresource>,
     /// Version in which objects are stored.
@@ -68,7 +125,7 @@ pub struct Subresource {
     /// Version of that kind.
     pub version: String,
     /// Verbs that it has.
-    pub verbs: Vec<String>,
+    pub verbs: Vec<Verb>,
 }
 
 impl fmt::Debug for Resource {

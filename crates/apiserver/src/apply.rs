@@ -15,7 +15,7 @@ use steersman_api::{
 use steersman_patch::apply::{self, ApplyError, FieldSet, Request, TypeId, Types};
 
 use crate::{
-    call::Call,
+    call::{Call, Decoded},
     catalog::{Resource, split_api_version},
     convert,
 };
@@ -148,15 +148,15 @@ impl apply::Resource for Described<'_> {
 }
 
 /// Records in `object` that the caller changed `old` into it, by any way but apply. Both are in the version of the request.
-pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) {
+pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value, emptied: &[String]) {
     if call.resource.strategy.converter().is_none() {
-        return track_now(call, old, object);
+        return track_now(call, old, object, emptied);
     }
     let resource = Described::new(call);
     let given = object.clone();
     let tracked = resource.complete(|| {
         let mut object = given.clone();
-        track_by(&resource, call, old, &mut object);
+        track_by(&resource, call, old, &mut object, emptied);
         object
     });
     match tracked.await {
@@ -167,13 +167,19 @@ pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value) 
 }
 
 /// The same for an object that no webhook converts.
-pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value) {
-    track_by(&Described::new(call), call, old, object);
+pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value, emptied: &[String]) {
+    track_by(&Described::new(call), call, old, object, emptied);
 }
 
-fn track_by(resource: &Described<'_>, call: &Call, old: Option<&Value>, object: &mut Value) {
+fn track_by(
+    resource: &Described<'_>,
+    call: &Call,
+    old: Option<&Value>,
+    object: &mut Value,
+    emptied: &[String],
+) {
     // A client clears the record with an empty list, which decoding leaves out.
-    if call.emptied.iter().any(|place| place == "metadata.managedFields[]") {
+    if emptied.iter().any(|place| place == "metadata.managedFields[]") {
         steersman_api::object::metadata(object).insert("managedFields".into(), json!([]));
     }
     let (manager, now) = (call.manager(), call.now());
@@ -255,7 +261,7 @@ impl<'a> Detached<'a> {
 }
 
 /// What becomes of `current` when the caller applies `intent` to it. Both are in the version of the request.
-pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Value) -> ApiResult<Value> {
+pub(crate) async fn apply(call: &Call, current: Option<&Value>, intent: &Value) -> ApiResult<Decoded> {
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
     let force = call.options.force.unwrap_or(false);
@@ -263,8 +269,8 @@ pub(crate) async fn apply(call: &mut Call, current: Option<&Value>, intent: &Val
     let live = current.unwrap_or_else(|| call.resource.empty_object());
     let applied = resource.complete(|| apply::apply(&resource, live, intent, request, force));
     let object = applied.await?.map_err(refuse)?;
-    call.emptied = resource.emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(object)
+    let emptied = resource.emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Decoded { object, emptied })
 }
 
 /// An object with its records of fields as the API shows them.

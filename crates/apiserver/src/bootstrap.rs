@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::{call::Call, core::Core, pipeline};
+use crate::{call::Call, catalog::Verb, core::Core, pipeline};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -88,7 +88,7 @@ pub(crate) fn populate(core: &Arc<Core>) {
 fn ensure(core: &Arc<Core>, group: &str, version: &str, plural: &str, namespace: &str, object: &Value) {
     let catalog = core.catalog();
     let Some(resource) = catalog.find(group, version, plural) else { return };
-    let mut call = Call::internal(Arc::clone(core), Arc::clone(resource), namespace);
+    let call = Call::internal(Arc::clone(core), Arc::clone(resource), Verb::Create, namespace, None);
     // An object that is there already is left as it is.
-    let _ = pipeline::create_now(&mut call, object.clone());
+    let _ = pipeline::create_now(&call, object.clone());
 }

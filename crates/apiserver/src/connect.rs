@@ -12,11 +12,11 @@ use steersman_api::{
 };
 
 use crate::{
-    admission::Operation,
+    admission::{self, Operation},
     auth::{self, Decision},
     call::Call,
+    catalog::Verb,
     connector::Connection,
-    pipeline,
 };
 
 /// Whether a subresource is a connection.
@@ -26,14 +26,14 @@ pub(crate) fn is_connection(subresource: &str) -> bool {
 
 /// Leads a request to the connector.
 pub(crate) async fn connect(
-    call: &mut Call,
-    verb: &str,
+    call: &Call,
     request: &Parts,
     rest: &str,
+    warnings: &mut Vec<String>,
 ) -> ApiResult<Response<Body>> {
-    if verb != "create" && matches!(call.subresource_name(), "exec" | "attach" | "portforward") {
+    if call.verb != Verb::Create && matches!(call.subresource_name(), "exec" | "attach" | "portforward") {
         // A WebSocket is opened by GET: the right to read must not be enough to run commands.
-        if let Decision::Deny(reason) = auth::decide(&call.core, &call.user, &call.attributes("create")) {
+        if let Decision::Deny(reason) = auth::decide(&call.core, &call.user, &call.attributes(Verb::Create)) {
             let (group, plural) = (&call.resource.group, &call.resource.plural);
             return Err(ApiError::forbidden(group, plural, &call.name, &reason));
         }
@@ -41,7 +41,7 @@ pub(crate) async fn connect(
     let object = call.to_served(call.seen()?.value()).await?;
     if call.subresource_name() != "log" {
         let options = connect_options(call, request.uri.query().unwrap_or_default(), rest);
-        pipeline::validate_part(call, Operation::Connect, &options).await?;
+        admission::validate_part(call, Operation::Connect, &options, warnings).await?;
     }
     if call.subresource_name() == "log"
         && let Some(response) = empty_log(&object, request.uri.query().unwrap_or_default())?

@@ -3,45 +3,74 @@
 use bytes::Bytes;
 use serde_json::Value;
 use steersman_api::{
+    fields::FieldError,
     http::FieldValidation,
     object, protobuf,
     schema::{self, Decoder, Schema, duplicates::Shape},
     status::{ApiError, ApiResult},
 };
 
-use crate::{call::Call, catalog::split_api_version};
+use crate::{
+    call::{Call, Decoded},
+    catalog::{api_version, internal_package, split_api_version},
+};
 
 /// Media types of whole objects.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// Reads the body as an object of the call's resource (or of its subresource's kind).
-pub(crate) fn object(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Value> {
-    let (group, version, kind) = match call.subresource.as_deref().and_then(|s| call.resource.subresource(s))
-    {
-        Some(sub) => (sub.group.clone(), sub.version.clone(), sub.kind.clone()),
-        None => (call.resource.group.clone(), call.resource.version.clone(), call.resource.kind.clone()),
+/// A body as JSON, whatever it means.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    /// What is odd about its fields, to be judged once its kind is known.
+    complaints: Vec<String>,
+}
+
+/// Reads the body as an object of the call's resource.
+pub(crate) fn object(
+    call: &Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Decoded> {
+    let document = part(call, media, body, warnings)?;
+    let kind = call.subresource.as_deref().and_then(|name| call.resource.subresource(name));
+    if kind.is_some_and(|part| part.kind != call.resource.kind) {
+        return Ok(document.value.into());
+    }
+    check_fields(call, document, warnings)
+}
+
+/// Reads the body as an object of the kind of the call's subresource, and leaves it to the caller to judge its fields.
+pub(crate) fn part(
+    call: &Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Document> {
+    let resource = &*call.resource;
+    let (group, version, kind) = match call.subresource.as_deref().and_then(|s| resource.subresource(s)) {
+        Some(sub) => (&sub.group, &sub.version, &sub.kind),
+        None => (&resource.group, &resource.version, &resource.kind),
     };
-    let mut value = plain(call, media, body)?;
-    if value.is_null() && !call.resource.custom {
-        value = Value::Object(serde_json::Map::new());
+    let mut document = plain(call, media, body)?;
+    if document.value.is_null() && !resource.custom {
+        document.value = Value::Object(serde_json::Map::new());
     }
-    if !value.is_object() {
-        return Err(unrecognized(call, body, &without_kind(&value)));
+    if !document.value.is_object() {
+        return Err(unrecognized(call, body, &without_kind(&document.value)));
     }
-    check_type(call, body, &value)?;
-    let nameless = call.resource.custom && object::text(&value, &["kind"]).unwrap_or_default().is_empty();
+    check_type(call, body, &document.value)?;
+    let nameless = resource.custom && object::text(&document.value, &["kind"]).unwrap_or_default().is_empty();
     if nameless && call.subresource.as_deref() != Some("scale") {
         let text = String::from_utf8_lossy(body);
         return Err(unrecognized(call, body, &format!("Object 'Kind' is missing in '{text}'")));
     }
-    if kind == call.resource.kind && call.resource.custom {
-        complain_of_version(call, &value)?;
+    if *kind == resource.kind && resource.custom {
+        complain_of_version(call, &mut document, warnings)?;
     }
-    call.check_kind(&mut value, &group, &version, &kind)?;
-    if kind == call.resource.kind {
-        check_fields(call, &mut value)?;
-    }
-    Ok(value)
+    check_kind(call, &mut document.value, group, version, kind)?;
+    Ok(document)
 }
 
 /// Refuses a body whose type can't be told.
@@ -63,10 +92,11 @@ fn check_type(call: &Call, body: &[u8], value: &Value) -> ApiResult<()> {
 }
 
 /// An object in another version than the path's is judged by that version, before it is refused.
-fn complain_of_version(call: &mut Call, value: &Value) -> ApiResult<()> {
+fn complain_of_version(call: &Call, document: &mut Document, warnings: &mut Vec<String>) -> ApiResult<()> {
+    let Document { value, complaints } = document;
     let text = |field: &str| object::text(value, &[field]).unwrap_or_default();
     let (group, version) = split_api_version(text("apiVersion"));
-    let resource = std::sync::Arc::clone(&call.resource);
+    let resource = &call.resource;
     if group != resource.group || text("kind") != resource.kind || version == resource.version {
         return Ok(());
     }
@@ -82,9 +112,8 @@ fn complain_of_version(call: &mut Call, value: &Value) -> ApiResult<()> {
             .map(|key| format!("unknown field {}", steersman_api::status::quote(key)))
             .collect(),
     };
-    let mut complaints = std::mem::take(&mut call.complaints);
     complaints.extend(found);
-    complain_of(call, &resource.kind, version, complaints)
+    complain_of(call, &resource.kind, version, &std::mem::take(complaints), warnings)
 }
 
 /// What Go's decoder calls a JSON value that is no object.
@@ -107,26 +136,24 @@ pub(crate) fn without_kind(value: &Value) -> String {
 }
 
 /// Reads the body as JSON, whatever it means.
-pub(crate) fn plain(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Value> {
-    let mut value = match media {
+pub(crate) fn plain(call: &Call, media: &str, body: &Bytes) -> ApiResult<Document> {
+    let mut document = match media {
         // Its numbers are in order already.
         "" | "application/json" => return json(call, body),
         "application/yaml" => yaml(call, body)?,
         "application/vnd.kubernetes.protobuf" if !call.resource.custom => {
-            protobuf::decode(body).map_err(|e| unrecognized(call, body, &e.to_string()))?
+            let value = protobuf::decode(body).map_err(|e| unrecognized(call, body, &e.to_string()))?;
+            Document { value, complaints: Vec::new() }
         }
         _ => return Err(ApiError::unsupported_media_type(&ACCEPTED)),
     };
-    object::normalise_numbers(&mut value);
-    Ok(value)
+    object::normalise_numbers(&mut document.value);
+    Ok(document)
 }
 
-fn yaml(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
+fn yaml(call: &Call, body: &Bytes) -> ApiResult<Document> {
     let (value, repeated) = any_yaml(call, body).map_err(|e| unrecognized(call, body, &e.to_string()))?;
-    if let Some(repeated) = repeated {
-        call.complaints = vec![repeated.to_string()];
-    }
-    Ok(value)
+    Ok(Document { value, complaints: repeated.iter().map(ToString::to_string).collect() })
 }
 
 /// Reads YAML, with what a strict decoder says of keys that it repeats unless the client does not care.
@@ -137,7 +164,7 @@ pub(crate) fn any_yaml(
     call: &Call,
     body: &[u8],
 ) -> Result<(Value, Option<steersman_yaml::Error>), steersman_yaml::Error> {
-    if call.field_validation == FieldValidation::Ignore {
+    if call.write.field_validation == FieldValidation::Ignore {
         return Ok((steersman_yaml::from_slice(body)?, None));
     }
     // Repeated keys are rare: only then the body is read once more.
@@ -147,11 +174,11 @@ pub(crate) fn any_yaml(
     }
 }
 
-fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
-    if call.field_validation == FieldValidation::Ignore {
+fn json(call: &Call, body: &Bytes) -> ApiResult<Document> {
+    if call.write.field_validation == FieldValidation::Ignore {
         let mut value = serde_json::from_slice(body).map_err(|e| malformed(call, body, &e))?;
         object::normalise_numbers(&mut value);
-        return Ok(value);
+        return Ok(Document { value, complaints: Vec::new() });
     }
     // Typed decoders find unknown and repeated fields in one go, in the order of the document.
     let whole = call.subresource.as_deref().is_none_or(|s| s == "status");
@@ -159,17 +186,16 @@ fn json(call: &mut Call, body: &Bytes) -> ApiResult<Value> {
         .resource
         .strategy
         .schema(&call.resource.version)
-        .filter(|_| call.resource.strategy.typed() && whole && !call.reads_options);
+        .filter(|_| call.resource.strategy.typed() && whole && !call.verb.is_delete());
     let shape = schema.as_deref().map_or(Shape::Any, Shape::of);
     let (value, complaints) =
         schema::duplicates::parse(body, shape).map_err(|e| malformed(call, body, &e))?;
-    call.complaints = complaints;
-    Ok(value)
+    Ok(Document { value, complaints })
 }
 
 fn malformed(call: &Call, body: &Bytes, error: &serde_json::Error) -> ApiError {
     let why = format!("couldn't get version/kind; json parse error: {}", schema::syntax(body, error));
-    if call.reads_options { ApiError::bad_request(why) } else { unrecognized(call, body, &why) }
+    if call.verb.is_delete() { ApiError::bad_request(why) } else { unrecognized(call, body, &why) }
 }
 
 fn unrecognized(call: &Call, body: &[u8], why: &str) -> ApiError {
@@ -192,8 +218,9 @@ fn unrecognized(call: &Call, body: &[u8], why: &str) -> ApiError {
 }
 
 /// Refuses, reports or drops what the schema does not know, as the client wishes.
-pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> {
-    let decoded = call.resource.strategy.decode(&call.resource.version, value, Decoder::Json);
+fn check_fields(call: &Call, document: Document, warnings: &mut Vec<String>) -> ApiResult<Decoded> {
+    let Document { value: mut object, mut complaints } = document;
+    let decoded = call.resource.strategy.decode(&call.resource.version, &mut object, Decoder::Json);
     let found = decoded.map_err(|detail| {
         ApiError::bad_request(format!(
             "{} in version {} cannot be handled as a {}: {detail}",
@@ -202,48 +229,49 @@ pub(crate) fn check_fields(call: &mut Call, value: &mut Value) -> ApiResult<()> 
             call.resource.kind
         ))
     })?;
-    call.emptied = found.emptied;
-    let mut complaints = std::mem::take(&mut call.complaints);
     complaints.extend(found.unknown);
-    complain(call, complaints)
+    complain(call, &complaints, warnings)?;
+    Ok(Decoded { object, emptied: found.emptied })
 }
 
 /// Reads an object of a kind without a resource of its own: refuses, reports or drops what its type does not know.
 pub(crate) fn typed(
-    call: &mut Call,
-    value: &mut Value,
+    call: &Call,
+    document: Document,
     schema: &Schema,
     kind: &str,
     version: &str,
-) -> ApiResult<()> {
-    let decoded = schema.decode(value, Decoder::Json).map_err(|why| {
+    warnings: &mut Vec<String>,
+) -> ApiResult<Value> {
+    let Document { mut value, mut complaints } = document;
+    let decoded = schema.decode(&mut value, Decoder::Json).map_err(|why| {
         let version = steersman_api::status::quote(version);
         ApiError::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
     })?;
-    let mut complaints = std::mem::take(&mut call.complaints);
     complaints.extend(decoded.unknown);
-    complain_of(call, kind, version, complaints)
+    complain_of(call, kind, version, &complaints, warnings)?;
+    Ok(value)
 }
 
 /// Turns complaints about fields into an error, warnings, or nothing.
-pub(crate) fn complain(call: &mut Call, complaints: Vec<String>) -> ApiResult<()> {
-    let resource = std::sync::Arc::clone(&call.resource);
-    complain_of(call, &resource.kind, &resource.version, complaints)
+pub(crate) fn complain(call: &Call, complaints: &[String], warnings: &mut Vec<String>) -> ApiResult<()> {
+    complain_of(call, &call.resource.kind, &call.resource.version, complaints, warnings)
 }
 
 /// The same for an object of another kind than the path's.
 pub(crate) fn complain_of(
-    call: &mut Call,
+    call: &Call,
     kind: &str,
     version: &str,
-    complaints: Vec<String>,
+    complaints: &[String],
+    warnings: &mut Vec<String>,
 ) -> ApiResult<()> {
     if complaints.is_empty() {
         return Ok(());
     }
-    match call.field_validation {
+    match call.write.field_validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => call.warnings.extend(complaints.iter().flat_map(|c| warnings(c))),
+        FieldValidation::Warn => warnings.extend(complaints.iter().flat_map(|c| lines(c))),
         FieldValidation::Strict => {
             let joined = complaints.join(", ");
             return Err(ApiError::bad_request(format!(
@@ -256,11 +284,104 @@ pub(crate) fn complain_of(
 }
 
 /// A complaint as warnings: that of a YAML decoder holds one on each line.
-fn warnings(complaint: &str) -> Vec<String> {
+fn lines(complaint: &str) -> Vec<String> {
     const HEAD: &str = "yaml: unmarshal errors:\n";
     let text = complaint.strip_prefix("error converting YAML to JSON: ").unwrap_or(complaint);
     match text.strip_prefix(HEAD) {
         Some(lines) => lines.lines().map(|line| line.trim().to_owned()).collect(),
         None => vec![complaint.to_owned()],
     }
+}
+
+/// Refuses a body of another kind than the path's, and fills the kind in where it may be left out.
+fn check_kind(call: &Call, object: &mut Value, group: &str, version: &str, kind: &str) -> ApiResult<()> {
+    let expected = api_version(group, version);
+    let given_version = object::text(object, &["apiVersion"]).unwrap_or_default().to_owned();
+    let given_kind = object::text(object, &["kind"]).unwrap_or_default().to_owned();
+    if call.resource.custom && call.subresource.as_deref() != Some("scale") {
+        if given_version != expected {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({given_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if given_kind != kind {
+            let error = FieldError::invalid("kind", given_kind.as_str(), format!("must be {kind}"));
+            let name = object::name(object);
+            return Err(ApiError::invalid_kind(group, &given_kind, name, vec![error]));
+        }
+    }
+    // The older version of evictions is still read, though no longer served.
+    let older_eviction = call.subresource_name() == "eviction" && given_version == "policy/v1beta1";
+    let same_version = given_version.is_empty() || given_version == expected || older_eviction;
+    let same_kind = given_kind.is_empty() || given_kind == kind;
+    if !same_version || !same_kind {
+        return Err(wrong_kind(call, object, &expected, kind, &given_version, &given_kind));
+    }
+    let root = object::ensure(object);
+    root.insert("apiVersion".into(), expected.into());
+    root.insert("kind".into(), kind.into());
+    Ok(())
+}
+
+/// Refuses an object of another name than the path's; a whole object has to say which it is.
+pub(crate) fn check_name(call: &Call, object: &Value) -> ApiResult<()> {
+    let url = &call.name;
+    Err(ApiError::bad_request(match object::name(object) {
+        "" => {
+            format!("the name of the object ({url} based on URL) was undeterminable: name must be provided")
+        }
+        name if name != url => {
+            format!("the name of the object ({name}) does not match the name on the URL ({url})")
+        }
+        _ => return Ok(()),
+    }))
+}
+
+fn wrong_kind(
+    call: &Call,
+    object: &Value,
+    expected: &str,
+    kind: &str,
+    given_version: &str,
+    given_kind: &str,
+) -> ApiError {
+    let given_version = if given_version.is_empty() { expected } else { given_version };
+    let given_kind = if given_kind.is_empty() { kind } else { given_kind };
+    let ((given_group, version), (group, _)) =
+        (split_api_version(given_version), split_api_version(expected));
+    let known = call.core.catalog().find_kind(given_group, version, given_kind).is_some();
+    if call.resource.custom || (known && given_group == group && given_kind == kind) {
+        return ApiError::bad_request(format!(
+            "the API version in the data ({given_version}) does not match the expected API version ({expected})"
+        ));
+    }
+    let why = wrong_conversion(call, object, given_version, given_kind, group, kind);
+    ApiError::bad_request(format!(
+        "{given_kind} in version {} cannot be handled as a {kind}: {why}",
+        steersman_api::status::quote(version)
+    ))
+}
+
+/// Why a decoder can't read an object of one kind as another.
+pub(crate) fn wrong_conversion(
+    call: &Call,
+    object: &Value,
+    given_version: &str,
+    given_kind: &str,
+    group: &str,
+    kind: &str,
+) -> String {
+    let (given_group, version) = split_api_version(given_version);
+    let catalog = call.core.catalog();
+    let Some(given) = catalog.find_kind(given_group, version, given_kind).filter(|r| !r.custom) else {
+        return format!(
+            "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        );
+    };
+    // It is read as what it says it is before anything else.
+    if let Err(why) = given.strategy.decode(version, &mut object.clone(), Decoder::Json) {
+        return why;
+    }
+    let package = internal_package(group);
+    format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
 }

@@ -14,6 +14,7 @@ mod auth;
 mod bootstrap;
 mod call;
 mod catalog;
+mod commit;
 mod connect;
 mod connector;
 mod convert;
@@ -25,11 +26,14 @@ mod handlers;
 mod openapi;
 mod pipeline;
 mod render;
+mod route;
 mod scale;
 mod server;
 mod service;
 mod settings;
 mod system;
+mod update;
+mod write;
 
 pub use admission::{
     Admission, AdmissionRequest, BoxFuture, Endpoints, Operation, WebhookCall, WebhookClient, WebhookTarget,
@@ -37,7 +41,7 @@ pub use admission::{
 pub use auth::{
     Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, User,
 };
-pub use catalog::{Catalog, Group, Resource, Subresource, Version};
+pub use catalog::{Catalog, Group, Resource, Subresource, Verb, Version};
 pub use connector::{Connection, Connector};
 pub use handlers::EventStream;
 pub use server::{Builder, Server};

@@ -1,12 +1,16 @@
-//! The forms in which objects leave the server besides their own: lists, metadata alone, Tables.
+//! The forms in which answers leave the server: objects, lists, metadata alone, Tables, refusals.
 
+use std::collections::HashSet;
+
+use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use steersman_api::{
-    http::{Include, Meta},
-    status::ApiResult,
+    http::{Body, Include, Meta, Output, json_response, text_response},
+    status::{ApiError, ApiResult, Reason},
 };
+use steersman_patch::apply::unpack;
 
-use crate::{call::Call, catalog::Resource, core::Core};
+use crate::{call::Call, catalog::Resource, commit::Written, core::Core};
 
 /// `metadata` of a list.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +43,43 @@ impl ListMeta {
         }
         Value::Object(out)
     }
+}
+
+/// Writes an object in the form that the client asked for.
+pub(crate) async fn answer(call: &Call, written: Written, code: StatusCode) -> ApiResult<Response<Body>> {
+    if let Written::Stored(entry) = &written
+        && call.output == Output::Object
+        && call.resource.serves_bytes(entry)
+    {
+        return Ok(json_response(code, Body::whole(entry.json())));
+    }
+    let stored = match written {
+        Written::Stored(entry) => call.resource.read(&entry),
+        Written::Value(value) => value,
+    };
+    let served = call.to_served(stored).await?;
+    answer_value(call, served, code)
+}
+
+/// Writes an object of the request's version in the form that the client asked for.
+pub(crate) fn answer_value(call: &Call, mut served: Value, code: StatusCode) -> ApiResult<Response<Body>> {
+    unpack(&mut served);
+    let value = match call.output {
+        Output::Object => served,
+        Output::Metadata(version) => partial(&served, version),
+        Output::MetadataList(_) => {
+            let what = call.resource.internal_type(&call.resource.kind);
+            return Err(ApiError::new(
+                StatusCode::NOT_ACCEPTABLE,
+                Reason::NotAcceptable,
+                format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({what})"
+                ),
+            ));
+        }
+        Output::Table(version) => table(call, &[served], &ListMeta::default(), version)?,
+    };
+    Ok(json_response(code, Body::whole(value.to_string())))
 }
 
 /// The plain list.
@@ -131,4 +172,97 @@ pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &Lis
         table["columnDefinitions"] = columns.iter().map(steersman_api::table::Column::to_value).collect();
     }
     table
+}
+
+/// A refusal as an answer.
+pub(crate) fn error(error: &ApiError) -> Response<Body> {
+    let mut response = json_response(error.code, Body::whole(error.to_value().to_string()));
+    if let Some(wait) = error.retry_after_seconds
+        && matches!(error.code.as_u16(), 429 | 503 | 504)
+    {
+        response.headers_mut().insert(header::RETRY_AFTER, wait.into());
+    }
+    response
+}
+
+/// The plain answer for paths that lead nowhere.
+pub(crate) fn not_found() -> Response<Body> {
+    text_response(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// The answer of built-in groups for what they do not have.
+pub(crate) fn unknown() -> ApiError {
+    let message = "the server could not find the requested resource";
+    ApiError::new(StatusCode::NOT_FOUND, Reason::NotFound, message)
+}
+
+/// All warnings of an answer together have so many characters; if they would have more, each is cut.
+const WARNINGS_LIMIT: usize = 4 * 1024;
+/// What is left of a warning that is cut.
+const WARNING_LIMIT: usize = 256;
+
+/// Adds the headers for warnings to an answer.
+pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
+    for value in warning_headers(warnings) {
+        response.headers_mut().append(header::WARNING, value);
+    }
+}
+
+/// The headers for warnings, each said once, and as many as there is room for.
+fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
+    let mut heard = HashSet::new();
+    let mut fresh = warnings.iter().filter(|text| !text.is_empty() && heard.insert(text.as_str()));
+    let (mut whole, mut length) = (Vec::new(), 0);
+    for text in fresh.by_ref() {
+        let header = warning_header(text);
+        length += header.as_ref().map_or(0, |_| text.chars().count());
+        whole.push((text, header));
+        if length > WARNINGS_LIMIT {
+            break;
+        }
+    }
+    if length <= WARNINGS_LIMIT {
+        return whole.into_iter().filter_map(|(_, header)| header).collect();
+    }
+    // Those that were found before it was known that there are too many are all told.
+    let told = whole.len();
+    let mut headers = Vec::new();
+    let mut length = 0;
+    for (index, text) in whole.into_iter().map(|(text, _)| text).chain(fresh).enumerate() {
+        if index >= told && length >= WARNINGS_LIMIT {
+            break;
+        }
+        let end = text.char_indices().nth(WARNING_LIMIT).map_or(text.len(), |(end, _)| end);
+        let text = &text[..end];
+        if let Some(header) = warning_header(text) {
+            length += text.chars().count();
+            headers.push(header);
+        }
+    }
+    headers
+}
+
+fn warning_header(text: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("299 - {}", steersman_api::status::quote(text))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_said_once_and_cut_if_they_are_too_many() {
+        let said = |warnings: &[String]| -> Vec<usize> {
+            // Without `299 - ""`.
+            warning_headers(warnings).iter().map(|header| header.len() - 8).collect()
+        };
+        let long = |start: char| format!("{start}{}", "x".repeat(2047));
+        assert_eq!(said(&["a".into(), String::new(), "a".into(), "b".into()]), [1, 1]);
+        assert_eq!(said(&[long('a'), long('b')]), [2048, 2048]);
+        assert_eq!(said(&[long('a'), long('b'), "c".into(), "c".into()]), [256, 256, 1]);
+        let many: Vec<String> = (0..300_000).map(|index| format!("unknown field \"{index:08}\"")).collect();
+        let headers = warning_headers(&many);
+        assert_eq!(headers.len(), 4096 / 24 + 1);
+        assert_eq!(headers[170], r#"299 - "unknown field \"00000170\"""#);
+    }
 }

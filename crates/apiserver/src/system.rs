@@ -16,7 +16,7 @@ use crate::{
     catalog::Catalog,
     core::Core,
     openapi,
-    service::{error_response, not_found, unknown},
+    render::{error as error_response, not_found, unknown},
 };
 
 pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body> {

@@ -14,6 +14,7 @@ mod kubeconfig;
 mod namespace;
 mod output;
 mod postrender;
+mod runtime;
 mod scaffold;
 
 use std::io::Write;

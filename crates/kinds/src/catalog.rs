@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use steersman_api::{
     group_version::{api_version, qualified},
-    resource::{EmptyObject, Group, Resource, Subresource, Version},
+    resource::{EmptyObject, Group, Resource, Subresource, Verb, Version},
 };
 
 use crate::{kind, strategy::Builtin};
@@ -37,7 +37,7 @@ struct ResourceData {
     namespaced: bool,
     #[serde(default)]
     response: Option<String>,
-    verbs: Vec<String>,
+    verbs: Vec<Verb>,
 }
 
 /// All built-in groups in discovery order.

@@ -15,14 +15,24 @@ const SET_ORDER: &str = "$setElementOrder";
 pub enum StrategicError {
     /// The patch is malformed: a directive has the wrong form. Answered with 400.
     #[error("{0}")]
-    Malformed(String),
+    Malformed(&'static str),
+    /// The patch has lists of lists. Answered with 422.
+    #[error("lists of lists are not supported")]
+    ListOfLists,
+    /// The patch does not fit the document. Answered with 500.
+    #[error("{0}")]
+    Mismatch(String),
     /// The patch does not fit the schema. Answered with 500.
     #[error("{0}")]
     Schema(String),
 }
 
-fn malformed<T>(message: impl Into<String>) -> Result<T, StrategicError> {
-    Err(StrategicError::Malformed(message.into()))
+fn malformed<T>(message: &'static str) -> Result<T, StrategicError> {
+    Err(StrategicError::Malformed(message))
+}
+
+fn mismatch<T>(message: impl Into<String>) -> Result<T, StrategicError> {
+    Err(StrategicError::Mismatch(message.into()))
 }
 
 const BAD_ORDER: &str = "invalid patch format of setElementOrder list";
@@ -215,7 +225,7 @@ fn merge_map(
                 Ok(patch)
             }
             Some("delete") => Ok(Map::new()),
-            _ => malformed(format!(
+            _ => mismatch(format!(
                 "unknown patch type: {} in map: {}",
                 go_print(directive),
                 go_print(&Value::Object(patch.clone()))
@@ -294,7 +304,7 @@ fn set_orders(
     for directive in directives {
         let order = match patch.remove(&directive) {
             Some(Value::Array(order)) => order,
-            other => return malformed(wrong_type(&other.unwrap_or(Value::Null))),
+            other => return mismatch(wrong_type(&other.unwrap_or(Value::Null))),
         };
         let Some(key) = directive.strip_prefix(SET_ORDER).and_then(|rest| rest.strip_prefix('/')) else {
             return malformed(BAD_ORDER);
@@ -330,7 +340,7 @@ fn list_in(map: &Map<String, Value>, key: &str) -> Result<Option<Vec<Value>>, St
     match map.get(key) {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items.clone())),
-        Some(other) => malformed(wrong_type(other)),
+        Some(other) => mismatch(wrong_type(other)),
     }
 }
 
@@ -358,7 +368,7 @@ fn check_order(items: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
     }
     if wanted.peek().is_some() {
         let (items, order) = (Value::Array(items.to_vec()), Value::Array(order.to_vec()));
-        return malformed(format!(
+        return mismatch(format!(
             "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
             go_print(&items),
             go_print(&order)
@@ -373,20 +383,20 @@ fn is_deletion(item: &Value) -> bool {
 
 fn key_of<'v>(item: &'v Value, merge_key: &str) -> Result<&'v Value, StrategicError> {
     let Value::Object(map) = item else {
-        return malformed(wrong_type(item).replace("[]interface {}, but", "map[string]interface {}, but"));
+        return mismatch(wrong_type(item).replace("[]interface {}, but", "map[string]interface {}, but"));
     };
     map.get(merge_key).ok_or_else(|| {
         let message = format!("map: {} does not contain declared merge key: {merge_key}", go_print(item));
-        StrategicError::Malformed(message)
+        StrategicError::Mismatch(message)
     })
 }
 
 /// Whether the items of these lists are maps; they must all be of one type.
 fn element_is_map(lists: &[&[Value]]) -> Result<bool, StrategicError> {
     let mut items = lists.iter().flat_map(|list| list.iter());
-    let Some(first) = items.next() else { return malformed("no elements in any of the given slices") };
+    let Some(first) = items.next() else { return mismatch("no elements in any of the given slices") };
     if first.is_array() {
-        return malformed("lists of lists are not supported");
+        return Err(StrategicError::ListOfLists);
     }
     let kind = |value: &Value| match value {
         Value::Number(n) if n.is_f64() => 6,
@@ -399,7 +409,7 @@ fn element_is_map(lists: &[&[Value]]) -> Result<bool, StrategicError> {
     };
     if items.any(|item| kind(item) != kind(first)) {
         let lists: Vec<_> = lists.iter().map(|list| go_print(&Value::Array(list.to_vec()))).collect();
-        return malformed(format!("list element types are not identical: [{}]", lists.join(" ")));
+        return mismatch(format!("list element types are not identical: [{}]", lists.join(" ")));
     }
     Ok(first.is_object())
 }
@@ -463,10 +473,10 @@ fn special_elements(
                     }
                 }
                 Some("replace") => replace = true,
-                Some("merge") => return malformed("merging lists cannot yet be specified in the patch"),
+                Some("merge") => return mismatch("merging lists cannot yet be specified in the patch"),
                 _ => {
                     let (directive, item) = (go_print(directive), go_print(&item));
-                    return malformed(format!("unknown patch type: {directive} in map: {item}"));
+                    return mismatch(format!("unknown patch type: {directive} in map: {item}"));
                 }
             },
         }
@@ -476,7 +486,7 @@ fn special_elements(
 
 fn position(items: &[Value], merge_key: &str, key: &Value) -> Result<Option<usize>, StrategicError> {
     for (i, item) in items.iter().enumerate() {
-        let Value::Object(map) = item else { return malformed(format!("value for key {i} is not a map")) };
+        let Value::Object(map) = item else { return mismatch(format!("value for key {i} is not a map")) };
         if map.get(merge_key) == Some(key) {
             return Ok(Some(i));
         }

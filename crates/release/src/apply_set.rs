@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::kinds::{Kind, Kinds};
 use crate::object::{Object, ObjectId, annotation, resolve, set_metadata};
 use crate::progress::{Progress, Reporter};
-use crate::wait::{Backoff, typed};
+use crate::wait::{self, Backoff, typed};
 use crate::write::Outcome;
 use crate::{Readiness, pod_failure, readiness};
 
@@ -325,39 +325,14 @@ impl ApplySet {
     /// # Errors
     /// Fails if one will not become ready, or does not in time.
     pub async fn until_ready(&self, objects: &[Object], timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
-        let mut backoff = Backoff::new();
-        let mut left: Vec<&Object> = objects.iter().collect();
-        loop {
-            let asked: Vec<_> = left.into_iter().map(|object| self.standing(object)).collect();
-            let answers: Vec<_> = stream::iter(asked).buffered(REQUESTS).try_collect().await?;
-            let mut waiting = Vec::new();
-            left = Vec::new();
-            for (object, standing) in answers {
-                match standing {
-                    Readiness::Ready => {}
-                    Readiness::Waiting(what) => {
-                        waiting.push(format!("{}: {what}", object.id));
-                        left.push(object);
-                    }
-                    Readiness::Failed(why) => return Err(Error::Workload(format!("{}: {why}", object.id))),
-                }
-            }
-            if left.is_empty() {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                return Err(Error::Timeout { what: waiting });
-            }
-            self.reporter.report(&Progress::Waiting { left: waiting, total: objects.len() });
-            backoff.wait().await;
-        }
+        wait::until(objects, timeout, &self.reporter, |object| self.readiness(object)).await
     }
 
-    async fn standing<'a>(&self, object: &'a Object) -> Result<(&'a Object, Readiness)> {
+    /// The readiness of an object, with the reason of its pods where it waits for them.
+    async fn readiness(&self, object: &Object) -> Result<Readiness> {
         let live =
             object.api(&self.client).get_opt(&object.id.name).await.map_err(Error::object(&object.id))?;
-        let Some(live) = live else { return Ok((object, Readiness::Waiting("it is not there".into()))) };
+        let Some(live) = live else { return Ok(Readiness::Waiting("it is not there".into())) };
         let content = typed(json!(live), object);
         let mut standing = readiness(&content, false);
         if let Readiness::Waiting(what) = &mut standing
@@ -377,7 +352,7 @@ impl ApplySet {
                 *what = format!("{what}: {trouble}");
             }
         }
-        Ok((object, standing))
+        Ok(standing)
     }
 }
 

@@ -40,11 +40,24 @@ pub(crate) async fn until_ready(
     timeout: Duration,
     reporter: &Reporter,
 ) -> Result<()> {
+    until(objects, timeout, reporter, |object| check(writer, object, jobs)).await
+}
+
+/// Waits until `check` finds all objects ready, and reports which it waits for.
+pub(crate) async fn until<'a, F>(
+    objects: &'a [Object],
+    timeout: Duration,
+    reporter: &Reporter,
+    check: impl Fn(&'a Object) -> F,
+) -> Result<()>
+where
+    F: Future<Output = Result<Readiness>>,
+{
     let deadline = Instant::now() + timeout;
     let mut backoff = Backoff::new();
     let mut left: Vec<&Object> = objects.iter().collect();
     loop {
-        let asked: Vec<_> = left.iter().map(|object| check(writer, object, jobs)).collect();
+        let asked: Vec<_> = left.iter().map(|object| check(object)).collect();
         let answers: Vec<Readiness> = stream::iter(asked).buffered(READS).try_collect().await?;
         let mut waiting = Vec::new();
         let asked = std::mem::take(&mut left);

@@ -12,24 +12,46 @@ use steersman_api::{
 };
 
 use super::{
-    Operation,
+    AdmissionRequest, Operation,
     constraints::{Constraints, Subject},
     webhook,
 };
 use crate::{
     call::Call,
-    catalog::Resource,
+    catalog::{Resource, Verb},
     convert,
     scale::{scale_of, take_scale},
 };
 
-/// A write that is being admitted.
-pub(super) struct Attempt<'a> {
-    pub(super) call: &'a Call,
-    pub(super) operation: Operation,
-    pub(super) old: Option<&'a Value>,
-    /// Whether the plugins are mutating ones.
-    pub(super) changes: bool,
+/// A write to one object that is being admitted.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) operation: Operation,
+    /// The object's name, which admission may change if the object is new.
+    pub(crate) name: &'a str,
+    /// Whether the server has generated the name, which only validating plugins get to see.
+    pub(crate) hides_name: bool,
+    /// The stored object, for updates and deletions, in the version of the request.
+    pub(crate) old: Option<&'a Value>,
+}
+
+impl<'a> Attempt<'a> {
+    /// The write as plugins see it.
+    pub(super) fn request(&self) -> AdmissionRequest<'a> {
+        let call = self.call;
+        AdmissionRequest {
+            user: &call.user,
+            operation: self.operation,
+            resource: &call.resource,
+            subresource: call.subresource_name(),
+            namespace: call.scope(),
+            name: self.name,
+            old: self.old,
+            dry_run: call.write.dry_run,
+            options: &call.write.object,
+        }
+    }
 }
 
 /// An object as a mutating plugin sees it.
@@ -50,14 +72,13 @@ impl Attempt<'_> {
 
     /// The name that plugins see, if any.
     pub(super) fn name(&self) -> &str {
-        let unknown = self.call.of_many || (self.call.named_here && self.changes);
-        if unknown { "" } else { &self.call.name }
+        let unknown = self.hides_name || self.call.verb == Verb::DeleteCollection;
+        if unknown { "" } else { self.name }
     }
 
     /// The namespace that plugins see; a namespace is in itself.
     pub(super) fn namespace(&self) -> &str {
-        let call = self.call;
-        if *call.resource.storage == *"namespaces" { &call.name } else { call.scope() }
+        if *self.call.resource.storage == *"namespaces" { self.name } else { self.call.scope() }
     }
 
     /// The resource as which a plugin wants this write, if at all.
@@ -160,7 +181,7 @@ impl Attempt<'_> {
             return Vec::new();
         }
         let metadata = object::metadata(object);
-        let name = self.call.named_here.then_some("name");
+        let name = self.hides_name.then_some("name");
         let fields = ["uid", "creationTimestamp"].into_iter().chain(name);
         fields.filter_map(|field| Some((field.to_owned(), metadata.remove(field)?))).collect()
     }
@@ -224,7 +245,7 @@ impl Attempt<'_> {
     pub(super) fn forbid(&self, object: &Value, why: &str) -> ApiError {
         let call = self.call;
         let name = match self.name() {
-            "" if call.named_here => object::meta_text(object, "generateName"),
+            "" if self.hides_name => object::meta_text(object, "generateName"),
             "" => "Unknown",
             name => name,
         };

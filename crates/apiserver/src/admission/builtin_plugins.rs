@@ -8,23 +8,19 @@ use steersman_api::{
     status::{ApiError, ApiResult},
 };
 
-use super::{Operation, certificates, limits, pod};
+use super::{Attempt, Operation, certificates, limits, pod};
 use crate::call::Call;
 
 /// Changes or refuses an object before it is validated.
-pub(crate) fn mutate(
-    call: &Call,
-    operation: Operation,
-    object: &mut Value,
-    old: Option<&Value>,
-) -> ApiResult<()> {
+pub(crate) fn mutate(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()> {
+    let Attempt { call, operation, .. } = *attempt;
     let creates = operation == Operation::Create && call.subresource.is_none();
     let has = |plugin| call.core.has_plugin(plugin);
     if has("LimitRanger") {
-        limits::mutate(call, operation, object, old);
+        limits::mutate(attempt, object);
     }
     match (call.resource.group.as_str(), call.resource.plural.as_str()) {
-        ("", "pods") => return pod::mutate(call, operation, object, old),
+        ("", "pods") => return pod::mutate(attempt, object),
         ("", "persistentvolumes") if creates && has("StorageObjectInUseProtection") => {
             protect(object, "kubernetes.io/pv-protection");
         }
@@ -46,21 +42,17 @@ pub(crate) fn mutate(
 }
 
 /// Refuses a valid object that is not allowed at this moment.
-pub(crate) fn validate(
-    call: &Call,
-    operation: Operation,
-    object: &Value,
-    old: Option<&Value>,
-) -> ApiResult<()> {
-    certificates::validate(call, operation, object, old)?;
+pub(crate) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
+    let Attempt { call, operation, old, .. } = *attempt;
+    certificates::validate(attempt, object)?;
     if call.core.has_plugin("LimitRanger") {
-        limits::validate(call, operation, object, old)?;
+        limits::validate(attempt, object)?;
     }
     if call.subresource.is_some() || !matches!(operation, Operation::Create | Operation::Update) {
         return Ok(());
     }
     let refuse =
-        |why: &str| ApiError::forbidden(&call.resource.group, &call.resource.plural, &call.name, why);
+        |why: &str| ApiError::forbidden(&call.resource.group, &call.resource.plural, attempt.name, why);
     match (call.resource.group.as_str(), call.resource.plural.as_str(), old) {
         ("", "persistentvolumeclaims", Some(old)) if call.core.has_plugin("PersistentVolumeClaimResize") => {
             let size = |claim: &Value| {
@@ -86,7 +78,7 @@ pub(crate) fn validate(
             }
             let Some(other) = pod::default_priority(call) else { return Ok(()) };
             let other = object::name(&other);
-            if operation == Operation::Create || other != call.name {
+            if operation == Operation::Create || other != attempt.name {
                 return Err(refuse(&format!(
                     "PriorityClass {other} is already marked as default. Only one default can exist"
                 )));

@@ -10,34 +10,27 @@ use steersman_api::{
     status::{ApiError, ApiResult, quote},
 };
 
-use super::Operation;
-use crate::{
-    auth::{Attributes, Decision},
-    call::Call,
-};
+use super::{Attempt, Operation};
+use crate::auth::{Attributes, Decision};
 
 const GROUP: &str = "certificates.k8s.io";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = crate::auth::rbac::MASTERS;
 
 /// Refuses a request for a certificate, or a decision about one, that the caller may not make.
-pub(super) fn validate(
-    call: &Call,
-    operation: Operation,
-    object: &Value,
-    old: Option<&Value>,
-) -> ApiResult<()> {
+pub(super) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
+    let Attempt { call, operation, old, .. } = *attempt;
     if call.resource.group != GROUP || call.resource.plural != "certificatesigningrequests" {
         return Ok(());
     }
     match (operation, call.subresource_name(), old) {
-        (Operation::Create, "", _) => check_subject(call, object),
-        (Operation::Update, "approval", Some(old)) => authorize(call, "approve", old),
+        (Operation::Create, "", _) => check_subject(attempt, object),
+        (Operation::Update, "approval", Some(old)) => authorize(attempt, "approve", old),
         (Operation::Update, "status", Some(old)) => {
             let changed =
                 |field: &str| object::get(object, &["status", field]) != object::get(old, &["status", field]);
             if changed("certificate") || changed("conditions") {
-                authorize(call, "sign", old)
+                authorize(attempt, "sign", old)
             } else {
                 Ok(())
             }
@@ -47,7 +40,8 @@ pub(super) fn validate(
 }
 
 /// Whether the caller may do this for the signer that the request names, or for all signers of its domain.
-fn authorize(call: &Call, verb: &str, request: &Value) -> ApiResult<()> {
+fn authorize(attempt: &Attempt<'_>, verb: &str, request: &Value) -> ApiResult<()> {
+    let call = attempt.call;
     let signer = object::text(request, &["spec", "signerName"]).unwrap_or_default();
     let domain = signer.split('/').next().unwrap_or_default();
     let may = |name: &str| {
@@ -64,11 +58,11 @@ fn authorize(call: &Call, verb: &str, request: &Value) -> ApiResult<()> {
     if may(signer) || may(&format!("{domain}/*")) {
         return Ok(());
     }
-    Err(refuse(call, &format!("user not permitted to {verb} requests with signerName {}", quote(signer))))
+    Err(refuse(attempt, &format!("user not permitted to {verb} requests with signerName {}", quote(signer))))
 }
 
 /// No certificate makes an administrator: its group can't be taken away again.
-fn check_subject(call: &Call, request: &Value) -> ApiResult<()> {
+fn check_subject(attempt: &Attempt<'_>, request: &Value) -> ApiResult<()> {
     if object::text(request, &["spec", "signerName"]) != Some(CLIENT_SIGNER) {
         return Ok(());
     }
@@ -76,17 +70,17 @@ fn check_subject(call: &Call, request: &Value) -> ApiResult<()> {
     let text = STANDARD.decode(text).unwrap_or_default();
     let der = pem::first(&text, "CERTIFICATE REQUEST").unwrap_or_default();
     let Some(groups) = organisations(&der) else {
-        return Err(refuse(call, "failed to parse CSR: asn1: structure error"));
+        return Err(refuse(attempt, "failed to parse CSR: asn1: structure error"));
     };
     if groups.contains(&MASTERS.as_bytes()) {
         let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
-        return Err(refuse(call, &why));
+        return Err(refuse(attempt, &why));
     }
     Ok(())
 }
 
-fn refuse(call: &Call, why: &str) -> ApiError {
-    ApiError::forbidden(GROUP, &call.resource.plural, &call.name, why)
+fn refuse(attempt: &Attempt<'_>, why: &str) -> ApiError {
+    ApiError::forbidden(GROUP, &attempt.call.resource.plural, attempt.name, why)
 }
 
 /// The organisations of a request's subject.

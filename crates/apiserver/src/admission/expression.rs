@@ -103,6 +103,14 @@ impl<'a> Variables<'a> {
     }
 }
 
+/// Why a program has no value.
+enum RunError {
+    /// The budget is used up, and no other program runs either.
+    OutOfBudget(String),
+    /// The program itself failed.
+    Evaluation(String),
+}
+
 impl Scope<'_> {
     /// Begins with a budget and with variables that are not yet evaluated: when their inputs have changed, and for
     /// each purpose of expressions.
@@ -125,8 +133,10 @@ impl Scope<'_> {
         if program.uses("variables") {
             self.compose(expression)?;
         }
-        let value = self.run_with(program)?;
-        value.map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text))
+        self.run_with(program).map_err(|error| match error {
+            RunError::OutOfBudget(why) => why,
+            RunError::Evaluation(why) => format!("expression '{}' resulted in error: {why}", expression.text),
+        })
     }
 
     /// Evaluates the variables that an expression names. One that fails is an error only where it is read.
@@ -141,19 +151,23 @@ impl Scope<'_> {
             }
             let value = match &variable.program {
                 Err(why) => Err(format!("composited variable \"{name}\" fails to compile: {why}")),
-                Ok(program) => self
-                    .run_with(program)?
-                    .map_err(|why| format!("composited variable \"{name}\" fails to evaluate: {why}")),
+                Ok(program) => match self.run_with(program) {
+                    Err(RunError::OutOfBudget(why)) => return Err(why),
+                    Err(RunError::Evaluation(why)) => {
+                        Err(format!("composited variable \"{name}\" fails to evaluate: {why}"))
+                    }
+                    Ok(value) => Ok(value),
+                },
             };
             self.variables.known[index] = Some(value.unwrap_or_else(|why| Cel::Invalid(why.into())));
         }
         Ok(())
     }
 
-    /// What a program gives. The outer error is that of a budget which is used up.
-    fn run_with(&mut self, program: &Program) -> Result<Result<Cel, String>, String> {
+    /// The value of a program.
+    fn run_with(&mut self, program: &Program) -> Result<Cel, RunError> {
         // Nothing is run any more.
-        self.budget.pay(0)?;
+        self.budget.pay(0).map_err(RunError::OutOfBudget)?;
         let names = [
             ("object", self.object.clone()),
             ("oldObject", self.old.clone()),
@@ -164,8 +178,8 @@ impl Scope<'_> {
             ("variables", if program.uses("variables") { self.variables.value() } else { Cel::Null }),
         ];
         let (value, cost) = program.run(names, CALL_LIMIT);
-        self.budget.pay(cost)?;
-        Ok(value.map_err(|error| error.to_string()))
+        self.budget.pay(cost).map_err(RunError::OutOfBudget)?;
+        value.map_err(|error| RunError::Evaluation(error.to_string()))
     }
 
     /// Whether all conditions hold; one that does not settles it.

@@ -10,8 +10,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, aggregate},
 };
 
-use super::Operation;
-use crate::call::Call;
+use super::{Attempt, Operation};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
@@ -19,7 +18,8 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 type Amounts = Map<String, Value>;
 
 /// The ranges of a namespace, if the write is subject to them.
-fn ranges(call: &Call, operation: Operation, old: Option<&Value>) -> Vec<Value> {
+fn ranges(attempt: &Attempt<'_>) -> Vec<Value> {
+    let Attempt { call, operation, old, .. } = *attempt;
     let pods = match (call.resource.group.as_str(), call.resource.plural.as_str()) {
         ("", "pods") => true,
         ("", "persistentvolumeclaims") => false,
@@ -49,11 +49,11 @@ fn amounts(value: &Value) -> Amounts {
 }
 
 /// Fills in what the containers of a pod that is new or resized ask for, where they don't say.
-pub(super) fn mutate(call: &Call, operation: Operation, pod: &mut Value, old: Option<&Value>) {
-    if call.resource.plural != "pods" {
+pub(super) fn mutate(attempt: &Attempt<'_>, pod: &mut Value) {
+    if attempt.call.resource.plural != "pods" {
         return;
     }
-    for range in ranges(call, operation, old) {
+    for range in ranges(attempt) {
         let mut notes = Vec::new();
         for (list, kind) in [("containers", "container"), ("initContainers", "init container")] {
             let containers = object::child(pod, "spec").get_mut(list).and_then(Value::as_array_mut);
@@ -92,15 +92,11 @@ fn fill(range: &Value, container: &mut Value, kind: &str, notes: &mut Vec<String
 }
 
 /// Refuses what asks for too much or too little.
-pub(super) fn validate(
-    call: &Call,
-    operation: Operation,
-    object: &Value,
-    old: Option<&Value>,
-) -> ApiResult<()> {
-    for range in ranges(call, operation, old) {
+pub(super) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
+    let resource = &attempt.call.resource;
+    for range in ranges(attempt) {
         let mut errors = Vec::new();
-        if call.resource.plural == "pods" {
+        if resource.plural == "pods" {
             for list in ["containers", "initContainers"] {
                 let containers = object::get(object, &["spec", list]).and_then(Value::as_array);
                 for container in containers.into_iter().flatten() {
@@ -117,7 +113,7 @@ pub(super) fn validate(
         }
         if !errors.is_empty() {
             let why = aggregate(&errors);
-            return Err(ApiError::forbidden(&call.resource.group, &call.resource.plural, &call.name, &why));
+            return Err(ApiError::forbidden(&resource.group, &resource.plural, attempt.name, &why));
         }
     }
     Ok(())

@@ -18,9 +18,11 @@ use std::fmt;
 
 use serde_json::Value;
 use steersman_api::status::ApiResult;
+use steersman_patch::apply::{pack, unpack};
 
-use crate::{auth::User, catalog::Resource};
+use crate::{apply, auth::User, call::Call, catalog::Resource};
 
+pub(crate) use attempt::Attempt;
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
 pub(crate) use quota::reserve;
 pub use steersman_api::BoxFuture;
@@ -82,4 +84,100 @@ pub trait Admission: Send + Sync + fmt::Debug {
         object: &'a Value,
         warnings: &'a mut Vec<String>,
     ) -> BoxFuture<'a, ApiResult<()>>;
+}
+
+/// Mutating admission: the built-in plugins, those of the server's owner, policies and webhooks. The object is null for a deletion.
+pub(crate) async fn mutate(
+    attempt: Attempt<'_>,
+    object: &mut Value,
+    warnings: &mut Vec<String>,
+) -> ApiResult<()> {
+    mutate_by_builtin_plugins(&attempt, object)?;
+    let call = attempt.call;
+    // Nothing is unpacked that no plugin sees.
+    if call.core.admission.is_empty() && !webhook::mutates(&attempt) && !policy::mutates(&attempt) {
+        return Ok(());
+    }
+    let old = attempt.old.map(apply::shown);
+    let attempt = Attempt { old: old.as_deref(), ..attempt };
+    unpack(object);
+    let result = mutate_by_plugins(attempt, object, warnings).await;
+    pack(object);
+    result
+}
+
+async fn mutate_by_plugins(
+    attempt: Attempt<'_>,
+    object: &mut Value,
+    warnings: &mut Vec<String>,
+) -> ApiResult<()> {
+    let request = attempt.request();
+    for plugin in &attempt.call.core.admission {
+        if plugin.handles(&request) {
+            plugin.mutate(&request, object, warnings).await?;
+        }
+    }
+    let mut policies = policy::Mutators::new(attempt);
+    let mut hooks = webhook::Mutators::new(attempt);
+    let changed = policies.run(object).await? | hooks.run(object, warnings).await?;
+    if changed {
+        mutate_by_builtin_plugins(&attempt, object)?;
+        policies.run(object).await?;
+        hooks.run(object, warnings).await?;
+    }
+    Ok(())
+}
+
+/// There is nothing to change about a deletion.
+fn mutate_by_builtin_plugins(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()> {
+    if attempt.operation == Operation::Delete {
+        return Ok(());
+    }
+    builtin_plugins::mutate(attempt, object)
+}
+
+/// Validating admission. The object is in the version in which the kind's rules speak, null for a deletion.
+pub(crate) async fn validate(
+    attempt: Attempt<'_>,
+    object: &Value,
+    warnings: &mut Vec<String>,
+) -> ApiResult<()> {
+    builtin_plugins::validate(&attempt, object)?;
+    let call = attempt.call;
+    if call.core.admission.is_empty() && !webhook::validates(&attempt) && !policy::validates(&attempt) {
+        return Ok(());
+    }
+    // Plugins see both versions as the client does.
+    let mut object = if object.is_null() { Value::Null } else { call.validated_to_served(object.clone())? };
+    unpack(&mut object);
+    let old = attempt.old.map(apply::shown);
+    validate_by_plugins(Attempt { old: old.as_deref(), ..attempt }, &object, warnings).await
+}
+
+/// Validating admission of an object that is of another kind than the resource whose subresource it is sent to: an Eviction, a
+/// Binding, a TokenRequest, the options of a connection.
+pub(crate) async fn validate_part(
+    call: &Call,
+    operation: Operation,
+    part: &Value,
+    warnings: &mut Vec<String>,
+) -> ApiResult<()> {
+    let attempt = Attempt { call, operation, name: &call.name, hides_name: false, old: None };
+    validate_by_plugins(attempt, part, warnings).await
+}
+
+/// Asks plugins, policies and webhooks about objects in the version of the request.
+async fn validate_by_plugins(
+    attempt: Attempt<'_>,
+    object: &Value,
+    warnings: &mut Vec<String>,
+) -> ApiResult<()> {
+    let request = attempt.request();
+    for plugin in &attempt.call.core.admission {
+        if plugin.handles(&request) {
+            plugin.validate(&request, object, warnings).await?;
+        }
+    }
+    policy::validate(attempt, object, warnings).await?;
+    webhook::validate(attempt, object, warnings).await
 }

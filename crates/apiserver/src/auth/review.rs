@@ -9,7 +9,10 @@ use steersman_api::{
 };
 
 use super::{Attributes, Decision, User, rbac, token};
-use crate::{apply, call::Call};
+use crate::{
+    apply,
+    call::{Call, Decoded},
+};
 
 /// Whether a resource holds questions.
 pub(crate) fn is_review(group: &str, plural: &str) -> bool {
@@ -17,10 +20,11 @@ pub(crate) fn is_review(group: &str, plural: &str) -> bool {
 }
 
 /// Answers a question, in the version of the request.
-pub(crate) fn answer(call: &Call, mut review: Value) -> ApiResult<Value> {
+pub(crate) fn answer(call: &Call, question: Decoded) -> ApiResult<Value> {
+    let Decoded { object: mut review, emptied } = question;
     let plural = call.resource.plural.as_str();
     if !matches!(plural, "selfsubjectreviews" | "selfsubjectrulesreviews") {
-        apply::track_now(call, None, &mut review);
+        apply::track_now(call, None, &mut review, &emptied);
     }
     let status = match plural {
         "selfsubjectreviews" => {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Catalog, Group, Lazy, Resource, Version, api_version};
+use super::{Catalog, Group, Lazy, Resource, Verb, Version, api_version};
 use crate::openapi::Form;
 
 /// Documents of one catalog, each made when first asked for.
@@ -110,7 +110,7 @@ fn legacy_resource(resource: &Resource) -> Value {
         value["categories"] = json!(resource.categories);
     }
     // What is made up on the spot is not stored.
-    if resource.verbs.iter().any(|v| v == "list") && resource.plural != "componentstatuses" {
+    if resource.verbs.contains(&Verb::List) && resource.plural != "componentstatuses" {
         value["storageVersionHash"] = storage_version_hash(resource).into();
     }
     value

@@ -12,7 +12,7 @@ use serde_json::Value;
 use steersman_kinds::groups;
 
 pub(crate) use steersman_api::group_version::{api_version, internal_package, split_api_version};
-pub use steersman_api::resource::{Group, Resource, Subresource, Version};
+pub use steersman_api::resource::{Group, Resource, Subresource, Verb, Version};
 
 /// An immutable picture of everything that is served. A new one replaces it when a definition changes.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use steersman_api::resource::EmptyObject;
+use steersman_api::resource::{EmptyObject, Verb};
 
 use conversion::Converter;
 use steersman_api::{
@@ -91,9 +91,9 @@ fn write_status(core: &Arc<Core>, entry: &Entry, old: &Value, mut next: Value) {
     let Some(resource) = catalog.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition") else {
         return;
     };
-    let mut call = Call::internal(Arc::clone(core), Arc::clone(resource), "");
-    call.subresource = Some("status".into());
-    crate::apply::track_now(&call, Some(old), &mut next);
+    let call =
+        Call::internal(Arc::clone(core), Arc::clone(resource), Verb::Update, "", Some("status".into()));
+    crate::apply::track_now(&call, Some(old), &mut next, &[]);
     if let Ok(draft) = Draft::new(&next, Vec::new()) {
         let _ = core.store.update(RESOURCE, entry.key(), entry.revision(), draft);
     }
@@ -343,7 +343,7 @@ fn resources(core: &Core, definition: &Value, since: u64) -> Vec<Arc<Resource>> 
         .map(|version| {
             let name = text(&version["name"]);
             let mut subresources = Vec::new();
-            let verbs = || ["get", "patch", "update"].map(str::to_owned).to_vec();
+            let verbs = || vec![Verb::Get, Verb::Patch, Verb::Update];
             if version["subresources"]["status"].is_object() {
                 subresources.push(Subresource {
                     name: "status".into(),
@@ -371,9 +371,16 @@ fn resources(core: &Core, definition: &Value, since: u64) -> Vec<Arc<Resource>> 
                 short_names: texts(&names["shortNames"]),
                 categories: texts(&names["categories"]),
                 namespaced: spec["scope"] == "Namespaced",
-                verbs: ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
-                    .map(str::to_owned)
-                    .to_vec(),
+                verbs: vec![
+                    Verb::Delete,
+                    Verb::DeleteCollection,
+                    Verb::Get,
+                    Verb::List,
+                    Verb::Patch,
+                    Verb::Create,
+                    Verb::Update,
+                    Verb::Watch,
+                ],
                 subresources,
                 storage_version: storage.clone(),
                 storage_api_version: api_version(&group, &storage),

@@ -65,7 +65,7 @@ pub(super) fn spend(call: &Call) -> ApiResult<()> {
             );
             return Err(refusal(&why, 0));
         }
-        if call.dry_run {
+        if call.write.dry_run {
             return Ok(());
         }
         let status = object::child(&mut value, "status");

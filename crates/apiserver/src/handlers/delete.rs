@@ -16,13 +16,13 @@ use steersman_api::{
     store::{Draft, Entry},
 };
 
-use super::{answer, check_dry_run, list};
+use super::list;
 use crate::{
-    admission::Operation,
-    call::Call,
+    admission::{self, Attempt, Operation},
+    call::{Call, WriteOptions, check_dry_run},
+    commit::{Written, may_vanish},
     decode,
-    pipeline::{self, Written, may_vanish},
-    render,
+    render::{self, answer},
 };
 
 const ATTEMPTS: usize = 32;
@@ -37,9 +37,12 @@ struct DeleteOptions {
     resource_version: Option<String>,
     propagation: Option<Propagation>,
     orphan: Option<bool>,
+    /// Whether admission has been asked already, about the eviction.
+    is_admitted: bool,
 }
 
-fn options(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<DeleteOptions> {
+/// Reads the options of a deletion, and completes those of the call with what the body says.
+fn options(call: Call, media: &str, body: &Bytes) -> ApiResult<(Call, DeleteOptions)> {
     let o = &call.options;
     let mut result = DeleteOptions {
         grace: o.grace_period_seconds,
@@ -48,15 +51,16 @@ fn options(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<DeleteOption
         ..DeleteOptions::default()
     };
     if body.is_empty() {
-        return Ok(result);
+        return Ok((call, result));
     }
-    let value = decode::plain(call, media, body)?;
+    let value = decode::plain(&call, media, body)?.value;
     check_options(&value)?;
     let mut errors = Vec::new();
+    let mut dry_run = call.write.dry_run;
     if let Some(list) = value["dryRun"].as_array() {
         let stages: Vec<String> = list.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect();
         check_dry_run(&stages, &mut errors);
-        call.dry_run |= !stages.is_empty();
+        dry_run |= !stages.is_empty();
     }
     result.grace = value["gracePeriodSeconds"].as_i64().or(result.grace);
     result.orphan = value["orphanDependents"].as_bool().or(result.orphan);
@@ -80,8 +84,8 @@ fn options(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<DeleteOption
     if !errors.is_empty() {
         return Err(ApiError::invalid_kind("meta.k8s.io", "DeleteOptions", "", errors));
     }
-    call.options_object = value;
-    Ok(result)
+    let write = WriteOptions { dry_run, object: value, ..call.write };
+    Ok((Call { write, ..call }, result))
 }
 
 /// Refuses a body that is no `DeleteOptions`.
@@ -112,9 +116,9 @@ fn check_options(value: &Value) -> ApiResult<()> {
 }
 
 /// Jobs leave their pods behind unless told otherwise, which few expect.
-fn warn_of_orphans(call: &mut Call, options: &DeleteOptions) {
+fn warn_of_orphans(call: &Call, options: &DeleteOptions, warnings: &mut Vec<String>) {
     if *call.resource.storage == *"jobs.batch" && options.propagation.is_none() && options.orphan.is_none() {
-        call.warnings.push(
+        warnings.push(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background \
              to remove them or set propagationPolicy=Orphan to suppress this warning"
                 .into(),
@@ -130,10 +134,16 @@ enum Outcome {
     Waiting(Written),
 }
 
-pub(super) async fn delete(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
-    let options = options(call, media, body)?;
-    warn_of_orphans(call, &options);
-    let outcome = delete_one(call, &options).await?;
+pub(super) async fn delete(
+    call: Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Response<Body>> {
+    let (call, options) = options(call, media, body)?;
+    let call = &call;
+    warn_of_orphans(call, &options, warnings);
+    let outcome = delete_one(call, &options, warnings).await?;
     match outcome {
         Outcome::Waiting(written) => {
             let code = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -181,23 +191,29 @@ fn returns_object(call: &Call) -> bool {
                 )))
 }
 
-async fn delete_one(call: &mut Call, options: &DeleteOptions) -> ApiResult<Outcome> {
+async fn delete_one(call: &Call, options: &DeleteOptions, warnings: &mut Vec<String>) -> ApiResult<Outcome> {
     for _ in 0..ATTEMPTS {
         let entry = call.stored()?;
         let stored = call.to_stored(call.resource.read(&entry)).await?;
         check_preconditions(call, options, &stored)?;
-        if *call.resource.storage == *"namespaces" && crate::admission::IMMORTAL.contains(&call.name.as_str())
-        {
+        if *call.resource.storage == *"namespaces" && admission::IMMORTAL.contains(&call.name.as_str()) {
             let why = "this namespace may not be deleted";
             return Err(ApiError::forbidden("", "namespaces", &call.name, why));
         }
         let served = call.to_served(stored.clone()).await?;
-        if !call.admitted {
-            pipeline::mutate(call, Operation::Delete, &mut Value::Null, Some(&served)).await?;
-            pipeline::validate(call, Operation::Delete, &Value::Null, Some(&served)).await?;
+        if !options.is_admitted {
+            let attempt = Attempt {
+                call,
+                operation: Operation::Delete,
+                name: &call.name,
+                hides_name: false,
+                old: Some(&served),
+            };
+            admission::mutate(attempt, &mut Value::Null, warnings).await?;
+            admission::validate(attempt, &Value::Null, warnings).await?;
         }
         if let Some(outcome) = attempt(call, options, &entry, stored)? {
-            if !call.dry_run {
+            if !call.write.dry_run {
                 call.core.learn(&call.resource, &call.name, &call.key());
                 // A removal has a revision of its own, which its last state does not show.
                 let store = &call.core.store;
@@ -273,7 +289,7 @@ fn attempt(
         mark(&mut next, now, 0);
     }
     let stays = pending || graceful.is_some_and(|g| g > 0);
-    if call.dry_run {
+    if call.write.dry_run {
         let written = Written::Value(next);
         return Ok(Some(if stays { Outcome::Waiting(written) } else { Outcome::Gone(written) }));
     }
@@ -376,16 +392,19 @@ fn terminate_namespace(object: &mut Value, now: Timestamp) {
 }
 
 /// Deletes everything that a list would show.
-pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
-    let options = options(call, media, body)?;
-    warn_of_orphans(call, &options);
-    let page = list::page(call)?;
-    let (name, namespace) = (call.name.clone(), call.namespace.clone());
+pub(super) async fn collection(
+    call: Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Response<Body>> {
+    let (mut call, options) = options(call, media, body)?;
+    warn_of_orphans(&call, &options, warnings);
+    let page = list::page(&call)?;
     let mut items = Vec::new();
     for entry in &page.entries {
-        entry.name().clone_into(&mut call.name);
-        entry.namespace().clone_into(&mut call.namespace);
-        match delete_one(call, &options).await {
+        call = call.about(entry.namespace(), entry.name());
+        match delete_one(&call, &options, warnings).await {
             // The answer shows what was there, not what became of it.
             Ok(_) => items.push(call.to_served(call.resource.read(entry)).await?),
             // Another writer was first.
@@ -393,29 +412,33 @@ pub(super) async fn collection(call: &mut Call, media: &str, body: &Bytes) -> Ap
             Err(error) => return Err(error),
         }
     }
-    (call.name, call.namespace) = (name, namespace);
     let meta = render::ListMeta { revision: page.meta.revision, ..page.meta };
     let value = match call.output {
-        Output::Table(version) => render::table(call, &items, &meta, version)?,
+        Output::Table(version) => render::table(&call, &items, &meta, version)?,
         Output::Metadata(version) | Output::MetadataList(version) => {
             render::partial_list(&items, &meta, version)
         }
-        Output::Object => render::list(call, items, &meta),
+        Output::Object => render::list(&call, items, &meta),
     };
     Ok(json_response(StatusCode::OK, Body::whole(value.to_string())))
 }
 
 /// Evicts a pod, within its disruption budgets.
-pub(super) async fn evict(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
-    let eviction = decode::object(call, media, body)?;
+pub(super) async fn evict(
+    call: Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Response<Body>> {
+    let eviction = decode::object(&call, media, body, warnings)?.object;
     let nested = eviction.get("deleteOptions").cloned().unwrap_or_default();
     let bytes = if nested.is_null() { Bytes::new() } else { nested.to_string().into() };
-    let options = options(call, "application/json", &bytes)?;
-    pipeline::validate_part(call, Operation::Create, &eviction).await?;
-    call.admitted = true;
-    call.subresource = None;
-    super::budget::spend(call)?;
-    delete_one(call, &options).await?;
+    let (call, options) = options(call, "application/json", &bytes)?;
+    admission::validate_part(&call, Operation::Create, &eviction, warnings).await?;
+    let (call, options) =
+        (Call { subresource: None, ..call }, DeleteOptions { is_admitted: true, ..options });
+    super::budget::spend(&call)?;
+    delete_one(&call, &options, warnings).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(json_response(StatusCode::CREATED, Body::whole(status.to_string())))

@@ -17,7 +17,6 @@ use crate::{
     call::Call,
     convert,
     render::{self, ListMeta},
-    service::error_response,
 };
 
 /// What a list or a watch is restricted to.
@@ -198,8 +197,35 @@ pub(crate) struct Page {
     pub(crate) meta: ListMeta,
 }
 
+/// Why there is no page.
+pub(crate) enum PageError {
+    /// The request is refused.
+    Refused(ApiError),
+    /// The revision of the continue token is too old. The token that goes on without one.
+    Expired { continue_token: String },
+}
+
+impl From<ApiError> for PageError {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<PageError> for ApiError {
+    fn from(error: PageError) -> Self {
+        match error {
+            PageError::Refused(error) => error,
+            PageError::Expired { continue_token } => {
+                let mut error = Self::expired(CONTINUE_EXPIRED);
+                error.uid = continue_token;
+                error
+            }
+        }
+    }
+}
+
 /// Reads the objects that a list asks for.
-pub(crate) fn page(call: &Call) -> ApiResult<Page> {
+pub(crate) fn page(call: &Call) -> Result<Page, PageError> {
     let filter = Filter::of(call)?;
     let prefix = prefix(call);
     let asked = check_resource_version(call, false)?;
@@ -222,7 +248,7 @@ pub(crate) fn page(call: &Call) -> ApiResult<Page> {
         let token = Token::decode(&options.continue_token)?;
         if asked.is_some_and(|r| r > 0) {
             let why = "specifying resource version is not allowed when using continue";
-            return Err(ApiError::bad_request(why));
+            return Err(ApiError::bad_request(why).into());
         }
         match token.revision {
             None => store.list(storage, &prefix, Some(&token.start)),
@@ -259,25 +285,21 @@ pub(crate) fn page(call: &Call) -> ApiResult<Page> {
     Ok(Page { entries: chosen, meta })
 }
 
-/// Carried as an error's name until [`list`] builds the whole answer, which has a token of its own.
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-fn continue_expired(token: &Token) -> ApiError {
-    let mut error = ApiError::expired(CONTINUE_EXPIRED);
-    error.uid = Token { revision: None, start: token.start.clone() }.encode();
-    error
+fn continue_expired(token: &Token) -> PageError {
+    PageError::Expired { continue_token: Token { revision: None, start: token.start.clone() }.encode() }
 }
 
 pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
     let page = match page(call) {
         Ok(page) => page,
-        Err(mut error) if error.message == CONTINUE_EXPIRED => {
-            let token = std::mem::take(&mut error.uid);
-            let mut value = error.to_value();
-            value["metadata"]["continue"] = token.into();
+        Err(PageError::Expired { continue_token }) => {
+            let mut value = ApiError::expired(CONTINUE_EXPIRED).to_value();
+            value["metadata"]["continue"] = continue_token.into();
             return Ok(json_response(StatusCode::GONE, Body::whole(value.to_string())));
         }
-        Err(error) => return Ok(error_response(&error)),
+        Err(PageError::Refused(error)) => return Ok(render::error(&error)),
     };
     // Nothing of the page has to be read for that, unless a webhook has to convert it first.
     if matches!(call.output, Output::Metadata(_)) && call.resource.strategy.converter().is_none() {

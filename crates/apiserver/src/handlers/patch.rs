@@ -19,13 +19,14 @@ use steersman_api::{
     status::{ApiError, ApiResult, Reason},
 };
 
-use super::answer;
 use crate::{
     apply,
-    call::Call,
+    call::{Call, Decoded},
     catalog::split_api_version,
     decode,
-    pipeline::{self, Edit, Mode},
+    render::answer,
+    update::{self, Edit},
+    write::Mode,
 };
 
 const JSON: &str = "application/json-patch+json";
@@ -60,21 +61,26 @@ fn unsupported_for_custom() -> ApiError {
     ApiError::unsupported_media_type(&[JSON, MERGE, APPLY])
 }
 
-pub(super) async fn patch(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
+pub(super) async fn patch(
+    call: &Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Response<Body>> {
     if media == APPLY {
-        return apply(call, body).await;
+        return apply(call, body, warnings).await;
     }
     let patch = Patch::decode(call, media, body)?;
     let mut complaints = Vec::new();
-    let result = pipeline::update(call, Mode::Patch, |call, current| {
+    let edit = |current: Option<&Value>| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
         let (patched, found) = apply_patch(call, &patch, current)?;
         complaints = found;
         Ok(patched)
-    })
-    .await;
+    };
+    let result = update::update(call, Mode::Patch, edit, warnings).await;
     // Complaints are about the last attempt only, and are sent even if the object is refused.
-    let complained = decode::complain(call, complaints);
+    let complained = decode::complain(call, &complaints, warnings);
     let (written, _) = result?;
     complained?;
     answer(call, written, StatusCode::OK).await
@@ -87,7 +93,7 @@ impl Patch {
             let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
         }
-        let judged = call.field_validation != FieldValidation::Ignore;
+        let judged = call.write.field_validation != FieldValidation::Ignore;
         match media {
             JSON => Self::json(body, judged),
             MERGE => Self::merge(body, judged),
@@ -255,7 +261,7 @@ fn check_operations(operations: &Value) -> Result<(), String> {
 }
 
 /// The patched object, and complaints about its fields.
-fn apply_patch(call: &mut Call, patch: &Patch, current: &Value) -> ApiResult<(Value, Vec<String>)> {
+fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Decoded, Vec<String>)> {
     let version = &call.resource.version;
     let mut patched =
         patch.apply(current, |patch| call.resource.strategy.strategic(version, current, patch))?;
@@ -266,9 +272,8 @@ fn apply_patch(call: &mut Call, patch: &Patch, current: &Value) -> ApiResult<(Va
         .strategy
         .decode(version, &mut patched, patch.decoder())
         .map_err(|why| unreadable(quoted(), why))?;
-    let complaints = patch.judge(call.field_validation, quoted, found.unknown)?;
-    call.emptied = found.emptied;
-    Ok((patched, complaints))
+    let complaints = patch.judge(call.write.field_validation, quoted, found.unknown)?;
+    Ok((Decoded { object: patched, emptied: found.emptied }, complaints))
 }
 
 /// What refusals of a patched object quote. Only they pay for it: the patch is applied once more.
@@ -292,19 +297,15 @@ fn keep_type(patched: &mut Value, current: &Value) {
     }
 }
 
-/// Strategic merge patches fail in three ways, and the words tell which one it is.
+/// The refusal of a strategic merge patch.
 fn strategic_error(error: &StrategicError) -> ApiError {
     let message = error.to_string();
-    match message.as_str() {
-        "invalid JSON document"
-        | "invalid patch format of primitive list"
-        | "invalid patch format of retainKeys"
-        | "invalid patch format of setElementOrder list"
-        | "strategic merge patch format is not supported" => ApiError::bad_request(message),
-        "lists of lists are not supported" | "patch content doesn't match retainKeys list" => {
+    match error {
+        StrategicError::Malformed(_) => ApiError::bad_request(message),
+        StrategicError::ListOfLists => {
             ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Unknown, message)
         }
-        _ => ApiError::unforeseen(message),
+        StrategicError::Mismatch(_) | StrategicError::Schema(_) => ApiError::unforeseen(message),
     }
 }
 
@@ -353,15 +354,16 @@ fn check_identity(
             return Err(ApiError::invalid_kind(&call.resource.group, kind, &call.name, errors));
         }
     } else if version != call.resource.api_version() || kind != call.resource.kind {
-        let why = call.wrong_conversion(patched, version, kind, &call.resource.group, &call.resource.kind);
+        let why =
+            decode::wrong_conversion(call, patched, version, kind, &call.resource.group, &call.resource.kind);
         return Err(unreadable(quoted(), why));
     }
-    call.check_name(patched)
+    decode::check_name(call, patched)
 }
 
-async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
+async fn apply(call: &Call, body: &Bytes, warnings: &mut Vec<String>) -> ApiResult<Response<Body>> {
     let Intent { object: intent, repeated } = Intent::decode(call, body)?;
-    let resource = std::sync::Arc::clone(&call.resource);
+    let resource = &call.resource;
     let given = |field: &str| object::text(&intent, &[field]).unwrap_or_default();
     let (version, kind) = (given("apiVersion"), given("kind"));
     let (group, short) = split_api_version(version);
@@ -376,15 +378,16 @@ async fn apply(call: &mut Call, body: &Bytes) -> ApiResult<Response<Body>> {
         return Err(ApiError::bad_request(format!("invalid object type: {group}/{short}, Kind={kind}")));
     }
     let mut complaints = Vec::new();
-    let edit = Applied { intent: &intent, repeated: repeated.as_deref(), complaints: &mut complaints };
-    let result = pipeline::update_by(call, Mode::Apply, edit).await;
-    decode::complain(call, complaints)?;
+    let edit = Applied { call, intent: &intent, repeated: repeated.as_deref(), complaints: &mut complaints };
+    let result = update::update_by(call, Mode::Apply, edit, warnings).await;
+    decode::complain(call, &complaints, warnings)?;
     let (written, created) = result?;
     answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
 /// The merge of an applied configuration into whatever is there.
 struct Applied<'a> {
+    call: &'a Call,
     intent: &'a Value,
     repeated: Option<&'a str>,
     /// Those about the last attempt.
@@ -392,11 +395,12 @@ struct Applied<'a> {
 }
 
 impl Edit for Applied<'_> {
-    async fn edit(&mut self, call: &mut Call, current: Option<&Value>) -> ApiResult<Value> {
-        let object = apply::apply(call, current, self.intent).await?;
+    async fn edit(&mut self, current: Option<&Value>) -> ApiResult<Decoded> {
+        let call = self.call;
+        let applied = apply::apply(call, current, self.intent).await?;
         *self.complaints = judge_repeated(call, self.repeated)?;
-        call.check_name(&object)?;
-        Ok(object)
+        decode::check_name(call, &applied.object)?;
+        Ok(applied)
     }
 }
 
@@ -417,7 +421,7 @@ impl Intent {
         // Nearly every client sends JSON, which is read much faster as what it is.
         let (mut object, repeated) = match duplicates::parse(body, Shape::Any) {
             Ok((object, repeated)) => {
-                let judged = !repeated.is_empty() && call.field_validation != FieldValidation::Ignore;
+                let judged = !repeated.is_empty() && call.write.field_validation != FieldValidation::Ignore;
                 (object, judged.then(|| steersman_yaml::parse_strict(body).err()).flatten())
             }
             Err(_) => decode::any_yaml(call, body)
@@ -435,7 +439,7 @@ impl Intent {
 /// The warning about repeated keys of a configuration that is not refused for them.
 pub(super) fn judge_repeated(call: &Call, repeated: Option<&str>) -> ApiResult<Vec<String>> {
     match repeated {
-        Some(why) if call.field_validation == FieldValidation::Strict => {
+        Some(why) if call.write.field_validation == FieldValidation::Strict => {
             Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")))
         }
         repeated => Ok(repeated.map(str::to_owned).into_iter().collect()),

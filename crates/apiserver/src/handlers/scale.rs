@@ -1,7 +1,5 @@
 //! The subresource `scale`.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -17,30 +15,30 @@ use steersman_patch::{
     strategic_merge_patch,
 };
 
-use super::{
-    answer_value,
-    patch::{self, Intent, Patch},
-};
+use super::patch::{self, Intent, Patch};
 use crate::{
     apply::Detached,
     call::Call,
+    catalog::Verb,
+    commit::Written,
     decode,
-    pipeline::{self, Mode, Written},
+    render::answer_value,
     scale::{at, paths, set, to_scale},
+    update,
+    write::Mode,
 };
 
 const API_VERSION: &str = "autoscaling/v1";
 const TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 pub(super) async fn scale(
-    call: &mut Call,
-    verb: &str,
+    call: &Call,
     media: &str,
     body: &Bytes,
+    warnings: &mut Vec<String>,
 ) -> ApiResult<Response<Body>> {
-    let resource = Arc::clone(&call.resource);
-    let paths = paths(&resource);
-    if verb == "get" {
+    let paths = paths(&call.resource);
+    if call.verb == Verb::Get {
         let object = call.to_served(call.resource.read(&*call.seen()?)).await?;
         if call.resource.custom && at(&object, &paths.replicas).is_none() {
             let path = paths.replicas.join(".");
@@ -48,17 +46,17 @@ pub(super) async fn scale(
         }
         return answer_value(call, to_scale(&call.resource, paths, &object), StatusCode::OK);
     }
-    let wish = Wish::read(call, verb, media, body)?;
+    let wish = Wish::read(call, media, body, warnings)?;
     let mut complaints = Vec::new();
-    // The record of managers is made here, from that of the Scale.
-    let result = pipeline::update(call, Mode::Apply, |call, current| {
+    let edit = |current: Option<&Value>| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
         let (next, found) = wish.fulfil(call, paths, current)?;
         complaints = found;
-        Ok(next)
-    })
-    .await;
-    let complained = decode::complain_of(call, "Scale", "v1", complaints);
+        Ok(next.into())
+    };
+    // The record of managers is made here, from that of the Scale.
+    let result = update::update(call, Mode::Apply, edit, warnings).await;
+    let complained = decode::complain_of(call, "Scale", "v1", &complaints, warnings);
     let (written, _) = result?;
     complained?;
     let stored = match written {
@@ -80,13 +78,14 @@ enum Wish {
 }
 
 impl Wish {
-    fn read(call: &mut Call, verb: &str, media: &str, body: &Bytes) -> ApiResult<Self> {
-        if verb == "update" {
-            let mut scale = decode::object(call, media, body)?;
-            if let Some(schema) = schema::definition(TYPE) {
-                decode::typed(call, &mut scale, &schema, "Scale", "v1")?;
-            }
-            call.check_name(&scale)?;
+    fn read(call: &Call, media: &str, body: &Bytes, warnings: &mut Vec<String>) -> ApiResult<Self> {
+        if call.verb == Verb::Update {
+            let document = decode::part(call, media, body, warnings)?;
+            let scale = match schema::definition(TYPE) {
+                Some(schema) => decode::typed(call, document, &schema, "Scale", "v1", warnings)?,
+                None => document.value,
+            };
+            decode::check_name(call, &scale)?;
             return Ok(Self::Replace(scale));
         }
         if media == patch::APPLY {
@@ -109,7 +108,7 @@ impl Wish {
             Self::Replace(scale) => {
                 let (given, actual) = (object::uid(scale), object::uid(current));
                 if !given.is_empty() && given != actual {
-                    return Err(pipeline::wrong_uid(call, given, actual));
+                    return Err(update::wrong_uid(call, given, actual));
                 }
                 kind.track(call, &before, scale.clone())
             }
@@ -164,8 +163,8 @@ fn patched(call: &Call, patch: &Patch, before: &Value) -> ApiResult<(Value, Vec<
         let decoded = schema.decode(&mut patched, patch.decoder());
         found = decoded.map_err(|why| patch::unreadable(quoted(), why))?.unknown;
     }
-    let complaints = patch.judge(call.field_validation, quoted, found)?;
-    call.check_name(&patched)?;
+    let complaints = patch.judge(call.write.field_validation, quoted, found)?;
+    decode::check_name(call, &patched)?;
     Ok((patched, complaints))
 }
 

@@ -40,8 +40,7 @@ fn stream_response(body: Body) -> Response<Body> {
     response
 }
 
-pub(super) async fn watch(call: &mut Call) -> ApiResult<Response<Body>> {
-    call.options.watch = true;
+pub(super) async fn watch(call: &Call) -> ApiResult<Response<Body>> {
     let revision = list::check_resource_version(call, false)?;
     check_initial_events(call)?;
     let filter = Filter::of(call)?;

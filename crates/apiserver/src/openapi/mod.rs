@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use steersman_api::schema::{self, PREFIX, reference};
 
-use crate::catalog::{Catalog, Resource, api_version};
+use crate::catalog::{Catalog, Resource, Verb, api_version};
 
 /// How a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -230,7 +230,7 @@ fn add_paths(base: &str, resource: &Resource, definition: &str, paths: &mut Map<
     } else {
         format!("/{base}/{}", resource.plural)
     };
-    let has = |verb: &str| resource.verbs.iter().any(|v| v == verb);
+    let has = |verb: Verb| resource.verbs.contains(&verb);
     let refer = |name: &str| json!({"$ref": format!("{PREFIX}{name}")});
     let answer = |name: &str| json!({"200": {"description": "OK", "content": {"application/json": {"schema": refer(name)}}}});
     let operation = |action: &str, result: &str, parameters: &[&str]| {
@@ -244,27 +244,27 @@ fn add_paths(base: &str, resource: &Resource, definition: &str, paths: &mut Map<
     let writes = ["dryRun", "fieldManager", "fieldValidation"];
     let list = format!("{definition}List");
     let mut collection = Map::new();
-    if has("list") {
+    if has(Verb::List) {
         collection
             .insert("get".into(), operation("list", &list, &["labelSelector", "fieldSelector", "limit"]));
     }
-    if has("create") {
+    if has(Verb::Create) {
         let mut post = operation("post", definition, &writes);
         post["requestBody"] = json!({"content": {"application/json": {"schema": refer(definition)}}});
         collection.insert("post".into(), post);
     }
     let mut item = Map::new();
     for (verb, method, action) in [
-        ("get", "get", "get"),
-        ("update", "put", "put"),
-        ("patch", "patch", "patch"),
-        ("delete", "delete", "delete"),
+        (Verb::Get, "get", "get"),
+        (Verb::Update, "put", "put"),
+        (Verb::Patch, "patch", "patch"),
+        (Verb::Delete, "delete", "delete"),
     ] {
         if has(verb) {
             let parameters: &[&str] = match verb {
-                "get" => &[],
-                "patch" => &["dryRun", "fieldManager", "fieldValidation", "force"],
-                "delete" => &["dryRun", "gracePeriodSeconds", "propagationPolicy"],
+                Verb::Get => &[],
+                Verb::Patch => &["dryRun", "fieldManager", "fieldValidation", "force"],
+                Verb::Delete => &["dryRun", "gracePeriodSeconds", "propagationPolicy"],
                 _ => &writes,
             };
             item.insert(method.into(), operation(action, definition, parameters));
@@ -272,7 +272,7 @@ fn add_paths(base: &str, resource: &Resource, definition: &str, paths: &mut Map<
     }
     if !collection.is_empty() {
         paths.insert(root.clone(), Value::Object(collection.clone()));
-        if resource.namespaced && has("list") {
+        if resource.namespaced && has(Verb::List) {
             collection.remove("post");
             paths.insert(format!("/{base}/{}", resource.plural), Value::Object(collection));
         }

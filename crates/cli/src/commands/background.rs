@@ -379,10 +379,7 @@ impl Kubeconfig {
 
 impl Serve {
     fn run(self) -> Result {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
+        let runtime = crate::runtime::multi_thread()?;
         let name = self.name.get()?.to_owned();
         let files = Files::of(&name)?;
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", files.directory.display()));

@@ -148,11 +148,7 @@ impl Cluster {
         if let Some(command) = self.command {
             return command.run(globals, output);
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
-        runtime.block_on(self.serve(globals))
+        crate::runtime::multi_thread()?.block_on(self.serve(globals))
     }
 
     async fn serve(self, globals: &GlobalArgs) -> Result {

@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use steersman_testkit::{CaseOutcome, Event, FileAssertion, Observer, Options, Outcome, TestSuite};
 
-use super::e2e::{CONFIG, Embedded, SuiteArgs, failure, runtime};
+use super::e2e::{CONFIG, Embedded, SuiteArgs, failure};
 use crate::args::GlobalArgs;
 use crate::cluster;
 use crate::commands::cluster::interrupted;
@@ -130,7 +130,7 @@ impl Kuttl {
             Command::Errors(errors) => return errors.files.check(globals, FileAssertion::Absent),
         };
         let options = test.options(globals).map_err(|failure| failure.with_exit_code(USAGE))?;
-        runtime()?.block_on(async {
+        crate::runtime::multi_thread()?.block_on(async {
             tokio::select! {
                 ended = test.run(globals, options) => ended,
                 signal = interrupted() => {

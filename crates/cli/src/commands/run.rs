@@ -171,10 +171,7 @@ struct IgnoredArgs {
 
 impl Run {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
+        let runtime = crate::runtime::multi_thread()?;
         match self.what {
             What::Helm(helm) => runtime.block_on(helm.run(globals)),
             What::Kudo(kudo) => runtime.block_on(kudo.run(globals)),

@@ -108,11 +108,7 @@ pub(super) async fn beside(cluster: &Cluster) -> Result<Serving> {
 
 impl Serve {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
-        runtime.block_on(self.serve(globals))
+        crate::runtime::multi_thread()?.block_on(self.serve(globals))
     }
 
     async fn serve(self, globals: &GlobalArgs) -> Result {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use steersman_gostd::strconv::quote;
 
-use super::path::FieldSet;
+use super::field_set::FieldSet;
 
 /// The key of what a manager owns.
 const FIELDS: &str = "fieldsV1";

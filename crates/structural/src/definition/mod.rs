@@ -1,5 +1,7 @@
 //! What a custom resource definition must say.
 
+mod approval;
+mod conversion;
 mod model;
 mod schema;
 
@@ -9,7 +11,11 @@ use serde_json::Value;
 use steersman_formats::names;
 use steersman_gostd::unicode;
 
-use self::model::{Column, Common, Conversion, Definition, Names, Scale, Subresources, Version, shown_texts};
+pub use self::approval::approval_condition;
+use self::approval::check_approval;
+use self::conversion::check_conversion;
+pub use self::conversion::check_webhook_client;
+use self::model::{Column, Common, Definition, Names, Scale, Subresources, Version, shown_texts};
 use self::schema::{Options, check_schema};
 use crate::field_path;
 use crate::fields::FieldError;
@@ -474,146 +480,6 @@ fn check_subresources(subresources: &Subresources, path: &str, errors: &mut Vec<
     errors.append(&mut missing);
 }
 
-fn check_conversion(
-    conversion: &Conversion,
-    old: Option<&Conversion>,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    const ACCEPTED: [&str; 2] = ["v1", "v1beta1"];
-    check_word(&child(path, "strategy"), &conversion.strategy, &["None", "Webhook"], errors);
-    let client_path = child(path, "webhookClientConfig");
-    let versions_path = child(path, "conversionReviewVersions");
-    if conversion.strategy != "Webhook" {
-        let detail = "should not be set when strategy is not set to Webhook";
-        if conversion.client.is_some() {
-            errors.push(FieldError::forbidden(client_path, detail));
-        }
-        if !conversion.review_versions.is_empty() {
-            errors.push(FieldError::forbidden(versions_path, detail));
-        }
-        return;
-    }
-    match &conversion.client {
-        None => errors.push(FieldError::required(client_path, "required when strategy is set to Webhook")),
-        Some(client) => {
-            check_webhook_client(client.url.as_deref(), client.service.as_ref(), &client_path, errors);
-        }
-    }
-    let versions = &conversion.review_versions;
-    if versions.is_empty() {
-        errors.push(FieldError::required(versions_path, ""));
-        return;
-    }
-    let mut seen = HashSet::new();
-    for (i, version) in versions.iter().enumerate() {
-        let place = index(&versions_path, i);
-        if !seen.insert(version) {
-            errors.push(FieldError::invalid(place, version.as_str(), "duplicate version"));
-            continue;
-        }
-        for complaint in names::label_1035(version) {
-            errors.push(FieldError::invalid(place.as_str(), version.as_str(), complaint));
-        }
-    }
-    let is_accepted = |list: &[String]| list.iter().any(|v| ACCEPTED.contains(&v.as_str()));
-    let must_be = old.is_none_or(|old| old.review_versions.is_empty() || is_accepted(&old.review_versions));
-    if must_be && !is_accepted(versions) {
-        let detail = format!("must include at least one of {}", ACCEPTED.join(", "));
-        errors.push(FieldError::invalid_shown(versions_path, shown_texts(versions), detail));
-    }
-}
-
-/// Judges where a webhook is: `path` is the place of its client's configuration.
-pub fn check_webhook_client(
-    url: Option<&str>,
-    service: Option<&Value>,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    match (url, service) {
-        (Some(url), None) => check_webhook_url(url, &child(path, "url"), errors),
-        (None, Some(service)) => check_webhook_service(service, &child(path, "service"), errors),
-        _ => errors.push(FieldError::required(path, "exactly one of url or service is required")),
-    }
-}
-
-/// Judges the URL of a webhook.
-fn check_webhook_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (scheme, rest) = match rest.split_once(':') {
-        Some((scheme, rest)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-            (scheme.to_ascii_lowercase(), rest)
-        }
-        _ => (String::new(), rest),
-    };
-    let authority = rest.strip_prefix("//").map_or("", |rest| rest.split('/').next().unwrap_or(rest));
-    let (user, host) = match authority.rsplit_once('@') {
-        Some((user, host)) => (Some(user), host),
-        None => (None, authority),
-    };
-    if scheme != "https" {
-        let detail = format!("'https' is the only allowed URL scheme{FORM}");
-        errors.push(FieldError::invalid(path, scheme, detail));
-    }
-    if host.is_empty() {
-        errors.push(FieldError::invalid(path, "", format!("host must be specified{FORM}")));
-    }
-    if let Some(user) = user {
-        errors.push(FieldError::invalid(path, user, "user information is not permitted in the URL"));
-    }
-    if !fragment.is_empty() {
-        errors.push(FieldError::invalid(path, fragment, "fragments are not permitted in the URL"));
-    }
-    if !query.is_empty() {
-        errors.push(FieldError::invalid(path, query, "query parameters are not permitted in the URL"));
-    }
-}
-
-/// Judges the service of a webhook.
-fn check_webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let text = |key: &str| service.get(key).and_then(Value::as_str).unwrap_or_default();
-    // The API has the two mixed up.
-    for (name, key) in [("name", "namespace"), ("namespace", "name")] {
-        if text(key).is_empty() {
-            errors.push(FieldError::required(child(path, name), ""));
-        }
-    }
-    let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
-    if !(1..=65535).contains(&port) {
-        let detail = "port is not valid: must be between 1 and 65535, inclusive";
-        errors.push(FieldError::invalid(child(path, "port"), port, detail));
-    }
-    let url = text("path");
-    let place = child(path, "path");
-    if url.is_empty() || url == "/" {
-        return;
-    }
-    if url == "//" {
-        errors.push(FieldError::invalid(place, url, "segment[0] may not be empty"));
-        return;
-    }
-    if !url.starts_with('/') {
-        errors.push(FieldError::invalid(place.as_str(), url, "must start with a '/'"));
-    }
-    let mut rest = url.chars();
-    rest.next();
-    let rest = rest.as_str();
-    for (i, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
-        if segment.is_empty() {
-            let detail = format!("segment[{i}] may not be empty");
-            errors.push(FieldError::invalid(place.as_str(), url, detail));
-            continue;
-        }
-        for complaint in names::subdomain(segment) {
-            let detail = format!("segment[{i}]: {complaint}");
-            errors.push(FieldError::invalid(place.as_str(), url, detail));
-        }
-    }
-}
-
 fn check_status_of(definition: &Definition, errors: &mut Vec<FieldError>) {
     check_names(&definition.accepted_names, "status.acceptedNames", errors);
     let path = "status.storedVersions";
@@ -633,83 +499,6 @@ fn check_status_of(definition: &Definition, errors: &mut Vec<FieldError>) {
             );
             errors.push(FieldError::invalid(index(path, i), name.as_str(), detail));
         }
-    }
-}
-
-/// Groups of the community need an approval, which a definition shows by an annotation.
-#[derive(PartialEq, Eq)]
-enum Approval {
-    Invalid,
-    Approved,
-    Bypassed,
-    Missing,
-}
-
-const APPROVAL: &str = "api-approved.kubernetes.io";
-
-fn approval(definition: &Definition) -> (Approval, String) {
-    let annotation = definition.approval.as_deref().unwrap_or_default();
-    if annotation.is_empty() {
-        let why = format!(
-            "protected groups must have approval annotation \"{APPROVAL}\", see https://github.com/kubernetes/enhancements/pull/1111"
-        );
-        return (Approval::Missing, why);
-    }
-    if annotation.starts_with("unapproved") {
-        return (Approval::Bypassed, format!("not approved: \"{annotation}\""));
-    }
-    let is_url = steersman_formats::Url::parse(annotation)
-        .is_some_and(|url| !url.host().is_empty() && !url.scheme().is_empty());
-    if is_url {
-        return (Approval::Approved, format!("approved in {annotation}"));
-    }
-    let why = format!(
-        "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111"
-    );
-    (Approval::Invalid, why)
-}
-
-/// What the server says of the approval of a definition in a group of the community: the status and the reason of the
-/// condition, and a text. `None` for other groups.
-#[must_use]
-pub fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
-    // Schemas have no say in this, and can be long.
-    let group = definition["spec"]["group"].as_str().unwrap_or_default();
-    if !is_protected(group) {
-        return None;
-    }
-    let definition = Definition::parse(definition);
-    let (state, why) = approval(&definition);
-    Some(match state {
-        Approval::Invalid => ("False", "InvalidAnnotation", why),
-        Approval::Missing => ("False", "MissingAnnotation", why),
-        Approval::Approved => ("True", "ApprovedAnnotation", why),
-        Approval::Bypassed => ("False", "UnapprovedAnnotation", why),
-    })
-}
-
-fn is_protected(group: &str) -> bool {
-    ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|domain| group == *domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')))
-}
-
-fn check_approval(definition: &Definition, old: Option<&Definition>, errors: &mut Vec<FieldError>) {
-    if !is_protected(&definition.group) {
-        return;
-    }
-    let (state, why) = approval(definition);
-    if old.is_some_and(|old| approval(old).0 == state) {
-        return;
-    }
-    let path = format!("metadata.annotations[{APPROVAL}]");
-    match state {
-        Approval::Missing => errors.push(FieldError::required(path, why)),
-        Approval::Invalid => {
-            let annotation = definition.approval.as_deref().unwrap_or_default();
-            errors.push(FieldError::invalid(path, annotation, why));
-        }
-        Approval::Approved | Approval::Bypassed => {}
     }
 }
 

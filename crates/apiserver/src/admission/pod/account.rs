@@ -7,7 +7,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, quote},
 };
 
-use crate::call::Call;
+use crate::{admission::Attempt, call::Call};
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -31,13 +31,14 @@ struct Secret {
 }
 
 /// Gives a new pod its account.
-pub(super) fn admit(call: &Call, pod: &mut Value) -> ApiResult<()> {
+pub(super) fn admit(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> {
+    let call = attempt.call;
     let given = object::text(pod, &["spec", "serviceAccountName"]).unwrap_or_default().to_owned();
     if object::get(pod, &["metadata", "annotations", MIRROR]).is_some() {
         return if given.is_empty() {
             Ok(())
         } else {
-            Err(refuse(call, "a mirror pod may not reference service accounts"))
+            Err(refuse(attempt.name, "a mirror pod may not reference service accounts"))
         };
     }
     let name = if given.is_empty() { DEFAULT.to_owned() } else { given };
@@ -49,7 +50,7 @@ pub(super) fn admit(call: &Call, pod: &mut Value) -> ApiResult<()> {
         None => {
             let why =
                 format!("error looking up service account {key}: serviceaccount {} not found", quote(&name));
-            return Err(refuse(call, &why));
+            return Err(refuse(attempt.name, &why));
         }
     };
     let spec = object::child(pod, "spec");
@@ -68,8 +69,8 @@ pub(super) fn admit(call: &Call, pod: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-fn refuse(call: &Call, why: &str) -> ApiError {
-    ApiError::forbidden("", "pods", &call.name, why)
+fn refuse(pod: &str, why: &str) -> ApiError {
+    ApiError::forbidden("", "pods", pod, why)
 }
 
 /// Mounts a token where no container has something else in its place.

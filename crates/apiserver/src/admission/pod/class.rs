@@ -7,7 +7,7 @@ use steersman_api::{
     status::{ApiError, ApiResult},
 };
 
-use crate::call::Call;
+use crate::{admission::Attempt, call::Call};
 
 const PRIORITIES: &str = "priorityclasses.scheduling.k8s.io";
 
@@ -24,8 +24,9 @@ pub(in crate::admission) fn default_priority(call: &Call) -> Option<Value> {
 }
 
 /// Gives a new pod the number that its class of priority stands for.
-pub(super) fn priority(call: &Call, pod: &mut Value) -> ApiResult<()> {
-    let refuse = |why: String| ApiError::forbidden("", "pods", &call.name, &why);
+pub(super) fn priority(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> {
+    let Attempt { call, name: pod_name, .. } = *attempt;
+    let refuse = |why: String| ApiError::forbidden("", "pods", pod_name, &why);
     let name = object::text(pod, &["spec", "priorityClassName"]).unwrap_or_default().to_owned();
     let class = if name.is_empty() {
         default_priority(call)
@@ -57,8 +58,9 @@ pub(super) fn priority(call: &Call, pod: &mut Value) -> ApiResult<()> {
 }
 
 /// Adds what a class of runtimes says about all of its pods.
-pub(super) fn runtime(call: &Call, pod: &mut Value) -> ApiResult<()> {
-    let refuse = |why: String| ApiError::forbidden("", "pods", &call.name, &why);
+pub(super) fn runtime(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> {
+    let Attempt { call, name: pod_name, .. } = *attempt;
+    let refuse = |why: String| ApiError::forbidden("", "pods", pod_name, &why);
     let name = object::text(pod, &["spec", "runtimeClassName"]).map(str::to_owned);
     let overhead = object::get(pod, &["spec", "overhead"]).is_some();
     let Some(name) = name.filter(|name| !name.is_empty()) else {

@@ -7,31 +7,26 @@ use serde_json::{Map, Value, json};
 
 use steersman_api::{object, status::ApiResult};
 
-use super::Operation;
-use crate::call::Call;
+use super::{Attempt, Operation};
 
 pub(super) use class::default_priority;
 
 /// Changes or refuses a pod that is created or updated.
-pub(super) fn mutate(
-    call: &Call,
-    operation: Operation,
-    object: &mut Value,
-    old: Option<&Value>,
-) -> ApiResult<()> {
+pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()> {
+    let Attempt { call, operation, old, .. } = *attempt;
     if call.subresource.is_some() {
         return Ok(());
     }
     match (operation, old) {
         (Operation::Create, _) => {
             if call.core.has_plugin("ServiceAccount") {
-                account::admit(call, object)?;
+                account::admit(attempt, object)?;
             }
             if call.core.has_plugin("Priority") {
-                class::priority(call, object)?;
+                class::priority(attempt, object)?;
             }
             if call.core.has_plugin("RuntimeClass") {
-                class::runtime(call, object)?;
+                class::runtime(attempt, object)?;
             }
         }
         (Operation::Update, Some(old)) => {

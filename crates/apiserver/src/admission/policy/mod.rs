@@ -17,7 +17,6 @@ pub(crate) use validating::validate;
 use steersman_api::{object, selector::LabelSelector, status::ApiResult, store::Store};
 
 use super::{
-    Operation,
     attempt::Attempt,
     constraints::Constraints,
     expression::{Budget, CONDITIONS_LIMIT, Compiler, Expression, Scope, Variables},
@@ -216,15 +215,13 @@ impl Policies {
 }
 
 /// Whether any policy may want to refuse a write.
-pub(crate) fn validates(call: &Call, operation: Operation) -> bool {
-    let attempt = Attempt { call, operation, old: None, changes: false };
-    call.core.policies.validating.concerns(&attempt)
+pub(crate) fn validates(attempt: &Attempt<'_>) -> bool {
+    attempt.call.core.policies.validating.concerns(attempt)
 }
 
 /// Whether any policy may want to change a write.
-pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
-    let attempt = Attempt { call, operation, old: None, changes: true };
-    call.core.policies.mutating.concerns(&attempt)
+pub(crate) fn mutates(attempt: &Attempt<'_>) -> bool {
+    attempt.call.core.policies.mutating.concerns(attempt)
 }
 
 /// A policy that is to be carried out, once for each parameter of a binding.

@@ -13,15 +13,11 @@ use steersman_api::{
 };
 
 use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
-use crate::{
-    admission::{
-        Operation,
-        attempt::{Attempt, View},
-        expression::{Budget, Compiler, Expression, Gives, LIMIT, Scope},
-        reinvocation::Reinvocation,
-        values::{cel, json as to_json},
-    },
-    call::Call,
+use crate::admission::{
+    attempt::{Attempt, View},
+    expression::{Budget, Compiler, Expression, Gives, LIMIT, Scope},
+    reinvocation::Reinvocation,
+    values::{cel, json as to_json},
 };
 
 /// What a policy does to writes.
@@ -72,11 +68,10 @@ pub(crate) struct Mutators<'a> {
 }
 
 impl<'a> Mutators<'a> {
-    pub(crate) fn new(call: &'a Call, operation: Operation, old: Option<&'a Value>) -> Self {
-        let attempt = Attempt { call, operation, old, changes: true };
+    pub(crate) fn new(attempt: Attempt<'a>) -> Self {
         Self {
             attempt,
-            hooks: call.core.policies.mutating.current(call),
+            hooks: attempt.call.core.policies.mutating.current(attempt.call),
             reinvocation: Reinvocation::default(),
         }
     }

@@ -7,13 +7,9 @@ use steersman_cel::Value as Cel;
 use steersman_api::status::{ApiError, ApiResult, Cause, Reason};
 
 use super::{Action, Denial, Invocation, invocations, items, namespace, text};
-use crate::{
-    admission::{
-        Operation,
-        attempt::Attempt,
-        expression::{Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
-    },
-    call::Call,
+use crate::admission::{
+    attempt::Attempt,
+    expression::{Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
 };
 
 /// What a policy has against writes.
@@ -51,17 +47,15 @@ impl Action for Validating {
 
 /// Lets policies refuse an object, which is in the version of the request and null for a deletion. Gives their warnings.
 pub(crate) async fn validate(
-    call: &Call,
-    operation: Operation,
+    attempt: Attempt<'_>,
     object: &Value,
-    old: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> ApiResult<()> {
+    let call = attempt.call;
     let hooks = call.core.policies.validating.current(call);
     if hooks.is_empty() {
         return Ok(());
     }
-    let attempt = Attempt { call, operation, old, changes: false };
     let mut refusal = None;
     for invocation in invocations(&attempt, &hooks, object).await? {
         let denials = match invocation {

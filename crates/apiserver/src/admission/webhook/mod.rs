@@ -23,13 +23,12 @@ use steersman_api::{
 };
 
 use super::{
-    Operation,
     attempt::Attempt,
     expression::{Budget, CONDITIONS_LIMIT, Scope, Variables},
     reinvocation::Reinvocation,
     values::cel,
 };
-use crate::{call::Call, catalog::Resource};
+use crate::catalog::Resource;
 use hook::Hook;
 use review::Answer;
 
@@ -89,13 +88,13 @@ impl Webhooks {
 }
 
 /// Whether any hook may want to refuse a write.
-pub(crate) fn validates(call: &Call, operation: Operation) -> bool {
-    concerns(&call.core.webhooks.validating, &Attempt { call, operation, old: None, changes: false })
+pub(crate) fn validates(attempt: &Attempt<'_>) -> bool {
+    concerns(&attempt.call.core.webhooks.validating, attempt)
 }
 
 /// Whether any hook may want to change a write.
-pub(crate) fn mutates(call: &Call, operation: Operation) -> bool {
-    concerns(&call.core.webhooks.mutating, &Attempt { call, operation, old: None, changes: true })
+pub(crate) fn mutates(attempt: &Attempt<'_>) -> bool {
+    concerns(&attempt.call.core.webhooks.mutating, attempt)
 }
 
 fn concerns(hooks: &RwLock<Arc<[Hook]>>, attempt: &Attempt<'_>) -> bool {
@@ -127,10 +126,10 @@ pub(crate) struct Mutators<'a> {
 }
 
 impl<'a> Mutators<'a> {
-    pub(crate) fn new(call: &'a Call, operation: Operation, old: Option<&'a Value>) -> Self {
+    pub(crate) fn new(attempt: Attempt<'a>) -> Self {
+        let call = attempt.call;
         let hooks =
             if call.resource.group == EXEMPT { Arc::from([]) } else { current(&call.core.webhooks.mutating) };
-        let attempt = Attempt { call, operation, old, changes: true };
         Self { attempt, hooks, reinvocation: Reinvocation::default() }
     }
 
@@ -162,17 +161,15 @@ impl<'a> Mutators<'a> {
 
 /// Lets hooks refuse an object, which is in the version of the request and null for a deletion. Gives their warnings.
 pub(crate) async fn validate(
-    call: &Call,
-    operation: Operation,
+    attempt: Attempt<'_>,
     object: &Value,
-    old: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> ApiResult<()> {
+    let call = attempt.call;
     let hooks = current(&call.core.webhooks.validating);
     if hooks.is_empty() || call.resource.group == EXEMPT {
         return Ok(());
     }
-    let attempt = Attempt { call, operation, old, changes: false };
     let mut wanted = Vec::new();
     for hook in hooks.iter() {
         if let Some(resource) = attempt.wants(hook, object).await? {
@@ -223,7 +220,7 @@ impl Attempt<'_> {
         mutating: bool,
     ) -> Result<Answer, Failure> {
         let call = self.call;
-        if call.dry_run && hook.side_effects {
+        if call.write.dry_run && hook.side_effects {
             let name = steersman_api::status::quote(&hook.name);
             let why = format!("admission webhook {name} does not support dry run");
             return Err(ApiError::bad_request(why).into());

@@ -67,14 +67,14 @@ pub(in crate::admission) fn request(
     say("userInfo", user_info(&call.user));
     say("object", object.clone());
     say("oldObject", old.clone());
-    say("dryRun", call.dry_run.into());
+    say("dryRun", call.write.dry_run.into());
     say("options", options(attempt));
     Value::Object(request)
 }
 
 /// The options of the request, of the kind that goes with the operation.
 fn options(attempt: &Attempt<'_>) -> Value {
-    let mut options = attempt.call.options_object.clone();
+    let mut options = attempt.call.write.object.clone();
     let kind = match attempt.operation {
         Operation::Create => "CreateOptions",
         Operation::Update => "UpdateOptions",

@@ -15,8 +15,12 @@ use steersman_api::{
 
 use super::{Bound, Claims, ISSUER, Reference};
 use crate::{
-    admission::Operation, apply::Detached, auth::account_user, call::Call, catalog::split_api_version,
-    decode, pipeline,
+    admission::{self, Operation},
+    apply::Detached,
+    auth::account_user,
+    call::Call,
+    catalog::split_api_version,
+    decode,
 };
 
 const GROUP: &str = "authentication.k8s.io";
@@ -30,12 +34,18 @@ const WARN_ONLY: i64 = 3607;
 const EXTENDED: i64 = 365 * 24 * 3600;
 
 /// Answers a request for a token.
-pub(crate) async fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiResult<Response<Body>> {
-    let mut request = decode::object(call, media, body)?;
+pub(crate) async fn answer(
+    call: &Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Response<Body>> {
+    let document = decode::part(call, media, body, warnings)?;
     let schema = schema::definition(TYPE);
-    if let Some(schema) = &schema {
-        decode::typed(call, &mut request, schema, KIND, "v1")?;
-    }
+    let mut request = match &schema {
+        Some(schema) => decode::typed(call, document, schema, KIND, "v1", warnings)?,
+        None => document.value,
+    };
     let spec = object::child(&mut request, "spec");
     if spec.get("expirationSeconds").is_none_or(Value::is_null) {
         spec.insert("expirationSeconds".into(), 3600.into());
@@ -52,7 +62,7 @@ pub(crate) async fn answer(call: &mut Call, media: &str, body: &Bytes) -> ApiRes
             return invalid(&call.name, FieldError::invalid(format!("metadata.{field}"), given, why));
         }
     }
-    pipeline::validate_part(call, Operation::Create, &request).await?;
+    admission::validate_part(call, Operation::Create, &request, warnings).await?;
     let account = call.stored()?.value();
     let (uid, given) = (object::uid(&account), object::uid(&request));
     if !given.is_empty() && given != uid {

@@ -76,7 +76,7 @@ pub(crate) struct E2e {
 
 impl E2e {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result {
-        runtime()?.block_on(self.serve(globals))
+        crate::runtime::multi_thread()?.block_on(self.serve(globals))
     }
 
     async fn serve(self, globals: &GlobalArgs) -> Result {
@@ -210,13 +210,6 @@ fn load(config: &Path) -> Result<TestSuite> {
 
 pub(super) fn failure(error: steersman_testkit::Error) -> Failure {
     Failure::new(error.to_string())
-}
-
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))
 }
 
 /// The chart projects that directories are in.

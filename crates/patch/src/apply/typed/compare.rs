@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::trail::Trail;
 use super::{Errors, Form, as_list, as_map, check_scalar, form};
-use crate::apply::path::{FieldSet, Node, PathElement};
+use crate::apply::field_set::{FieldSet, Node};
+use crate::apply::path::PathElement;
 use crate::apply::types::{Atom, ListMerge, ListType, MapType, Scalar, TypeId, Types};
 use crate::value;
 

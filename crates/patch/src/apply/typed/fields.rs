@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::{Form, as_list, as_map, form};
-use crate::apply::path::{FieldSet, Node, PathElement};
+use crate::apply::field_set::{FieldSet, Node};
+use crate::apply::path::PathElement;
 use crate::apply::types::{ListMerge, ListType, MapType, TypeId, Types};
 
 /// What a value of a type mentions: itself if it is one leaf, else what is in it.

@@ -13,7 +13,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 use steersman_gostd::strconv::quote;
 
-use super::path::{FieldSet, Path, PathElement};
+use super::field_set::FieldSet;
+use super::path::{Path, PathElement};
 use super::types::{Atom, ListMerge, ListType, MapType, Scalar, TypeId, Types};
 use crate::value;
 

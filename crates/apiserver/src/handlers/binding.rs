@@ -1,4 +1,6 @@
-//! Subresources that are more than a part of the object: scale, binding, eviction.
+//! Bindings, which put pods onto nodes.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -11,47 +13,44 @@ use steersman_api::{
     status::{ApiError, ApiResult},
 };
 
-use super::{delete, scale};
 use crate::{
-    admission::Operation,
-    auth::token,
+    admission::{self, Operation},
     call::Call,
-    decode,
-    pipeline::{self, Mode},
+    decode, update,
+    write::Mode,
 };
 
-/// Answers requests to special subresources; `None` leaves the request to the ordinary verbs.
-pub(super) async fn special(
-    call: &mut Call,
-    verb: &str,
+/// Puts a pod onto a node by way of the older resource, which names the pod in its body.
+pub(super) async fn bind_by_name(
+    call: Call,
     media: &str,
     body: &Bytes,
-) -> ApiResult<Option<Response<Body>>> {
-    let response = match (call.subresource_name(), verb) {
-        ("scale", _) => scale::scale(call, verb, media, body).await?,
-        ("binding", "create") => {
-            let binding = decode::object(call, media, body)?;
-            bind(call, &binding).await?
-        }
-        ("eviction", "create") => delete::evict(call, media, body).await?,
-        ("token", "create") => token::answer_request(call, media, body).await?,
-        _ => return Ok(None),
-    };
-    Ok(Some(response))
-}
-
-/// Puts a pod onto a node by way of the older resource, which names the pod in its body.
-pub(super) async fn bind_by_name(call: &mut Call, binding: &Value) -> ApiResult<Response<Body>> {
+    warnings: &mut Vec<String>,
+) -> ApiResult<Response<Body>> {
+    let binding = decode::object(&call, media, body, warnings)?.object;
     let catalog = call.core.catalog();
     let pods = catalog.find("", "v1", "pods").ok_or_else(|| ApiError::internal("there are no pods"))?;
-    call.resource = std::sync::Arc::clone(pods);
-    call.subresource = Some("binding".to_owned());
-    call.name = object::name(binding).to_owned();
-    bind(call, binding).await
+    let call = Call {
+        resource: Arc::clone(pods),
+        subresource: Some("binding".to_owned()),
+        name: object::name(&binding).to_owned(),
+        ..call
+    };
+    bind_to(&call, &binding, warnings).await
 }
 
 /// Puts a pod onto a node.
-async fn bind(call: &mut Call, binding: &Value) -> ApiResult<Response<Body>> {
+pub(super) async fn bind(
+    call: &Call,
+    media: &str,
+    body: &Bytes,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Response<Body>> {
+    let binding = decode::object(call, media, body, warnings)?.object;
+    bind_to(call, &binding, warnings).await
+}
+
+async fn bind_to(call: &Call, binding: &Value, warnings: &mut Vec<String>) -> ApiResult<Response<Body>> {
     let node = object::text(binding, &["target", "name"]).unwrap_or_default().to_owned();
     let kind = object::text(binding, &["target", "kind"]).unwrap_or_default();
     if !matches!(kind, "" | "Node") {
@@ -64,14 +63,17 @@ async fn bind(call: &mut Call, binding: &Value) -> ApiResult<Response<Body>> {
         let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid_kind("", "Binding", &call.name, vec![error]));
     }
-    pipeline::validate_part(call, Operation::Create, binding).await?;
-    call.admitted = true;
+    admission::validate_part(call, Operation::Create, binding, warnings).await?;
     let now = call.now();
-    pipeline::update(call, Mode::Patch, |call, current| {
+    let assign = |current: Option<&Value>| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
         let assigned = object::text(current, &["spec", "nodeName"]).unwrap_or_default();
         if !assigned.is_empty() {
-            let why = format!("pod {} is already assigned to node {}", call.name, steersman_api::status::quote(assigned));
+            let why = format!(
+                "pod {} is already assigned to node {}",
+                call.name,
+                steersman_api::status::quote(assigned)
+            );
             let mut named = (*call.resource).clone();
             named.plural.push_str("/binding");
             return Err(ApiError::conflict(&named, &call.name, &why));
@@ -84,9 +86,9 @@ async fn bind(call: &mut Call, binding: &Value) -> ApiResult<Response<Body>> {
             list.retain(|c| c["type"] != "PodScheduled");
             list.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}));
         }
-        Ok(next)
-    })
-    .await?;
+        Ok(next.into())
+    };
+    update::update(call, Mode::Bind, assign, warnings).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(json_response(StatusCode::CREATED, Body::whole(status.to_string())))
