@@ -379,7 +379,7 @@ test("the page works on a phone", async () => {
   await expect(page.getByRole("row", { name: /minimart-sample/ })).toBeVisible();
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
   expect(wide).toBe(false);
-  await page.getByRole("button", { name: "Kinds" }).click();
+  await page.getByRole("button", { name: "Kinds", exact: true }).click();
   await page.getByRole("link", { name: "Overview" }).click();
   await expect(page.getByRole("heading", { name: "Overview" })).toBeVisible();
   await expectAccessible("phone");
