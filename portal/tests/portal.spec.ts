@@ -195,6 +195,13 @@ test("revisions are compared and one is restored", async () => {
   expect(await replicas()).toBe(2);
 });
 
+test("a change made elsewhere is told in the history", async () => {
+  await server.kube("PATCH", SHOP, { spec: { shop: { currency: "GBP" } } });
+  await page.goto(`${server.origin}/kinds/${KIND}/default/shop/history`);
+  await expect(page.getByText("was changed elsewhere since revision")).toBeVisible();
+  await expect(page.locator(".changes")).toBeVisible();
+});
+
 test("a viewer sees, and is told why not more", async ({ browser }) => {
   const rules = [{ apiGroups: ["charts.samutup.com"], resources: ["minimarts"], verbs: ["get", "list", "watch"] }];
   await server.kube("POST", "/api/v1/namespaces/default/serviceaccounts", { metadata: { name: "viewer" } });
