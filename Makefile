@@ -223,7 +223,11 @@ fuzz: ## Feed hostile input for a minute each
 ##@ The portal (needs Node; the tests and screenshots need Chromium too)
 PORTAL := crates/gateway/portal.tar.gz
 
-portal/node_modules/.package-lock.json: portal/package-lock.json
+.PHONY: portal-tools
+portal-tools:
+	tools/browser
+
+portal/node_modules/.package-lock.json: portal/package-lock.json | portal-tools
 	cd portal && npm ci --no-audit --no-fund
 	@touch $@
 
@@ -240,12 +244,12 @@ portal-check: portal-files ## Check the portal's types and lints, and that the a
 	cd portal && npm run --silent check && npm run --silent pack -- --check ../$(PORTAL)
 
 .PHONY: test-portal
-test-portal: portal/node_modules/.package-lock.json ## Drive the portal of `steer dev` in a browser, with accessibility checks
+test-portal: portal-tools portal/node_modules/.package-lock.json ## Drive the portal of `steer dev` in a browser, with accessibility checks
 	$(CARGO) build --quiet --workspace --bin steer
 	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project portal
 
 .PHONY: screenshots
-screenshots: portal/node_modules/.package-lock.json ## Take the screenshots in docs/screenshots
+screenshots: portal-tools portal/node_modules/.package-lock.json ## Take the screenshots in docs/screenshots
 	$(CARGO) build --quiet --workspace --bin steer
 	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project screenshots
 

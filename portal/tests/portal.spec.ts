@@ -34,7 +34,12 @@ test.afterAll(async () => {
 /** Fails on serious findings of axe, in both themes. */
 async function expectAccessible(what: string): Promise<void> {
   for (const theme of ["light", "dark"]) {
-    await page.evaluate((name) => (document.documentElement.dataset.theme = name), theme);
+    await page.evaluate(async (name) => {
+      document.documentElement.dataset.theme = name;
+      // Colours change gradually: what is judged is where they end.
+      const transitions = document.getAnimations().filter((animation) => animation instanceof CSSTransition);
+      await Promise.allSettled(transitions.map((transition) => transition.finished));
+    }, theme);
     const { violations } = await new AxeBuilder({ page }).analyze();
     const serious = violations.filter((violation) => violation.impact === "serious" || violation.impact === "critical");
     const found = serious.flatMap((violation) => violation.nodes.map((node) => `${violation.id}: ${node.html} ${node.failureSummary ?? ""}`));
