@@ -21,6 +21,7 @@ mod problem;
 mod redact;
 mod request;
 mod server;
+mod shared_watch;
 mod stream;
 mod tree;
 mod upstream;
@@ -44,6 +45,7 @@ use crate::{
     identity::Identities,
     kinds::Kinds,
     limits::Limits,
+    shared_watch::SharedWatches,
     upstream::{Cluster, Credentials, Upstream},
 };
 
@@ -155,6 +157,7 @@ impl Builder {
             identities: Identities::default(),
             limits: Limits::default(),
             replays: Replays::default(),
+            watches: SharedWatches::default(),
             audit,
             cluster_name: self.cluster_name,
             origins: self.origins,
@@ -175,6 +178,7 @@ pub(crate) struct Shared {
     pub(crate) identities: Identities,
     pub(crate) limits: Limits,
     pub(crate) replays: Replays,
+    pub(crate) watches: SharedWatches,
     pub(crate) audit: Audit,
     pub(crate) cluster_name: String,
     pub(crate) origins: Vec<String>,
