@@ -257,13 +257,17 @@ screenshots: portal-tools portal/node_modules/.package-lock.json ## Take the scr
 # What is measured is built as it is handed out, each program by itself: built together, each would get the features that
 # another asks for. What measures is built in half the time.
 .PHONY: bench
-bench: bench-chart bench-cluster bench-helm-operator bench-runtime ## Run every measurement
+bench: bench-chart bench-cluster bench-gateway bench-helm-operator bench-runtime ## Run every measurement
 
 .PHONY: bench-chart
 bench-chart: ## Render charts beside helm, and load them in the library
 	oracles/helm/build helm >/dev/null
 	$(CARGO) build --quiet --profile dist --package steersman-cli
 	$(CARGO) run --quiet --profile checks --package steersman-bench-chart -- --steer $(DIST)/steer
+
+.PHONY: bench-gateway
+bench-gateway: ## Hold 500 event streams of the gateway while 200 objects a second change
+	$(CARGO) test --quiet --profile checks --package steersman-gateway --test gateway -- --ignored --nocapture many_streams
 
 .PHONY: bench-helm-operator
 bench-helm-operator: ## Keep a hundred releases beside an operator on Helm's Go packages, and two thousand
