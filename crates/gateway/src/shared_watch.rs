@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Events that a watch keeps.
-const KEPT: usize = 1024;
+const KEPT: usize = 512;
 /// Bytes of the objects that a watch keeps.
 const KEPT_BYTES: usize = 8 << 20;
 /// Ways to show one event that are kept with it.
