@@ -231,7 +231,11 @@ fuzz: ## Feed hostile input for a minute each
 ##@ The portal (needs Node; the tests and screenshots need Chromium too)
 PORTAL := crates/gateway/portal.tar.gz
 
-portal/node_modules/.package-lock.json: portal/package-lock.json
+.PHONY: portal-tools
+portal-tools:
+	tools/browser
+
+portal/node_modules/.package-lock.json: portal/package-lock.json | portal-tools
 	cd portal && npm ci --no-audit --no-fund
 	@touch $@
 
@@ -248,12 +252,12 @@ portal-check: portal-files ## Check the portal's types and lints, and that the a
 	cd portal && npm run --silent check && npm run --silent pack -- --check ../$(PORTAL)
 
 .PHONY: test-portal
-test-portal: portal/node_modules/.package-lock.json ## Drive the portal of `steer dev` in a browser, with accessibility checks
+test-portal: portal-tools portal/node_modules/.package-lock.json ## Drive the portal of `steer dev` in a browser, with accessibility checks
 	$(CARGO) build --quiet --workspace --bin steer
 	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project portal
 
 .PHONY: screenshots
-screenshots: portal/node_modules/.package-lock.json ## Take the screenshots in docs/screenshots
+screenshots: portal-tools portal/node_modules/.package-lock.json ## Take the screenshots in docs/screenshots
 	$(CARGO) build --quiet --workspace --bin steer
 	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project screenshots
 
@@ -261,13 +265,17 @@ screenshots: portal/node_modules/.package-lock.json ## Take the screenshots in d
 # What is measured is built as it is handed out, each program by itself: built together, each would get the features that
 # another asks for. What measures is built in half the time.
 .PHONY: bench
-bench: bench-chart bench-cluster bench-helm-operator bench-runtime ## Run every measurement
+bench: bench-chart bench-cluster bench-gateway bench-helm-operator bench-runtime ## Run every measurement
 
 .PHONY: bench-chart
 bench-chart: ## Render charts beside helm, and load them in the library
 	oracles/helm/build helm >/dev/null
 	$(CARGO) build --quiet --profile dist --package steersman-cli
 	$(CARGO) run --quiet --profile checks --package steersman-bench-chart -- --steer $(DIST)/steer
+
+.PHONY: bench-gateway
+bench-gateway: ## Hold 500 event streams of the gateway while 200 objects a second change
+	$(CARGO) test --quiet --profile checks --package steersman-gateway --test gateway -- --ignored --nocapture many_streams
 
 .PHONY: bench-helm-operator
 bench-helm-operator: ## Keep a hundred releases beside an operator on Helm's Go packages, and two thousand

@@ -34,7 +34,12 @@ test.afterAll(async () => {
 /** Fails on serious findings of axe, in both themes. */
 async function expectAccessible(what: string): Promise<void> {
   for (const theme of ["light", "dark"]) {
-    await page.evaluate((name) => (document.documentElement.dataset.theme = name), theme);
+    await page.evaluate(async (name) => {
+      document.documentElement.dataset.theme = name;
+      // Colours change gradually: what is judged is where they end.
+      const transitions = document.getAnimations().filter((animation) => animation instanceof CSSTransition);
+      await Promise.allSettled(transitions.map((transition) => transition.finished));
+    }, theme);
     const { violations } = await new AxeBuilder({ page }).analyze();
     const serious = violations.filter((violation) => violation.impact === "serious" || violation.impact === "critical");
     const found = serious.flatMap((violation) => violation.nodes.map((node) => `${violation.id}: ${node.html} ${node.failureSummary ?? ""}`));
@@ -193,6 +198,13 @@ test("revisions are compared and one is restored", async () => {
   await expect(page.getByRole("heading", { name: "shop", exact: true })).toBeVisible();
   await expect(page.locator(".tree-row", { hasText: "Deployment" })).toContainText("2/2");
   expect(await replicas()).toBe(2);
+});
+
+test("a change made elsewhere is told in the history", async () => {
+  await server.kube("PATCH", SHOP, { spec: { shop: { currency: "GBP" } } });
+  await page.goto(`${server.origin}/kinds/${KIND}/default/shop/history`);
+  await expect(page.getByText("was changed elsewhere since revision")).toBeVisible();
+  await expect(page.locator(".changes")).toBeVisible();
 });
 
 test("a viewer sees, and is told why not more", async ({ browser }) => {
@@ -379,7 +391,7 @@ test("the page works on a phone", async () => {
   await expect(page.getByRole("row", { name: /minimart-sample/ })).toBeVisible();
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
   expect(wide).toBe(false);
-  await page.getByRole("button", { name: "Kinds" }).click();
+  await page.getByRole("button", { name: "Kinds", exact: true }).click();
   await page.getByRole("link", { name: "Overview" }).click();
   await expect(page.getByRole("heading", { name: "Overview" })).toBeVisible();
   await expectAccessible("phone");

@@ -76,6 +76,12 @@ impl Kind {
         self.defined_version()?.pointer("/schema/openAPIV3Schema")
     }
 
+    /// The resourceVersion of the definition, empty for built-in kinds.
+    pub(crate) fn definition_version(&self) -> &str {
+        let version = self.definition.as_ref().and_then(|one| one.pointer("/metadata/resourceVersion"));
+        version.and_then(Value::as_str).unwrap_or_default()
+    }
+
     pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
         self.definition.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()
     }

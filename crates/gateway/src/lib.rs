@@ -21,6 +21,7 @@ mod problem;
 mod redact;
 mod request;
 mod server;
+mod shared_watch;
 mod stream;
 mod tree;
 mod upstream;
@@ -34,6 +35,7 @@ use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
+use serde_json::Value;
 use steersman_listener::Listener;
 use tokio::net::TcpListener;
 
@@ -43,6 +45,7 @@ use crate::{
     identity::Identities,
     kinds::Kinds,
     limits::Limits,
+    shared_watch::SharedWatches,
     upstream::{Cluster, Credentials, Upstream},
 };
 
@@ -76,6 +79,7 @@ pub struct Builder {
     origins: Vec<String>,
     audit_log: Option<PathBuf>,
     history_namespace: String,
+    samples: Vec<Value>,
     tls: Option<Arc<ServerConfig>>,
 }
 
@@ -105,6 +109,13 @@ impl Builder {
     #[must_use]
     pub fn history_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.history_namespace = namespace.into();
+        self
+    }
+
+    /// An object that shows how one of its kind is written; the portal's form starts from it. Default: none.
+    #[must_use]
+    pub fn sample(mut self, object: Value) -> Self {
+        self.samples.push(object);
         self
     }
 
@@ -146,10 +157,12 @@ impl Builder {
             identities: Identities::default(),
             limits: Limits::default(),
             replays: Replays::default(),
+            watches: SharedWatches::default(),
             audit,
             cluster_name: self.cluster_name,
             origins: self.origins,
             history_namespace: self.history_namespace,
+            samples: self.samples,
             is_tls: self.tls.is_some(),
         };
         Ok(Gateway { shared: Arc::new(shared), tls: self.tls })
@@ -165,10 +178,12 @@ pub(crate) struct Shared {
     pub(crate) identities: Identities,
     pub(crate) limits: Limits,
     pub(crate) replays: Replays,
+    pub(crate) watches: SharedWatches,
     pub(crate) audit: Audit,
     pub(crate) cluster_name: String,
     pub(crate) origins: Vec<String>,
     pub(crate) history_namespace: String,
+    pub(crate) samples: Vec<Value>,
     pub(crate) is_tls: bool,
 }
 
@@ -197,6 +212,7 @@ impl Gateway {
             origins: Vec::new(),
             audit_log: None,
             history_namespace: "default".into(),
+            samples: Vec::new(),
             tls: None,
         }
     }

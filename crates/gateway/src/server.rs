@@ -6,7 +6,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts,
 };
 use http_body_util::{BodyExt as _, Limited};
-use serde_json::json;
+use serde_json::{Value, json};
 use steersman_listener::{Peer, RequestBody};
 
 use crate::{
@@ -248,7 +248,7 @@ async fn sign_in(
     }
     let body = read(&parts.headers, body).await?;
     let wrong = || Problem::bad_request("the body has to be {\"token\": \"…\"}");
-    let request: serde_json::Value = serde_json::from_slice(&body).map_err(|_| wrong())?;
+    let request: Value = serde_json::from_slice(&body).map_err(|_| wrong())?;
     let token = request["token"].as_str().map(str::trim).ok_or_else(wrong)?;
     let (session, caller) = shared.identities.sign_in(token, &shared.upstream).await?;
     let ask = session_ask(shared, caller, &parts, remote, id);
@@ -304,7 +304,12 @@ async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
         }
         Route::Kind(kind) => {
             ask.query.allow(&["version"])?;
-            Ok(answer::json(StatusCode::OK, &ask.kind(&kind).await?.document(true)))
+            let kind = ask.kind(&kind).await?;
+            let mut document = kind.document(true);
+            let is_sample =
+                |object: &&Value| object["apiVersion"] == kind.api_version() && object["kind"] == kind.kind;
+            document["sample"] = ask.shared.samples.iter().find(is_sample).cloned().unwrap_or_default();
+            Ok(answer::json(StatusCode::OK, &document))
         }
         Route::Access(kind) => {
             let kind = ask.kind(&kind).await?;

@@ -4,16 +4,18 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
-use http::{HeaderValue, Response, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::interval};
 
 use crate::{
+    access,
     answer::{self, Body},
     instances::{self, Selection},
     kinds::Kind,
     problem::{Problem, Result},
     request::Ask,
+    shared_watch::{Change, SharedEvent, Subscription},
     tree,
     watch::{Event, Watch},
 };
@@ -64,12 +66,37 @@ fn resume_from(ask: &Ask) -> Result<Option<String>> {
         .ok_or_else(|| Problem::bad_request("Last-Event-ID: no id of an event here"))
 }
 
+/// Where changes come from.
+enum Source {
+    Shared(Subscription),
+    Own(Watch),
+}
+
+impl Source {
+    /// The version up to which everything has been told.
+    fn version(&self) -> String {
+        match self {
+            Self::Shared(subscription) => subscription.version().to_string(),
+            Self::Own(watch) => watch.version().to_owned(),
+        }
+    }
+}
+
+/// What a source tells.
+enum Next {
+    Changed(Arc<Change>),
+    Bookmark,
+    Expired,
+}
+
 /// Objects of a kind, or one of them, as they change.
 struct Feed {
     ask: Ask,
     kind: Arc<Kind>,
     path: String,
     selection: Selection,
+    /// How changes are shown: streams of one watch that agree in this send the same frames.
+    rendition: String,
     /// The objects that the client knows, by UID; not known after a resume.
     known: Option<HashSet<String>>,
     frames: Frames,
@@ -91,70 +118,98 @@ pub(crate) async fn instances(
     }
     let place = ask.shared.limits.stream(&ask.caller.user.name)?;
     let (path, resumed) = (kind.path(namespace, None), resume_from(&ask)?);
-    // The first request is made before the answer begins, so that a refusal is an answer of its own.
-    let (objects, watch) = match &resumed {
+    // Asked before the answer begins, so that a refusal is an answer of its own, and before a watch is joined that was opened earlier.
+    let access = access::check(&ask, &kind, "watch", "", namespace, name).await?;
+    if access["allowed"] != true {
+        let reason = access["reason"].as_str().unwrap_or_default();
+        return Err(Problem::new(StatusCode::FORBIDDEN, "Forbidden", reason));
+    }
+    let (objects, version) = match resumed {
         None => {
             let (objects, version) = instances::all(&ask, &path, &selection.selectors).await?;
-            (Some(objects), Watch::new(&ask.caller.cluster, &path, &selection.selectors, &version))
+            (Some(objects), version)
         }
-        Some(version) => {
-            let mut watch = Watch::new(&ask.caller.cluster, &path, &selection.selectors, version);
-            match watch.open().await {
-                Err(problem) if problem.status.is_client_error() && problem.status.as_u16() != 410 => {
-                    return Err(problem);
-                }
-                _ => {}
-            }
-            (None, watch)
-        }
+        Some(version) => (None, version),
     };
     let (sender, receiver) = mpsc::channel(WAITING);
     let known = objects.is_some().then(HashSet::new);
-    let feed = Feed { ask, kind, path, selection, known, frames: Frames(sender), _place: place };
+    let rendition = format!(
+        "{} {} {}",
+        kind.definition_version(),
+        ask.query.flag("reveal")?,
+        ask.query.get("fields").unwrap_or_default()
+    );
+    let feed = Feed { ask, kind, path, selection, rendition, known, frames: Frames(sender), _place: place };
     tokio::spawn(async move {
         // An end because the client has left is no error.
-        let _ = feed.run(objects, watch).await;
+        let _ = feed.run(objects, &version).await;
     });
     Ok(response(receiver))
 }
 
 impl Feed {
-    async fn run(mut self, objects: Option<Vec<Value>>, mut watch: Watch) -> Result<(), Left> {
+    /// The changes after a version.
+    fn source(&self, version: &str) -> Source {
+        let (cluster, selectors) = (&self.ask.caller.cluster, &self.selection.selectors);
+        match self.ask.shared.watches.join(cluster, &self.path, selectors, version) {
+            Some(subscription) => Source::Shared(subscription),
+            None => Source::Own(Watch::new(cluster, &self.path, selectors, version)),
+        }
+    }
+
+    /// The next event of the source. May be dropped and called again.
+    async fn next(&self, source: &mut Source) -> Result<Next> {
+        if let Source::Shared(subscription) = source {
+            match subscription.next().await {
+                Some(SharedEvent::Changed(change)) => return Ok(Next::Changed(change)),
+                Some(SharedEvent::Bookmark) => return Ok(Next::Bookmark),
+                None => {
+                    let version = subscription.version().to_string();
+                    let (cluster, selectors) = (&self.ask.caller.cluster, &self.selection.selectors);
+                    *source = Source::Own(Watch::new(cluster, &self.path, selectors, &version));
+                }
+            }
+        }
+        let Source::Own(watch) = source else { return Ok(Next::Bookmark) };
+        Ok(match watch.next().await? {
+            Event::Changed { kind, object } => Next::Changed(Arc::new(Change::new(kind, object))),
+            Event::Bookmark => Next::Bookmark,
+            Event::Expired => Next::Expired,
+        })
+    }
+
+    async fn run(mut self, objects: Option<Vec<Value>>, version: &str) -> Result<(), Left> {
+        // Joined before the state is sent: a client that takes it slowly misses nothing meanwhile.
+        let mut source = self.source(version);
         if let Some(objects) = objects {
-            self.state(objects, watch.version()).await?;
+            self.state(objects, version).await?;
         }
         let mut alive = interval(ALIVE);
         loop {
-            if watch.is_closed()
-                && let Err(problem) = still_signed_in(&self.ask).await
-            {
-                return self.end(&problem).await;
-            }
-            let event = tokio::select! {
+            let next = tokio::select! {
                 () = self.frames.0.closed() => return Err(Left),
                 _ = alive.tick() => {
+                    // A shared watch outlives the session of one of its streams.
+                    if let Err(problem) = still_signed_in(&self.ask).await {
+                        return self.end(&problem).await;
+                    }
                     self.frames.send(Bytes::from_static(b":\n\n")).await?;
                     continue;
                 }
-                event = watch.next() => event,
+                next = self.next(&mut source) => next,
             };
-            match event {
-                Ok(Event::Changed { kind, object }) => self.change(kind, &object, watch.version()).await?,
+            match next {
+                Ok(Next::Changed(change)) => self.change(&change, &source.version()).await?,
                 // A frame without data moves the client's place and tells it nothing.
-                Ok(Event::Bookmark) => {
-                    self.frames.send(Bytes::from(format!("id: {}\n\n", watch.version()))).await?;
+                Ok(Next::Bookmark) => {
+                    self.frames.send(Bytes::from(format!("id: {}\n\n", source.version()))).await?;
                 }
-                Ok(Event::Expired) => {
+                Ok(Next::Expired) => {
                     self.frames.send(frame("reset", None, &json!({}))).await?;
                     self.known = Some(HashSet::new());
                     match instances::all(&self.ask, &self.path, &self.selection.selectors).await {
                         Ok((objects, version)) => {
-                            watch = Watch::new(
-                                &self.ask.caller.cluster,
-                                &self.path,
-                                &self.selection.selectors,
-                                &version,
-                            );
+                            source = self.source(&version);
                             self.state(objects, &version).await?;
                         }
                         Err(problem) => return self.end(&problem).await,
@@ -173,16 +228,17 @@ impl Feed {
     async fn state(&mut self, objects: Vec<Value>, version: &str) -> Result<(), Left> {
         for object in objects {
             if self.selection.holds(&object, &self.kind) {
-                self.item("ADDED", &object, None).await?;
+                self.note("ADDED", &object);
+                self.show(self.render("ADDED", &object, None)).await?;
             }
         }
         self.frames.send(frame("sync", Some(version), &json!({"resourceVersion": version}))).await
     }
 
-    async fn change(&mut self, event: &'static str, object: &Value, version: &str) -> Result<(), Left> {
-        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    async fn change(&mut self, change: &Change, version: &str) -> Result<(), Left> {
+        let (event, object) = (change.kind, &change.object);
         let wanted = event != "DELETED" && self.selection.holds(object, &self.kind);
-        let had = self.known.as_ref().is_none_or(|known| known.contains(uid));
+        let had = self.known.as_ref().is_none_or(|known| known.contains(uid(object)));
         let event = match (wanted, had) {
             (false, false) => return self.frames.send(Bytes::from(format!("id: {version}\n\n"))).await,
             (false, true) => "DELETED",
@@ -190,24 +246,39 @@ impl Feed {
             (true, true) if self.known.is_some() => "MODIFIED",
             (true, true) => event,
         };
-        self.item(event, object, Some(version)).await
+        self.note(event, object);
+        let made = change
+            .frame(&format!("{event} {}", self.rendition), || self.render(event, object, Some(version)));
+        self.show(made).await
     }
 
-    async fn item(&mut self, event: &str, object: &Value, id: Option<&str>) -> Result<(), Left> {
-        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    /// Remembers whether the client has the object.
+    fn note(&mut self, event: &str, object: &Value) {
         if let Some(known) = &mut self.known {
             if event == "DELETED" {
-                known.remove(uid);
+                known.remove(uid(object));
             } else {
-                known.insert(uid.to_owned());
+                known.insert(uid(object).to_owned());
             }
         }
-        // The parameters were read before; an item that cannot be shown now is told as a problem.
-        match self.selection.item(&self.ask, &self.kind, object) {
-            Ok(item) => self.frames.send(frame("change", id, &json!({"type": event, "item": item}))).await,
+    }
+
+    fn render(&self, event: &str, object: &Value, id: Option<&str>) -> Result<Bytes> {
+        let item = self.selection.item(&self.ask, &self.kind, object)?;
+        Ok(frame("change", id, &json!({"type": event, "item": item})))
+    }
+
+    /// The parameters were read before; an item that cannot be shown now is told as a problem.
+    async fn show(&self, made: Result<Bytes>) -> Result<(), Left> {
+        match made {
+            Ok(frame) => self.frames.send(frame).await,
             Err(problem) => self.end(&problem).await,
         }
     }
+}
+
+fn uid(object: &Value) -> &str {
+    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Refuses to go on when the caller's session or token has ended.

@@ -7,6 +7,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::{Client, Config, client::Body};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::problem::{Problem, Result};
 
@@ -60,7 +61,14 @@ pub(crate) struct Cluster {
     authorization: Option<HeaderValue>,
 }
 
+/// Whose credentials calls are made with: the hash of a caller's, none for the server's own.
+pub(crate) type CredentialsHash = Option<[u8; 32]>;
+
 impl Cluster {
+    pub(crate) fn credentials_hash(&self) -> CredentialsHash {
+        self.authorization.as_ref().map(|value| Sha256::digest(value.as_bytes()).into())
+    }
+
     async fn send(
         &self,
         method: Method,

@@ -35,13 +35,14 @@ pub(crate) struct Watch {
     path: String,
     version: String,
     lines: Option<Lines>,
+    line_bytes: usize,
 }
 
 impl Watch {
     /// Watches what a list's address names, `selectors` being parts of its query, each after an `&`.
     pub(crate) fn new(cluster: &Cluster, path: &str, selectors: &str, version: &str) -> Self {
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={SECONDS}{selectors}");
-        Self { cluster: cluster.clone(), path, version: version.to_owned(), lines: None }
+        Self { cluster: cluster.clone(), path, version: version.to_owned(), lines: None, line_bytes: 0 }
     }
 
     pub(crate) fn one(
@@ -60,13 +61,12 @@ impl Watch {
         &self.version
     }
 
-    /// Whether the next event needs a new connection.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lines.is_none()
+    /// The size of the last event, as the cluster sent it.
+    pub(crate) fn line_bytes(&self) -> usize {
+        self.line_bytes
     }
 
-    /// Opens the connection. The cluster's refusals are answers, all else is tried again by [`Self::next`].
-    pub(crate) async fn open(&mut self) -> Result<()> {
+    async fn open(&mut self) -> Result<()> {
         let path = format!("{}&resourceVersion={}", self.path, encode(&self.version));
         self.lines = Some(self.cluster.lines(&path).await?);
         Ok(())
@@ -90,6 +90,7 @@ impl Watch {
             };
             match lines.next().await {
                 Some(Ok(line)) => {
+                    self.line_bytes = line.len();
                     if let Some(event) = self.read(&line)? {
                         return Ok(event);
                     }

@@ -21,7 +21,7 @@ function Branch({ node, root = false }: { node: TreeNode; root?: boolean }) {
           <span className="muted">{node.ref.kindName}</span> {root ? <b>{node.ref.name}</b> : <RefLink target={node.ref} className="strong-link" />}
         </span>
         <span className="grow" />
-        <span className="muted small tabular truncate">{node.summary}</span>
+        <span className="muted small tabular truncate tree-summary">{node.summary}</span>
       </div>
       {failing && !root && <p className="tree-reason">{node.health.message}</p>}
       {node.children.length > 0 && (

@@ -26,6 +26,12 @@ export function formModel(kind: Kind, data: JsonObject): FormModel {
   return { ...convert(rest, data, 0), root: [] };
 }
 
+/** Whether the schema names no field of the spec, and takes any. */
+export function hasOpenSpec(kind: Kind): boolean {
+  const spec = isObject(kind.schema?.properties) ? kind.schema.properties.spec : undefined;
+  return isObject(spec) && spec["x-kubernetes-preserve-unknown-fields"] === true && Object.keys(isObject(spec.properties) ? spec.properties : {}).length === 0;
+}
+
 interface Converted {
   schema: RJSFSchema;
   uiSchema: UiSchema;

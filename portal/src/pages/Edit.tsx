@@ -7,6 +7,7 @@ import { accessQuery, instancePath, instanceQuery, instancesPath, kindQuery, nam
 import type { InstanceList, JsonObject, K8sObject, Kind } from "../api/types";
 import { Empty, ProblemPage, Skeleton } from "../components/States";
 import { ObjectEditor } from "../form/ObjectEditor";
+import { hasOpenSpec } from "../form/schema";
 import { instanceParams, keyFromParams } from "../lib/links";
 import { editable } from "../lib/yaml";
 
@@ -35,7 +36,10 @@ export function CreatePage() {
     queryFn: ({ signal }) => call<InstanceList>(instancesPath(kindName), { query: { limit: 50, fields: "metadata.name,metadata.namespace" }, signal }),
     retry: false,
   });
-  const [from, setFrom] = useState(search.copy ? `${search.namespace ?? ""}/${search.copy}` : undefined);
+  const [chosen, setFrom] = useState(search.copy ? `${search.namespace ?? ""}/${search.copy}` : undefined);
+  // A schema that leaves the spec open gives no fields: those of an instance that exists are better than none.
+  const first = others.data?.items[0]?.object.metadata;
+  const from = chosen ?? (kind.data && !kind.data.sample && hasOpenSpec(kind.data) && first ? `${first.namespace ?? ""}/${first.name ?? ""}` : undefined);
   const source = sourceKey(kindName, from);
   const copied = useQuery({ ...instanceQuery(source ?? { kind: kindName, namespace: undefined, name: "" }), enabled: source !== undefined });
   const namespace = search.namespace ?? "default";
@@ -59,7 +63,7 @@ export function CreatePage() {
       </div>
     );
   }
-  if (!kind.data || !initial) return <Loading />;
+  if (!kind.data || !initial || others.isPending) return <Loading />;
   return (
     <div className="page">
       <nav className="crumbs" aria-label="Breadcrumb">

@@ -6,6 +6,7 @@ import { ActionDialog } from "../components/ActionDialog";
 import { Age } from "../components/Age";
 import { Button } from "../components/Button";
 import { Changes, UnifiedDiff } from "../components/Changes";
+import { HealthIcon } from "../components/Health";
 import { ProblemNote, ProblemPage, Skeleton } from "../components/States";
 import { instanceParams, keyFromParams } from "../lib/links";
 import { changeWords } from "../lib/text";
@@ -24,7 +25,7 @@ export function HistoryPage() {
   const refusal = access.data?.actions?.rollback?.allowed === false ? access.data.actions.rollback.reason || "You may not roll back." : undefined;
   const revisions = history.data ?? [];
   const current = revisions.find((revision) => revision.current)?.revision;
-  const to = search.to ?? current;
+  const to = search.to ?? current ?? revisions[0]?.revision;
   const from = search.from ?? revisions.find((revision) => revision.revision !== to)?.revision;
 
   if (history.error && !history.data) return <ProblemPage error={history.error} onRetry={() => void history.refetch()} />;
@@ -45,6 +46,12 @@ export function HistoryPage() {
           <p className="muted">Each accepted change of the spec is a revision. Choose two to compare.</p>
         </div>
       </header>
+      {revisions.length > 0 && current === undefined && (
+        <div className="note h-unknown" role="status">
+          <HealthIcon status="unknown" />
+          <p>{target.name} was changed elsewhere since revision {revisions[0]?.revision}. What it is now becomes a revision with the next change made here.</p>
+        </div>
+      )}
       <section className="panel" aria-label="Revisions">
         {history.isPending ? (
           <div className="body">

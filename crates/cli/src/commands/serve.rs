@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::Value;
 use steersman_cluster::Cluster;
-use steersman_gateway::Gateway;
+use steersman_gateway::{Builder, Gateway};
 use tokio::net::TcpListener;
 
 use super::cluster::interrupted;
@@ -90,14 +91,14 @@ impl Serving {
 }
 
 /// A gateway for an embedded cluster, on this machine alone.
-pub(super) async fn beside(cluster: &Cluster) -> Result<Serving> {
+pub(super) async fn beside(cluster: &Cluster, samples: Vec<Value>) -> Result<Serving> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the portal cannot start: {error}"));
     let kubeconfig = cluster.kubeconfig().map_err(|error| failed(&error))?;
     let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).map_err(|error| failed(&error))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let config = config.map_err(|error| failed(&error))?;
-    let gateway =
-        Gateway::builder(config).cluster_name("embedded").build().map_err(|error| failed(&error))?;
+    let builder = samples.into_iter().fold(Gateway::builder(config), Builder::sample);
+    let gateway = builder.cluster_name("embedded").build().map_err(|error| failed(&error))?;
     let socket = match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
         Ok(socket) => socket,
         // Another one has it: any other port will do.

@@ -80,3 +80,67 @@ async fn a_stream_that_resumes_too_late_starts_anew() {
     let ahead = place.events(VIEWER, SHOPS, Some("1")).await.next().await.unwrap();
     assert!(["reset", "change"].contains(&ahead.event.as_str()), "{ahead:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_one_caller_share_a_watch_and_each_sees_all() {
+    let place = Place::new().await;
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        all.push(place.events(VIEWER, SHOPS, None).await);
+    }
+    for events in &mut all {
+        assert_eq!(events.next().await.unwrap().event, "sync");
+    }
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    let mut last = None;
+    for events in &mut all {
+        let frame = events.next().await.unwrap();
+        assert_eq!(frame.data["item"]["object"]["metadata"]["name"], "apple");
+        last = frame.id;
+    }
+    // A stream that joins the watch later, from where another one was.
+    place.post(EDITOR, SHOPS, &shop("berry", 1)).await.expect(201);
+    assert_eq!(all[0].change().await, pair("ADDED", "berry"));
+    let mut resumed = place.events(VIEWER, SHOPS, last.as_deref()).await;
+    assert_eq!(resumed.change().await, pair("ADDED", "berry"));
+    // One that shows other fields of the same watch.
+    let mut short = place.events(VIEWER, &format!("{SHOPS}?fields=spec.version"), last.as_deref()).await;
+    let frame = short.next().await.unwrap();
+    assert_eq!(frame.data["item"]["object"]["spec"], json!(null), "{frame:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_open_does_not_let_in_who_may_no_longer_watch() {
+    let place = Place::new().await;
+    let mut open = place.events(VIEWER, SHOPS, None).await;
+    let at = open.next().await.unwrap().id.unwrap();
+    let binding = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings/viewer";
+    let request = http::Request::delete(binding).body(Vec::new()).unwrap();
+    let _: serde_json::Value = place.cluster.client().request(request).await.unwrap();
+    let headers =
+        [("authorization", "Bearer viewer-token"), ("accept", "text/event-stream"), ("last-event-id", &at)];
+    assert_eq!(place.raw("GET", SHOPS, &headers, b"").await.status, 403);
+    // Another user's streams go on.
+    let mut others = place.events(EDITOR, SHOPS, Some(&at)).await;
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    assert_eq!(others.change().await, pair("ADDED", "apple"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_client_falls_behind_and_misses_nothing() {
+    const CHANGES: u64 = 1000;
+    let place = Place::new().await;
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    let mut slow = place.events(VIEWER, SHOPS, None).await;
+    assert_eq!(slow.change().await, pair("ADDED", "apple"));
+    assert_eq!(slow.next().await.unwrap().event, "sync");
+    // More than the sockets and the shared watch hold while nothing is read.
+    let padding = "x".repeat(10_000);
+    for number in 1..=CHANGES {
+        place.report("apple", &json!({"number": number, "padding": padding})).await;
+    }
+    for number in 1..=CHANGES {
+        let frame = slow.next().await.expect("the stream ended");
+        assert_eq!(frame.data["item"]["object"]["status"]["number"], number, "{}", frame.event);
+    }
+}

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use steersman_cluster::{Cluster, User};
 use steersman_gateway::{Builder, Gateway};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 pub(crate) const SHOPS: &str = "/v1/kinds/shops.example.com/namespaces/default/instances";
 /// May do everything.
@@ -192,7 +192,10 @@ impl Place {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> BufReader<TcpStream> {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        // Little is held for a client that does not read.
+        socket.set_recv_buffer_size(16 << 10).unwrap();
+        let mut stream = socket.connect(self.address).await.unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");

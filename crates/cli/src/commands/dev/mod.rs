@@ -149,7 +149,7 @@ impl Dev {
         }
 
         if !self.until_ready {
-            let gateway = super::serve::beside(&cluster).await?;
+            let gateway = super::serve::beside(&cluster, project.samples()?).await?;
             say(&format!("portal              {}      (this link signs you in once)", gateway.link));
             tokio::spawn(gateway.serve());
         }
