@@ -81,8 +81,8 @@ sim: ## Simulate operators with every fault: all mistakes of the zoo must be fou
 	$(CARGO) test --quiet --profile checks --package steersman-cli --test sim_command -- --ignored --nocapture
 
 .PHONY: test-scaffold
-test-scaffold: ## Make a project in Rust as `steer init` does, build it and run its tests
-	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust -- --ignored --nocapture
+test-scaffold: ## Make a project in Rust as `steer init` does, build it, run its tests, and change it under `steer dev`
+	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust --test dev -- --ignored --nocapture
 
 .PHONY: kudo
 kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERATORS, run the public packages too
