@@ -1,11 +1,13 @@
 //! Random expressions, compared with what Kubernetes' own CEL makes of them.
 //!
-//! Needs the oracle (`oracles/kubernetes/build libs`): `make test-slow` runs it.
+//! With the libraries themselves (`oracles/kubernetes/build libs`) by `make oracle-kubernetes`, with recorded answers by `make test`.
 
 use fastrand::Rng;
 use serde_json::{Value as Json, json};
 use steersman_cel::{Environment, Program, Type, Value};
-use steersman_libs_oracle::{ask, cases, report};
+use steersman_libs_oracle::{Area, Judgement, cases};
+
+const CEL: Area = Area { name: "cel", package: env!("CARGO_MANIFEST_DIR"), recorded: 8_000 };
 
 fn value(json: &Json) -> Value {
     match json {
@@ -351,57 +353,59 @@ impl Maker {
     }
 }
 
+/// Judges our answer to a request by the libraries'.
+fn judge(request: &Json, answer: &Json) -> Judgement {
+    let theirs = &answer["result"];
+    let expr = request["expr"].as_str().unwrap_or_default();
+    let environment = Environment::new().with("self", Type::Dyn);
+    let ours = match Program::compile(&environment, expr) {
+        Err(error) => json!({"compileError": error.to_string()}),
+        Ok(program) => {
+            let (result, cost) = program.run([("self", value(&request["vars"]["self"]))], 1_000_000);
+            match result {
+                Err(error) => json!({"evalError": error.to_string()}),
+                Ok(value) => json!({
+                    "outputType": program.output().to_string(), "type": value.type_name(), "cost": cost,
+                    "value": written(&value),
+                }),
+            }
+        }
+    };
+    let same = if ours.get("compileError").is_some() {
+        // Syntax errors of a generated parser name what it would have accepted in its own way.
+        theirs.get("compileError") == ours.get("compileError")
+            || theirs["compileError"].as_str().is_some_and(|text| text.contains("Syntax error"))
+    } else if ours.get("evalError").is_some() {
+        theirs.get("evalError") == ours.get("evalError")
+    } else {
+        let value = theirs.get("value").is_none()
+            || ours["value"].is_null()
+            || normal(&theirs["value"]) == normal(&ours["value"]);
+        theirs.get("compileError").is_none()
+            && theirs.get("evalError").is_none()
+            && theirs["type"] == ours["type"]
+            && theirs["cost"] == ours["cost"]
+            && value
+    };
+    Judgement::one((!same).then(|| format!("{expr}\n  ours   {ours}\n  theirs {theirs}")))
+}
+
 #[test]
-#[ignore = "needs the Kubernetes oracle: make test-slow"]
+fn expressions_are_as_recorded() {
+    CEL.replay(judge);
+}
+
+#[test]
+#[ignore = "needs the Kubernetes oracle: make oracle-kubernetes"]
 fn expressions_are_as_in_kubernetes() {
     let vars =
         json!({"s": "abc", "i": 5, "t": true, "l": [1, 2, 3], "ls": ["x", "y"], "m": {"a": "b", "n": 1}});
-    let environment = Environment::new().with("self", Type::Dyn);
-    let expressions: Vec<String> = (0..cases(60_000))
+    let requests = (0..cases(60_000))
         .map(|seed| {
             let mut maker = Maker { rng: Rng::with_seed(seed as u64) };
             let depth = maker.rng.usize(0..4);
-            maker.any(depth)
+            json!({"op": "cel", "expr": maker.any(depth), "vars": {"self": vars}})
         })
         .collect();
-    let requests: Vec<Json> =
-        expressions.iter().map(|expr| json!({"op": "cel", "expr": expr, "vars": {"self": vars}})).collect();
-    let answers = ask(&requests);
-    let mut different = Vec::new();
-    for (expr, answer) in expressions.iter().zip(&answers) {
-        let theirs = &answer["result"];
-        let ours = match Program::compile(&environment, expr) {
-            Err(error) => json!({"compileError": error.to_string()}),
-            Ok(program) => {
-                let (result, cost) = program.run([("self", value(&vars))], 1_000_000);
-                match result {
-                    Err(error) => json!({"evalError": error.to_string()}),
-                    Ok(value) => json!({
-                        "outputType": program.output().to_string(), "type": value.type_name(), "cost": cost,
-                        "value": written(&value),
-                    }),
-                }
-            }
-        };
-        let same = if ours.get("compileError").is_some() {
-            // Syntax errors of a generated parser name what it would have accepted in its own way.
-            theirs.get("compileError") == ours.get("compileError")
-                || theirs["compileError"].as_str().is_some_and(|text| text.contains("Syntax error"))
-        } else if ours.get("evalError").is_some() {
-            theirs.get("evalError") == ours.get("evalError")
-        } else {
-            let value = theirs.get("value").is_none()
-                || ours["value"].is_null()
-                || normal(&theirs["value"]) == normal(&ours["value"]);
-            theirs.get("compileError").is_none()
-                && theirs.get("evalError").is_none()
-                && theirs["type"] == ours["type"]
-                && theirs["cost"] == ours["cost"]
-                && value
-        };
-        if !same {
-            different.push(format!("{expr}\n  ours   {ours}\n  theirs {theirs}"));
-        }
-    }
-    report("cel", expressions.len(), &different);
+    CEL.compare(requests, judge);
 }

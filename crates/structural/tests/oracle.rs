@@ -1,11 +1,15 @@
 //! Random definitions and objects, compared with what Kubernetes' own libraries make of them.
 //!
-//! Needs the oracle (`oracles/kubernetes/build libs`): `make oracle-kubernetes` runs it.
+//! With the libraries themselves (`oracles/kubernetes/build libs`) by `make oracle-kubernetes`, with recorded answers by `make test`.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
-use steersman_libs_oracle::{ask, cases, report};
+use steersman_libs_oracle::{Area, Judgement, cases};
 use steersman_structural::{CustomSchema, FieldError, definition};
+
+const DEFINITIONS: Area =
+    Area { name: "definitions", package: env!("CARGO_MANIFEST_DIR"), recorded: 3_000 };
+const OBJECTS: Area = Area { name: "objects", package: env!("CARGO_MANIFEST_DIR"), recorded: 300 };
 
 const NAMES: [&str; 8] = ["a", "b", "my_field", "x-y", "spec", "kind", "namespace", "items"];
 
@@ -530,11 +534,37 @@ fn completed(mut definition: Value) -> Value {
     definition
 }
 
+/// Judges our complaints about a definition by the libraries'.
+fn judge_definition(request: &Value, answer: &Value) -> Judgement {
+    // Paths into schemas without structure make the libraries fail, and the server with them.
+    if answer.get("panic").is_some() {
+        return Judgement::default();
+    }
+    let mut errors = Vec::new();
+    let given = completed(request["crd"].clone());
+    let rules = steersman_structural::meta::Rules {
+        name: Some(steersman_formats::names::NameRule::Subdomain),
+        namespaced: false,
+    };
+    steersman_structural::meta::check(&given["metadata"], rules, "metadata", &mut errors);
+    errors.extend(definition::check(&given));
+    let (ours, theirs) = (own_texts(&errors), texts(&answer["result"]["errors"]));
+    Judgement::one((ours != theirs).then(|| {
+        let missing: Vec<_> = theirs.iter().filter(|t| !ours.contains(t)).collect();
+        let extra: Vec<_> = ours.iter().filter(|t| !theirs.contains(t)).collect();
+        format!("{}\n  missing {missing:?}\n  extra   {extra:?}", given["spec"]["versions"])
+    }))
+}
+
+#[test]
+fn definitions_are_judged_as_recorded() {
+    DEFINITIONS.replay(judge_definition);
+}
+
 #[test]
 #[ignore = "needs the Kubernetes oracle: make oracle-kubernetes"]
 fn definitions_are_judged_as_in_kubernetes() {
-    let count = cases(30_000);
-    let definitions: Vec<Value> = (0..count)
+    let requests = (0..cases(30_000))
         .map(|seed| {
             let mut rng = Rng::with_seed(seed as u64);
             let wrong = [0, 20, 60, 150][rng.usize(..4)];
@@ -543,35 +573,45 @@ fn definitions_are_judged_as_in_kubernetes() {
             if maker.chance(40) {
                 maker.add_rules(&mut root["properties"]["spec"]);
             }
-            maker.definition(&root)
+            json!({"op": "crd", "crd": maker.definition(&root)})
         })
         .collect();
-    let requests: Vec<Value> = definitions.iter().map(|d| json!({"op": "crd", "crd": d})).collect();
-    let mut different = Vec::new();
-    let mut panicked = 0;
-    for (given, answer) in definitions.into_iter().zip(ask(&requests)) {
-        // Paths into schemas without structure make the libraries fail, and the server with them.
-        if answer.get("panic").is_some() {
-            panicked += 1;
-            continue;
-        }
-        let mut errors = Vec::new();
-        let given = completed(given);
-        let rules = steersman_structural::meta::Rules {
-            name: Some(steersman_formats::names::NameRule::Subdomain),
-            namespaced: false,
-        };
-        steersman_structural::meta::check(&given["metadata"], rules, "metadata", &mut errors);
-        errors.extend(definition::check(&given));
-        let (ours, theirs) = (own_texts(&errors), texts(&answer["result"]["errors"]));
+    DEFINITIONS.compare(requests, judge_definition);
+}
+
+/// Judges what becomes of a definition's objects by what the libraries make of them.
+fn judge_objects(request: &Value, answer: &Value) -> Judgement {
+    let source = &request["crd"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let schema = CustomSchema::new(source);
+    let mut judged = Judgement::default();
+    // There are no outcomes where the old object could not be read, which makes no sense.
+    let outcomes = answer["result"].as_array().into_iter().flatten();
+    for (case, theirs) in request["objects"].as_array().into_iter().flatten().zip(outcomes) {
+        judged.tried += 1;
+        let ours = outcome(&schema, case);
+        let theirs = json!({
+            "decodeError": theirs.get("decodeError"),
+            "unknown": theirs.get("unknown").cloned().unwrap_or(json!([])),
+            "pruned": theirs.get("pruned").map(steersman_structural::go::json),
+            "defaulted": theirs.get("defaulted").map(steersman_structural::go::json),
+            "errors": texts(&theirs["errors"]),
+        });
         if ours != theirs {
-            let missing: Vec<_> = theirs.iter().filter(|t| !ours.contains(t)).collect();
-            let extra: Vec<_> = ours.iter().filter(|t| !theirs.contains(t)).collect();
-            different
-                .push(format!("{}\n  missing {missing:?}\n  extra   {extra:?}", given["spec"]["versions"]));
+            let parts = ["decodeError", "unknown", "pruned", "defaulted", "errors"];
+            let parts: Vec<String> = parts
+                .iter()
+                .filter(|p| ours[**p] != theirs[**p])
+                .map(|p| format!("  {p}\n    ours   {}\n    theirs {}", ours[*p], theirs[*p]))
+                .collect();
+            judged.different.push(format!("{source}\n{case}\n{}", parts.join("\n")));
         }
     }
-    report("definitions", count - panicked, &different);
+    judged
+}
+
+#[test]
+fn objects_are_judged_as_recorded() {
+    OBJECTS.replay(judge_objects);
 }
 
 #[test]
@@ -619,37 +659,7 @@ fn objects_are_judged_as_in_kubernetes() {
             .collect();
         requests.push(json!({"op": "cr", "crd": given, "objects": objects}));
     }
-    let mut different = Vec::new();
-    let mut tried = 0;
-    for (request, answer) in requests.iter().zip(ask(&requests)) {
-        let source = &request["crd"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        let schema = CustomSchema::new(source);
-        let Some(outcomes) = answer["result"].as_array() else {
-            // The old object could not be read, which makes no sense.
-            continue;
-        };
-        for (case, theirs) in request["objects"].as_array().into_iter().flatten().zip(outcomes) {
-            tried += 1;
-            let ours = outcome(&schema, case);
-            let theirs = json!({
-                "decodeError": theirs.get("decodeError"),
-                "unknown": theirs.get("unknown").cloned().unwrap_or(json!([])),
-                "pruned": theirs.get("pruned").map(steersman_structural::go::json),
-                "defaulted": theirs.get("defaulted").map(steersman_structural::go::json),
-                "errors": texts(&theirs["errors"]),
-            });
-            if ours != theirs {
-                let parts = ["decodeError", "unknown", "pruned", "defaulted", "errors"];
-                let parts: Vec<String> = parts
-                    .iter()
-                    .filter(|p| ours[**p] != theirs[**p])
-                    .map(|p| format!("  {p}\n    ours   {}\n    theirs {}", ours[*p], theirs[*p]))
-                    .collect();
-                different.push(format!("{source}\n{case}\n{}", parts.join("\n")));
-            }
-        }
-    }
-    report("objects", tried, &different);
+    OBJECTS.compare(requests, judge_objects);
 }
 
 /// What becomes of an object, as the oracle says it.

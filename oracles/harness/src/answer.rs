@@ -1,11 +1,12 @@
 //! What an oracle, or we, answer to a question.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::client::ClientError;
 
 /// An answer to one question.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// It worked, with this result.
     Ok(Json),

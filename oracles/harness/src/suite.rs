@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use steersman_recordings::{Recordings, recording};
 
 use crate::answer::Answer;
 use crate::client::{Client, ClientError};
@@ -23,6 +25,13 @@ pub struct Area {
     pub ours: fn(&Json) -> Answer,
     /// Takes out of an answer, ours or theirs, what may differ from run to run, such as addresses and the order of Go's maps.
     pub normal: fn(&Json, Answer) -> Answer,
+}
+
+impl Area {
+    /// How many cases are recorded: an eighth of a run.
+    fn recorded(&self) -> usize {
+        self.cases.div_ceil(8)
+    }
 }
 
 /// A difference that is known and stays, with its reason.
@@ -49,6 +58,9 @@ pub struct Options {
     /// What to do with the cases. [`Mode::Compare`] by default.
     pub mode: Mode,
 }
+
+/// The package whose recordings these are.
+const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What to do with the cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,18 +140,18 @@ fn compare(
 ) -> Result<Outcome, ClientError> {
     let mut outcome = Outcome::default();
     let mut shown = Vec::new();
+    let mut kept = Vec::new();
     for requests in batches(area, options) {
         let answers = client.ask(&requests)?;
         outcome.tried += requests.len();
+        if recording() && kept.len() < area.recorded() {
+            kept.extend(keep(area, &requests, &answers));
+            kept.truncate(area.recorded());
+        }
         let mut differences: Vec<Difference<'_>> = requests
             .iter()
             .zip(answers)
-            .map(|(request, theirs)| Difference {
-                request,
-                theirs: normal(area, request, theirs),
-                ours: normal(area, request, answer(area.ours, request)),
-            })
-            .filter(|case| !case.theirs.agrees(&case.ours))
+            .filter_map(|(request, theirs)| judge(area, request, theirs))
             .collect();
         forgive(client, area, &mut differences)?;
         for Difference { request, theirs, ours } in differences {
@@ -154,11 +166,59 @@ fn compare(
             }
         }
     }
+    if recording() {
+        Recordings::of(PACKAGE).write(area.name, &version(), &kept);
+    }
     writeln!(out, "oracle {} tried={} different={}", area.name, outcome.tried, outcome.different)?;
     for difference in shown {
         writeln!(out, "{difference}")?;
     }
     Ok(outcome)
+}
+
+/// A question, and what Helm answered.
+#[derive(Serialize, Deserialize)]
+struct Case {
+    request: Json,
+    answer: Answer,
+}
+
+/// The cases that come out equal, which are those that can be compared again without Helm.
+fn keep(area: &Area, requests: &[Json], answers: &[Answer]) -> Vec<Case> {
+    let cases = requests.iter().zip(answers);
+    let equal = cases.filter(|(request, theirs)| judge(area, request, (*theirs).clone()).is_none());
+    equal.map(|(request, answer)| Case { request: request.clone(), answer: answer.clone() }).collect()
+}
+
+/// What differs in our answer, if anything does.
+fn judge<'a>(area: &Area, request: &'a Json, theirs: Answer) -> Option<Difference<'a>> {
+    let theirs = normal(area, request, theirs);
+    let ours = normal(area, request, answer(area.ours, request));
+    (!theirs.agrees(&ours)).then_some(Difference { request, theirs, ours })
+}
+
+/// Judges our answers by the recorded ones, and gives how many there were.
+///
+/// # Errors
+///
+/// The differences, as text.
+pub fn replay(area: &Area) -> Result<usize, String> {
+    let cases: Vec<Case> = Recordings::of(PACKAGE).read(area.name);
+    let mut text = String::new();
+    for Case { request, answer } in &cases {
+        if let Some(Difference { theirs, ours, .. }) = judge(area, request, answer.clone()) {
+            text += &format!("{request}\n    theirs: {theirs}\n    ours:   {ours}\n");
+        }
+    }
+    if text.is_empty() { Ok(cases.len()) } else { Err(text) }
+}
+
+/// Helm's version, as it stands in the name of a recording.
+fn version() -> String {
+    let manifest = include_str!("../../helm/go.mod");
+    let required = manifest.lines().find_map(|line| line.trim().strip_prefix("helm.sh/helm/"));
+    let version = required.and_then(|line| line.split_whitespace().nth(1)).unwrap_or("v0");
+    format!("helm-{}", version.trim_start_matches('v'))
 }
 
 fn survey(

@@ -1,5 +1,8 @@
 //! Asks Kubernetes' own libraries what they make of a case, and reports where ours differ.
 //!
+//! An [`Area`] is compared with the libraries themselves ([`Area::compare`]) or with a selection of their recorded answers
+//! ([`Area::replay`]), which needs no Go.
+//!
 //! For tests alone: whatever goes wrong on the way to an answer panics. The program that answers is built by
 //! `oracles/kubernetes/build libs`, or by the program that `STEERSMAN_ORACLE_BUILD` names.
 
@@ -7,7 +10,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use steersman_recordings::Recordings;
 
 /// How many differences are shown.
 const SHOWN: usize = 12;
@@ -18,11 +23,7 @@ pub fn cases(default: usize) -> usize {
 }
 
 /// Asks the libraries all requests at once, and gives their answers in that order.
-///
-/// # Panics
-///
-/// If the oracle cannot be built or does not answer.
-pub fn ask(requests: &[Value]) -> Vec<Value> {
+fn ask(requests: &[Value]) -> Vec<Value> {
     let mut child = Command::new(built())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -53,15 +54,100 @@ fn built() -> String {
     String::from_utf8(path.stdout).expect("a path is text").trim().to_owned()
 }
 
-/// Prints the figures of an area and some of the differences.
-///
-/// # Panics
-///
-/// If more than one case in a thousand differs.
-pub fn report(area: &str, tried: usize, different: &[String]) {
-    println!("oracle {area} tried={tried} different={}", different.len());
+/// How one request came out.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// How many comparisons the request stands for; none if it has no answer to compare with.
+    pub tried: usize,
+    /// The comparisons that came out differently, as text.
+    pub different: Vec<String>,
+}
+
+impl Judgement {
+    /// One comparison, with its difference if there is one.
+    #[must_use]
+    pub fn one(different: Option<String>) -> Self {
+        Self { tried: 1, different: different.into_iter().collect() }
+    }
+}
+
+/// A request and what the libraries answered.
+#[derive(Debug, Serialize, Deserialize)]
+struct Case {
+    request: Value,
+    answer: Value,
+}
+
+/// A kind of request, and where the libraries' answers to some of them are recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Area {
+    /// Its name in reports and files.
+    pub name: &'static str,
+    /// The folder of the package that it tests, `env!("CARGO_MANIFEST_DIR")`.
+    pub package: &'static str,
+    /// How many requests are recorded, from the first on, of those that come out equal.
+    pub recorded: usize,
+}
+
+impl Area {
+    /// Asks the libraries, and judges our answers by theirs. Prints the figures and some of the differences.
+    ///
+    /// # Panics
+    ///
+    /// If more than one comparison in a thousand differs.
+    pub fn compare(self, requests: Vec<Value>, judge: impl Fn(&Value, &Value) -> Judgement) {
+        let answers = ask(&requests);
+        let mut total = Judgement::default();
+        let mut kept = Vec::new();
+        for (request, answer) in requests.into_iter().zip(answers) {
+            let judged = judge(&request, &answer);
+            if judged.tried > 0 && judged.different.is_empty() && kept.len() < self.recorded {
+                kept.push(Case { request, answer });
+            }
+            total.tried += judged.tried;
+            total.different.extend(judged.different);
+        }
+        if steersman_recordings::recording() {
+            Recordings::of(self.package).write(self.name, &version(), &kept);
+        }
+        let Judgement { tried, different } = total;
+        println!("oracle {} tried={tried} different={}", self.name, different.len());
+        show(&different);
+        assert!(different.len() * 1000 <= tried, "{}: {} of {tried} differ", self.name, different.len());
+    }
+
+    /// Judges our answers by the recorded ones.
+    ///
+    /// # Panics
+    ///
+    /// If one differs.
+    pub fn replay(self, judge: impl Fn(&Value, &Value) -> Judgement) {
+        let mut total = Judgement::default();
+        for Case { request, answer } in Recordings::of(self.package).read(self.name) {
+            let judged = judge(&request, &answer);
+            total.tried += judged.tried;
+            total.different.extend(judged.different);
+        }
+        show(&total.different);
+        let Judgement { tried, different } = total;
+        assert!(tried > 0 && different.is_empty(), "{}: {} of {tried} differ", self.name, different.len());
+    }
+}
+
+fn show(different: &[String]) {
     for text in different.iter().take(SHOWN) {
         println!("{text}\n");
     }
-    assert!(different.len() * 1000 <= tried, "{area}: {} of {tried} differ", different.len());
+}
+
+/// The libraries' version, as it stands in the name of a recording.
+///
+/// # Panics
+///
+/// If the libraries' go.mod does not name it.
+#[must_use]
+pub fn version() -> String {
+    let manifest = include_str!("../../kubernetes/go.mod");
+    let required = manifest.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
+    format!("kubernetes-{}", required.expect("go.mod requires Kubernetes").trim())
 }
