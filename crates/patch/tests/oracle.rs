@@ -308,9 +308,9 @@ fn judge_apply(types: &Types, request: &Value, answer: &Value) -> Judgement {
         let (result, ours) = take_step(types, schema, api_version, &live, step);
         let theirs = normal(theirs.clone());
         if ours != theirs {
-            judged.different.push(format!(
-                "step {number}\n  ours   {ours}\n  theirs {theirs}\n  request {request}"
-            ));
+            judged
+                .different
+                .push(format!("step {number}\n  ours   {ours}\n  theirs {theirs}\n  request {request}"));
             // What follows starts from another object.
             break;
         }

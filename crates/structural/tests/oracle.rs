@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use steersman_libs_oracle::{Area, Judgement, cases};
 use steersman_structural::{CustomSchema, FieldError, definition};
 
-const DEFINITIONS: Area =
-    Area { name: "definitions", package: env!("CARGO_MANIFEST_DIR"), recorded: 3_000 };
+const DEFINITIONS: Area = Area { name: "definitions", package: env!("CARGO_MANIFEST_DIR"), recorded: 3_000 };
 const OBJECTS: Area = Area { name: "objects", package: env!("CARGO_MANIFEST_DIR"), recorded: 300 };
 
 const NAMES: [&str; 8] = ["a", "b", "my_field", "x-y", "spec", "kind", "namespace", "items"];

@@ -47,6 +47,9 @@ Examples:
 /// How often the view is brought up to date.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long a program may take until it serves its webhooks.
+const WEBHOOK_START: Duration = Duration::from_secs(15);
+
 /// How many of the files that changed are named.
 const NAMED: usize = 3;
 
@@ -154,10 +157,7 @@ impl Dev {
         };
         let mut samples = operators.instances();
         if !self.no_samples {
-            for sample in project.apply_samples(&cluster.client()).await? {
-                board.say(&format!("{} applied", sample.file));
-                samples += 1;
-            }
+            samples += apply_samples(&project, &place).await?;
         }
         if !self.until_ready {
             let gateway = super::serve::beside(&cluster).await?;
@@ -237,9 +237,7 @@ impl Dev {
         operators.reload(project, place, changed).await;
         let in_samples = |path: &PathBuf| path.starts_with(self.project.join("config/samples"));
         if !self.no_samples && changed.iter().any(in_samples) {
-            for sample in project.apply_samples(&place.cluster.client()).await? {
-                place.board.say(&format!("{} applied", sample.file));
-            }
+            apply_samples(project, place).await?;
         }
         Ok(())
     }
@@ -271,6 +269,23 @@ impl Dev {
                 )));
             }
             tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Applies the samples, and says how many there are. A program that has just been started may not serve its webhooks yet.
+async fn apply_samples(project: &Project, place: &Place) -> Result<usize> {
+    let begun = Instant::now();
+    loop {
+        match project.apply_samples(&place.cluster.client()).await {
+            Ok(samples) => {
+                samples.iter().for_each(|sample| place.board.say(&format!("{} applied", sample.file)));
+                return Ok(samples.len());
+            }
+            Err(failure) if failure.message().contains("webhook") && begun.elapsed() < WEBHOOK_START => {
+                tokio::time::sleep(LOOK).await;
+            }
+            Err(failure) => return Err(failure),
         }
     }
 }
