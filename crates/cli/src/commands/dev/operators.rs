@@ -405,6 +405,7 @@ fn start_program(place: &Place, program: &Path, installed: &Installed, webhook_p
     if installed.has_commands {
         arguments
             .extend(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"].map(Into::into));
+        arguments.push("--log-format=text".into());
         arguments.push(format!("--webhook-port={webhook_port}").into());
     }
     arguments.extend(place.arguments.iter().cloned());
