@@ -77,7 +77,7 @@ enum Running {
     /// Of a KUDO package.
     Package { operator: InProcess, packages: Vec<Package> },
     /// In Rust. There is no program if the last one ended.
-    Crate { executable: Executable, program: Option<Program>, watched: Watched, webhook_port: u16 },
+    Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, webhook_port: u16 },
 }
 
 /// What was installed for a program.
@@ -195,6 +195,7 @@ impl Running {
         }
     }
 
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "the parts are changed through the match")]
     async fn reload(&mut self, project: &Project, part: &Part, place: &Place, changed: &[PathBuf]) -> Result {
         // Samples are applied without the operator's doing.
         let is_about_operator = |path: &PathBuf| !path.starts_with(place.root.join("config/samples"));
@@ -216,7 +217,7 @@ impl Running {
                 if let Some(program) = program.take() {
                     program.stop().await;
                 }
-                *program = Some(start_program(place, &built.path, &installed, *webhook_port)?);
+                *program = Some(Box::new(start_program(place, &built.path, &installed, *webhook_port)?));
                 (*executable, *watched) = (built, installed.watched);
                 place.board.say("the operator runs as it is now");
                 Ok(())
@@ -336,7 +337,7 @@ async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
         place.board.say(&format!("{kind} of {api_version} established"));
     }
     place.board.say(&describe(installed.account.as_ref()));
-    let program = Some(start_program(place, &executable.path, &installed, webhook_port)?);
+    let program = Some(Box::new(start_program(place, &executable.path, &installed, webhook_port)?));
     Ok(Running::Crate { executable, program, watched: installed.watched, webhook_port })
 }
 

@@ -57,22 +57,22 @@ impl Screen {
     }
 
     /// Says that something is done.
-    pub(super) fn say(&mut self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         self.above(&format!(" {GOOD}✓{GOOD:#} {}", in_one_line(text)), || json!({ "done": text }));
     }
 
     /// Says that something has begun that takes time.
-    pub(super) fn doing(&mut self, text: &str) {
+    pub(super) fn doing(&self, text: &str) {
         self.above(&format!(" {QUIET}⋯{QUIET:#} {}", in_one_line(text)), || json!({ "doing": text }));
     }
 
     /// Shows a line of another program that works for this one.
-    pub(super) fn aside(&mut self, line: &str) {
+    pub(super) fn aside(&self, line: &str) {
         self.above(&format!("   {line}"), || json!({ "output": line }));
     }
 
     /// Says what went wrong, and that everything goes on.
-    pub(super) fn failure(&mut self, failure: &Failure) {
+    pub(super) fn failure(&self, failure: &Failure) {
         let text = failure.draw();
         let text = text.trim_end().replace('\n', "\n   ");
         self.above(&format!(" {BAD}✗{BAD:#} {text}"), || json!({ "error": failure.message() }));
@@ -92,7 +92,7 @@ impl Screen {
     }
 
     /// Writes lines where they stay: above the picture of a live view, which is drawn again beneath them.
-    fn above(&mut self, text: &str, json: impl FnOnce() -> Value) {
+    fn above(&self, text: &str, json: impl FnOnce() -> Value) {
         let mut out = anstream::stdout();
         let _ = match self.format {
             Format::Json => writeln!(out, "{}", json()),

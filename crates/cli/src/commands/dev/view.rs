@@ -268,7 +268,7 @@ impl Owned {
 async fn owned_resources(client: &Client) -> Result<Vec<ApiResource>> {
     const PRIVATE: [&str; 5] = ["Event", "Endpoints", "EndpointSlice", "Lease", "ComponentStatus"];
     let discovery = Discovery::new(client.clone()).run().await?;
-    let listed = discovery.groups().flat_map(|group| group.recommended_resources());
+    let listed = discovery.groups().flat_map(kube::discovery::ApiGroup::recommended_resources);
     let listed = listed.filter(|(resource, capabilities)| {
         capabilities.supports_operation(verbs::LIST) && !PRIVATE.contains(&resource.kind.as_str())
     });
