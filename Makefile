@@ -81,8 +81,9 @@ sim: ## Simulate operators with every fault: all mistakes of the zoo must be fou
 	$(CARGO) test --quiet --profile checks --package steersman-cli --test sim_command -- --ignored --nocapture
 
 .PHONY: test-scaffold
-test-scaffold: ## Make a project in Rust as `steer init` does, build it and run its tests
+test-scaffold: ## Make a project in Rust as `steer init` does, build it, run its tests, and change it under `steer dev`
 	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust -- --ignored --nocapture
+	$(CARGO) test --quiet --package steersman-cli --test dev -- --ignored --nocapture reconciler
 
 .PHONY: kudo
 kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERATORS, run the public packages too
@@ -95,7 +96,8 @@ kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERA
 test-ansible: ## Run Ansible operators with real plays, and the tests of their Python
 	environment=$$(tools/ansible) && export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
-		$(CARGO) test --quiet --test ansible_plays -- --ignored --nocapture --test-threads 2
+		$(CARGO) test --quiet --test ansible_plays -- --ignored --nocapture --test-threads 2 && \
+		$(CARGO) test --quiet --package steersman-cli --test dev -- --ignored --nocapture ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow

@@ -23,13 +23,22 @@ pub enum Error {
     #[error("the cluster does not have {0}: install its custom resource definition first")]
     Absent(String),
     /// The cluster could not be asked.
-    #[error("the cluster cannot be asked what it serves: {0}")]
+    #[error("the cluster cannot be asked what it serves: {}", answer(.0))]
     Discovery(#[from] kube::Error),
 }
 
 impl Error {
     pub(crate) fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         Self::Io { what: what.into(), source }
+    }
+}
+
+/// What the API server said, without the rest of its answer.
+fn answer(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("it answered with {} {}", status.code, status.reason),
+        error => error.to_string(),
     }
 }
 

@@ -56,6 +56,28 @@ impl Failure {
         self
     }
 
+    /// What a cluster answered: its message and reason, and what to do about it.
+    pub(crate) fn of_kube(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let message = match (status.message.as_str(), status.reason.as_str()) {
+                    ("", "") => format!("the API server answered with {}", status.code),
+                    ("", reason) => reason.to_owned(),
+                    (message, "") => message.to_owned(),
+                    // Most messages of the API server say the reason in words.
+                    (message, reason) if names(message, reason) => message.to_owned(),
+                    (message, reason) => format!("{message} ({reason})"),
+                };
+                let failure = Self::new(message);
+                match next_step(&status.reason, status.code) {
+                    Some(help) => failure.help(help),
+                    None => failure,
+                }
+            }
+            error => Self::new(error.to_string()),
+        }
+    }
+
     /// The tests failed, which the command has said already.
     pub(crate) fn of_tests() -> Self {
         Self(Box::new(Report { quiet: true, code: Some(1), ..Report::default() }))
@@ -87,7 +109,8 @@ impl Failure {
         }
     }
 
-    fn draw(&self) -> String {
+    /// The failure as it is shown, with colours.
+    pub(crate) fn draw(&self) -> String {
         let Report { message, diagnostic, help, .. } = &*self.0;
         let mut picture = format!("{ERROR}error:{ERROR:#} {}\n", message.trim_end());
         if let Some(diagnostic) = diagnostic {
@@ -98,6 +121,37 @@ impl Failure {
             let _ = writeln!(picture, "{HELP}help:{HELP:#} {help}");
         }
         picture
+    }
+}
+
+/// Whether a message has the words of a reason such as `AlreadyExists` in it.
+fn names(message: &str, reason: &str) -> bool {
+    let letters = |text: &str| {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>()
+    };
+    letters(message).contains(&letters(reason))
+}
+
+/// What to do about an answer of the API server.
+fn next_step(reason: &str, code: u16) -> Option<&'static str> {
+    Some(match (reason, code) {
+        ("Unauthorized", _) | (_, 401) => "the credentials of the kubeconfig are not valid: sign in again",
+        ("Forbidden", _) | (_, 403) => {
+            "ask for the permission, or name a kubeconfig that has it by --kubeconfig"
+        }
+        ("NotFound", _) => "`steer deploy --crds-only` installs a project's definitions",
+        ("Conflict", _) => "it was changed meanwhile: run this again",
+        ("Invalid", _) => "mend the field that is named, and run this again",
+        ("ServerTimeout" | "Timeout" | "TooManyRequests" | "ServiceUnavailable", _) | (_, 429 | 503) => {
+            "the API server is busy: run this again"
+        }
+        _ => return None,
+    })
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        Self::of_kube(&error)
     }
 }
 
@@ -230,4 +284,32 @@ fn place(location: &Location) -> String {
 /// Tabs have no width of their own, which would put the carets in the wrong place.
 fn without_tabs(text: &str) -> String {
     text.replace('\t', "    ")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn answers_of_a_cluster_are_said_in_words() {
+        let shown = |message: &str, reason: &str, code: u16| {
+            let status = Status { message: message.into(), reason: reason.into(), code, ..Status::default() };
+            let failure = Failure::of_kube(&kube::Error::Api(Box::new(status)));
+            let drawn = anstream::adapter::strip_str(&failure.draw()).to_string();
+            assert!(!drawn.contains("Status {"), "{drawn}");
+            drawn
+        };
+        let said = shown("pods is forbidden: no", "Forbidden", 403);
+        assert!(said.starts_with("error: pods is forbidden: no\nhelp: ask for the permission"), "{said}");
+        let said = shown("shops \"a\" already exists", "AlreadyExists", 409);
+        assert_eq!(said, "error: shops \"a\" already exists\n");
+        let said = shown("the object has been modified", "Conflict", 409);
+        assert_eq!(
+            said,
+            "error: the object has been modified (Conflict)\nhelp: it was changed meanwhile: run this again\n"
+        );
+        assert_eq!(shown("", "", 500), "error: the API server answered with 500\n");
+    }
 }

@@ -180,3 +180,34 @@ fn a_real_registry_takes_the_image() {
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&head.stdout), built);
 }
+
+/// Without Docker, `make docker-build` makes the image with steer.
+#[cfg(unix)]
+#[test]
+fn make_builds_the_image_without_docker() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = Place::new();
+    let script = format!("#!/bin/sh\nexec {} \"$@\" --binary {PROGRAM}\n", env!("CARGO_BIN_EXE_steer"));
+    let steer = place.steer.write("steer", script);
+    std::fs::set_permissions(&steer, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut make = Command::new("make");
+    // The program is there already: that of a debug build takes minutes to pack.
+    make.args([
+        "docker-build",
+        "--assume-old=build",
+        "CONTAINER_TOOL=no-such-program",
+        "IMG=example.com/shop:v1",
+    ]);
+    make.arg(format!("STEER={}", steer.display())).current_dir(&place.directory).stdin(Stdio::null());
+    let said = outcome(&mut make).success();
+    assert!(said.contains("sha256:"), "{said}");
+    let archive = std::fs::File::open(place.directory.join("dist/image.tar")).unwrap();
+    let mut archive = tar::Archive::new(archive);
+    let names: Vec<String> = archive
+        .entries()
+        .unwrap()
+        .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+        .collect();
+    assert!(names.iter().any(|name| name == "index.json"), "{names:?}");
+}

@@ -85,7 +85,7 @@ pub enum Error {
     #[error("revision {0} cannot be rolled back to: its record does not verify")]
     Unverified(i64),
     /// The cluster refused something about an object.
-    #[error("{object}: {source}")]
+    #[error("{object}: {}", answer(.source))]
     Object {
         /// The object.
         object: String,
@@ -94,7 +94,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// The cluster could not be asked.
-    #[error("{context}: {source}")]
+    #[error("{context}: {}", answer(.source))]
     Kube {
         /// What was being done.
         context: &'static str,
@@ -175,3 +175,13 @@ pub(crate) fn code(error: &kube::Error) -> Option<u16> {
 
 /// The result of something done with a release.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What the API server said, without the rest of its answer, which a reader has no use for.
+fn answer(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) if !status.reason.is_empty() => status.reason.clone(),
+        kube::Error::Api(status) => format!("the API server answered with {}", status.code),
+        error => error.to_string(),
+    }
+}

@@ -286,7 +286,9 @@ async fn wait_for_nodes(path: &Path, patience: Duration) -> Result {
     };
     let ready = async {
         loop {
-            let listed = nodes.list(&ListParams::default()).await.map_err(|error| failed(&error))?;
+            let listed = nodes.list(&ListParams::default()).await;
+            let listed =
+                listed.map_err(|error| Failure::of_kube(&error).within("cannot ask for the nodes"))?;
             if !listed.items.is_empty() && listed.items.iter().all(is_ready) {
                 return Ok(());
             }

@@ -210,7 +210,9 @@ async fn reach(globals: &GlobalArgs, findings: &mut Findings) -> Option<Client> 
             Some(client)
         }
         Err(error) => {
-            findings.problem(CHECK, format!("the cluster of the kubeconfig does not answer: {error}"), MEND);
+            let answer = Failure::of_kube(&error);
+            let answer = answer.message();
+            findings.problem(CHECK, format!("the cluster of the kubeconfig does not answer: {answer}"), MEND);
             None
         }
     }
@@ -259,7 +261,7 @@ async fn permissions(client: &Client, findings: &mut Findings) -> Result {
 }
 
 fn unanswered(error: kube::Error) -> Failure {
-    Failure::new(format!("the cluster does not answer: {error}"))
+    Failure::of_kube(&error).within("the cluster does not answer")
 }
 
 fn is_forbidden(error: &kube::Error) -> bool {

@@ -125,8 +125,7 @@ impl Init {
                 output.line("\nThe crates are not published yet: Cargo.toml names the checkout that steer was built from.");
             }
             output.line(match (api, plugin) {
-                (Some(_), Plugin::Helm) => "\nNext: steer dev .",
-                (Some(_), Plugin::Rust) => "\nNext: cargo test",
+                (Some(_), _) => "\nNext: steer dev .",
                 (None, _) => "\nNext: steer create api --group GROUP --version v1alpha1 --kind KIND",
             });
         }

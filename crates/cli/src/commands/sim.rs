@@ -77,7 +77,8 @@ impl Sim {
         let scenario = given.into_iter().fold(Scenario::new(), Scenario::given);
         let scenario = samples.iter().cloned().fold(scenario, Scenario::apply);
         let scenario = samples.iter().rev().fold(scenario, Scenario::delete);
-        let (watches, is_namespaced) = (project.watches.clone(), project.is_namespaced);
+        let charts = project.charts()?.to_vec();
+        let (watches, is_namespaced) = (charts.clone(), project.is_namespaced);
         let prepare = move |client: Client| {
             let watches = watches.clone();
             async move {
@@ -95,7 +96,7 @@ impl Sim {
         simulation = simulation.keeps(format!("secrets/{NAMESPACE}/{KEY_SECRET}"));
         // A crash in the middle of an install leaves a failed revision, and the next one has another number, as with Helm.
         simulation = simulation.ignores("secrets/*/sh.helm.release.v1.*");
-        for watch in &project.watches {
+        for watch in &charts {
             simulation = simulation.ignores_field(&watch.kind, ".status.history");
         }
         if self.crashes {

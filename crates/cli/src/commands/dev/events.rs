@@ -9,7 +9,7 @@ use kube::{Client, ResourceExt as _};
 use steersman_cluster::{Access, Cluster};
 
 use super::view::Seen;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// An event about something that is seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub(super) async fn events(client: &Client, seen: &[Seen]) -> Result<Vec<EventLi
     let mut titles = HashSet::new();
     seen.iter().for_each(|object| collect(object, &mut titles));
     let api: Api<Event> = Api::all(client.clone());
-    let list = api.list(&ListParams::default()).await.map_err(|error| Failure::new(error.to_string()))?;
+    let list = api.list(&ListParams::default()).await?;
     let mut lines: Vec<EventLine> =
         list.items.iter().map(event_line).filter(|line| titles.contains(line.title.as_str())).collect();
     lines.sort_by(|one, other| (one.at, &one.key).cmp(&(other.at, &other.key)));

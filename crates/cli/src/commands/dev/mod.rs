@@ -1,20 +1,24 @@
 //! `steer dev`.
 
+mod cargo;
 pub(super) mod events;
+mod operators;
 pub(super) mod project;
 mod screen;
 mod view;
+pub(super) mod watch;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use steersman::Operator;
 use steersman_cluster::{Cluster, KUBERNETES_VERSION};
-use steersman_helm_operator::{Defaults, add_watches};
 
+use self::operators::{Board, Operators, Place};
 use self::project::Project;
 use self::screen::Screen;
 use self::view::View;
@@ -26,23 +30,34 @@ const ABOUT: &str = "\
 Run a project on an embedded cluster, live
 
 Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role, applies
-its samples, and shows what becomes of them, here and in the portal, which has the REST API of `steer serve`. Nothing else has to be installed, and Ctrl-C leaves nothing behind.";
+its samples, and shows what becomes of them, here and in the portal, which has the REST API of `steer serve`. Nothing else has to be installed, and Ctrl-C leaves nothing behind.
+
+A project is a watches.yaml with charts or with Ansible's roles and playbooks, a package in Rust, or a KUDO package. When its files change,
+the operator is built and started anew; the cluster and its objects stay. What a changed chart changes in the releases is shown field by field.";
 
 const EXAMPLES: &str = "\
 Examples:
   steer dev examples/minimart
   steer dev . --kubeconfig ./kubeconfig          for kubectl in another terminal
   steer dev . --until-ready                      ends when all samples are ready: for scripts
-  steer dev . --until-ready -o json";
+  steer dev . --until-ready -o json
+  steer dev ./cache-operator -- --log-level debug
+                                                 a project in Rust, with arguments for its program";
 
 /// How often the view is brought up to date.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// How long a program may take until it serves its webhooks.
+const WEBHOOK_START: Duration = Duration::from_secs(15);
+
+/// How many of the files that changed are named.
+const NAMED: usize = 3;
 
 /// Run a project on an embedded cluster, live
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Dev {
-    /// Directory with watches.yaml and config/
+    /// Directory of the project
     #[arg(default_value = ".")]
     project: PathBuf,
 
@@ -65,6 +80,18 @@ pub(crate) struct Dev {
     /// Do not apply the samples
     #[arg(long)]
     no_samples: bool,
+
+    /// Follow changes of the project's files [default: true, and false with --until-ready]
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    watch: Option<bool>,
+
+    /// Program of a project in Rust that is the operator [default: its only one]
+    #[arg(long, value_name = "NAME")]
+    bin: Option<String>,
+
+    /// Arguments for the program of a project in Rust
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
 
     /// How to show what happens [default: a live view on a terminal, else a line for each change]
     #[arg(short, long, value_name = "FORMAT")]
@@ -89,12 +116,8 @@ impl Dev {
     async fn serve(self, globals: &GlobalArgs) -> Result {
         let format =
             self.output.unwrap_or(if std::io::stdout().is_terminal() { Format::Live } else { Format::Plain });
-        let project = Project::load(&self.project)?;
-        let say = |text: &str| {
-            if format != Format::Json {
-                let _ = writeln!(anstream::stdout(), " ✓ {text}");
-            }
-        };
+        let mut project = Project::load(&self.project)?;
+        let board = Board(Arc::new(Mutex::new(Screen::new(format))));
 
         let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
         let shown = path.display().to_string();
@@ -108,79 +131,126 @@ impl Dev {
         let cluster = builder.start().await.map_err(|error| Failure::new(error.to_string()))?;
         let spent = begun.elapsed().as_millis();
         let file = claim.write(&cluster)?;
-        say(&format!(
+        board.say(&format!(
             "embedded cluster    Kubernetes {KUBERNETES_VERSION} API in {spent} ms      KUBECONFIG={shown}"
         ));
 
-        let client = cluster.client();
-        for name in project.install_definitions(&client).await? {
-            say(&format!("{name} established"));
-        }
-        let account = project.install_role(&client).await?;
-        let operator_client = match &account {
-            Some(account) => cluster.client_as(account.user()),
-            None => client.clone(),
+        let place = Place {
+            root: self.project.clone(),
+            cluster: cluster.clone(),
+            board: board.clone(),
+            kubeconfig: file.path.clone(),
+            operator_kubeconfig: file.path.with_extension("operator"),
+            bin: self.bin.clone(),
+            arguments: self.arguments.clone(),
+            in_colour: format == Format::Live,
         };
-        let failed = |error: steersman_helm_operator::Error| Failure::new(error.to_string());
-        let mut operator = Operator::new("helm-operator");
-        if project.is_namespaced {
-            operator = operator.namespaces([project::NAMESPACE]);
-        }
-        let defaults = Defaults { max_concurrent_reconciles: 16, ..Defaults::default() };
-        let operator =
-            add_watches(operator, &project.watches, &defaults, &operator_client).await.map_err(failed)?;
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(operator.run_until(operator_client, async {
-            // Dropping the sender stops the operator as well.
-            let _ = stopped.await;
-        }));
-        match &account {
-            Some(account) => {
-                say(&format!("operator running as {} ({} permissions)", account.name, account.permissions));
-            }
-            None => say("operator running as administrator: there is no role in config/rbac"),
-        }
-        let mut samples = Vec::new();
+        let seen = watch::snapshot(std::slice::from_ref(&self.project));
+        let starting = Operators::start(&project, &place);
+        let mut operators = tokio::select! {
+            started = starting => started?,
+            signal = interrupted() => return signal.map_err(no_signals),
+        };
+        let mut samples = operators.instances();
         if !self.no_samples {
-            samples = project.apply_samples(&client).await?;
-            for sample in &samples {
-                say(&format!("{} applied", sample.file));
-            }
+            samples += apply_samples(&project, &place).await?;
         }
-
         if !self.until_ready {
             let gateway = super::serve::beside(&cluster, project.samples()?).await?;
-            say(&format!("portal              {}      (this link signs you in once)", gateway.link));
+            board.say(&format!("portal              {}      (this link signs you in once)", gateway.link));
             tokio::spawn(gateway.serve());
         }
 
-        let user = account.as_ref().map(|account| account.user().name);
-        let view = View::new(client, project.watches.clone(), cluster.clone(), user).await?;
-        let mut screen = Screen::new(format);
-        let watched = self.watch(&view, &mut screen, begun, samples.len());
+        let view = View::new(cluster, operators.watched());
         let ended = tokio::select! {
-            ended = watched => ended,
-            signal = interrupted() => signal.map_err(|error| Failure::new(format!("cannot wait for signals: {error}"))),
+            ended = self.show(&view, &board, begun, samples) => ended,
+            ended = self.follow(&mut project, &mut operators, &place, &view, seen) => ended,
+            signal = interrupted() => signal.map_err(no_signals),
         };
-        drop(stop);
-        let operator = running.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
+        let stopped = operators.stop().await;
+        let _ = std::fs::remove_file(&place.operator_kubeconfig);
         drop(file);
-        ended.and(operator.map_err(|error| Failure::new(error.to_string())))
+        ended.and(stopped)
+    }
+
+    /// Brings operators and samples up to date whenever files of the project change, for ever.
+    async fn follow(
+        &self,
+        project: &mut Project,
+        operators: &mut Operators,
+        place: &Place,
+        view: &View,
+        mut seen: watch::Snapshot,
+    ) -> Result {
+        let directories = [self.project.clone()];
+        let follows = self.watch.unwrap_or(!self.until_ready);
+        loop {
+            let change = async {
+                match follows {
+                    true => watch::changed(&directories, &seen).await,
+                    false => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = change => {}
+                how = operators.ended() => {
+                    let failure = Failure::new(format!("the operator ended: {how}"));
+                    if !follows {
+                        return Err(failure);
+                    }
+                    let failure = failure.help("the next change of a file starts it again");
+                    place.board.with(|screen| screen.failure(&failure));
+                    continue;
+                }
+            }
+            let now = watch::snapshot(&directories);
+            let changed = watch::differences(&seen, &now);
+            seen = now;
+            if let Err(failure) = self.take_over(project, operators, place, &changed).await {
+                place.board.with(|screen| screen.failure(&failure));
+            }
+            view.watch(operators.watched());
+        }
+    }
+
+    async fn take_over(
+        &self,
+        project: &mut Project,
+        operators: &mut Operators,
+        place: &Place,
+        changed: &[PathBuf],
+    ) -> Result {
+        for path in changed.iter().take(NAMED) {
+            let path = path.strip_prefix(&self.project).unwrap_or(path);
+            place.board.with(|screen| screen.doing(&format!("{} changed", path.display())));
+        }
+        // A file that is being written may be half of itself: the next change tries again.
+        let loaded = Project::load(&self.project)?;
+        if loaded.parts.len() != project.parts.len() {
+            return Err(Failure::new("the project is of another sort now").help("start `steer dev` again"));
+        }
+        *project = loaded;
+        operators.reload(project, place, changed).await;
+        let in_samples = |path: &PathBuf| path.starts_with(self.project.join("config/samples"));
+        if !self.no_samples && changed.iter().any(in_samples) {
+            apply_samples(project, place).await?;
+        }
+        Ok(())
     }
 
     /// Shows the view until everything is ready, or for ever.
-    async fn watch(&self, view: &View, screen: &mut Screen, begun: Instant, samples: usize) -> Result {
+    async fn show(&self, view: &View, board: &Board, begun: Instant, samples: usize) -> Result {
         loop {
             let scene = view.look().await?;
-            screen.show(&scene);
+            board.with(|screen| screen.show(&scene));
             let objects = &scene.objects;
             let ready = objects.len() >= samples && objects.iter().all(|object| object.ready);
             if self.until_ready && ready {
-                screen.finish(&scene, begun.elapsed());
+                board.with(|screen| screen.finish(&scene, begun.elapsed()));
                 return Ok(());
             }
             if ready {
-                screen.hint(&scene);
+                board.with(|screen| screen.hint(&scene));
             }
             if self.until_ready && begun.elapsed() >= self.timeout {
                 let waiting: Vec<String> = objects
@@ -197,4 +267,25 @@ impl Dev {
             tokio::time::sleep(LOOK).await;
         }
     }
+}
+
+/// Applies the samples, and says how many there are. A program that has just been started may not serve its webhooks yet.
+async fn apply_samples(project: &Project, place: &Place) -> Result<usize> {
+    let begun = Instant::now();
+    loop {
+        match project.apply_samples(&place.cluster.client()).await {
+            Ok(samples) => {
+                samples.iter().for_each(|sample| place.board.say(&format!("{} applied", sample.file)));
+                return Ok(samples.len());
+            }
+            Err(failure) if failure.message().contains("webhook") && begun.elapsed() < WEBHOOK_START => {
+                tokio::time::sleep(LOOK).await;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn no_signals(error: std::io::Error) -> Failure {
+    Failure::new(format!("cannot wait for signals: {error}"))
 }

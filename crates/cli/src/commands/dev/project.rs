@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::Value;
+use steersman::Operator;
 use steersman_cluster::User;
-use steersman_helm_operator::WatchConfig;
+use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 use steersman_release::{Kinds, Object};
 use steersman_scaffold::{Error as ScaffoldError, Plugin, Project as ProjectFile};
 
@@ -24,9 +25,22 @@ pub(crate) const NAMESPACE: &str = "default";
 /// A project on disk.
 pub(crate) struct Project {
     root: PathBuf,
-    pub(crate) watches: Vec<WatchConfig>,
+    pub(crate) parts: Vec<Part>,
     /// Whether the operator works in one namespace alone.
     pub(crate) is_namespaced: bool,
+}
+
+/// What an operator of a project is made of.
+pub(crate) enum Part {
+    /// Charts that watches.yaml names.
+    Charts(Vec<WatchConfig>),
+    /// Roles and playbooks that watches.yaml names.
+    #[cfg(unix)]
+    Plays(Box<steersman_ansible_operator::Watches>),
+    /// The KUDO package in this directory.
+    Package(PathBuf),
+    /// Code in Rust.
+    Crate,
 }
 
 /// What a simulation begins with.
@@ -58,73 +72,75 @@ pub(crate) struct Sample {
 
 impl Project {
     pub(crate) fn load(root: &Path) -> Result<Self> {
-        let watches = root.join("watches.yaml");
-        if !watches.exists() {
-            let help = match ProjectFile::load(root).and_then(|file| file.plugin()) {
-                Ok(Plugin::Rust) => "it is written in Rust: `cargo test` runs it on the embedded cluster",
-                _ => "name the project's directory: steer dev examples/minimart",
-            };
-            return Err(Failure::new(format!("{} is not a project: it has no watches.yaml", root.display()))
-                .help(help));
-        }
-        let watches = WatchConfig::load(&watches).map_err(|error| Failure::new(error.to_string()))?;
         // A project need not have a PROJECT file.
-        let is_namespaced = match ProjectFile::load(root) {
-            Ok(file) => file.is_namespaced(),
-            Err(ScaffoldError::NotAProject(_)) => false,
+        let file = match ProjectFile::load(root) {
+            Ok(file) => Some(file),
+            Err(ScaffoldError::NotAProject(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { root: root.to_owned(), watches, is_namespaced })
+        let mut parts = Vec::new();
+        let watches = root.join("watches.yaml");
+        if watches.exists() {
+            parts.push(Part::of_watches(&watches)?);
+        }
+        let plugin = file.as_ref().and_then(|file| file.plugin().ok());
+        // A chart's project may have code beside it that is none of the operator's.
+        let has_code = match plugin {
+            Some(plugin) => plugin == Plugin::Rust,
+            None => !watches.exists(),
+        };
+        if has_code && root.join("Cargo.toml").exists() {
+            parts.push(Part::Crate);
+        }
+        let package = [root.to_owned(), root.join("operator")];
+        parts
+            .extend(package.into_iter().find(|path| path.join("operator.yaml").is_file()).map(Part::Package));
+        if parts.is_empty() {
+            let missing = "it has no watches.yaml, Cargo.toml or operator.yaml";
+            return Err(Failure::new(format!("{} is not a project: {missing}", root.display())).help(
+                "name the project's directory: steer dev examples/minimart; `steer init` makes a project",
+            ));
+        }
+        let is_namespaced = file.is_some_and(|file| file.is_namespaced());
+        Ok(Self { root: root.to_owned(), parts, is_namespaced })
+    }
+
+    /// The charts of the project.
+    pub(crate) fn charts(&self) -> Result<&[WatchConfig]> {
+        let charts = self.parts.iter().find_map(|part| match part {
+            Part::Charts(watches) => Some(watches.as_slice()),
+            _ => None,
+        });
+        charts.ok_or_else(|| {
+            Failure::new(format!("{} has no watches.yaml with charts", self.root.display()))
+                .help("operators in code are simulated by their own tests, with the crate steersman-simulate")
+        })
+    }
+
+    /// The operator of the charts or plays in watches.yaml.
+    pub(crate) async fn operator(&self, client: &Client) -> Result<Operator> {
+        for part in &self.parts {
+            if let Some(operator) = part.operator(self.is_namespaced, client).await? {
+                return Ok(operator);
+            }
+        }
+        Err(Failure::new(format!("{} has no watches.yaml", self.root.display())))
     }
 
     /// Installs the definitions in config/crd and waits until they are served.
     pub(crate) async fn install_definitions(&self, client: &Client) -> Result<Vec<String>> {
-        let kinds = Kinds::new(client.clone());
-        let mut names = Vec::new();
-        for (path, document) in documents(&self.root.join("config/crd/bases"))? {
-            let object = apply(client, &kinds, document, &path).await?;
-            let api = object.api(client);
-            let deadline = tokio::time::Instant::now() + ESTABLISH;
-            loop {
-                let live = api.get(&object.id.name).await.map_err(|error| broken(&path, &error))?;
-                let live = serde_json::json!(live);
-                if steersman_release::readiness(&typed(live, &object), false).is_ready() {
-                    break;
-                }
-                if tokio::time::Instant::now() >= deadline {
-                    return Err(Failure::new(format!("{} is not established", object.id.name)));
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            names.push(object.id.name);
-        }
-        Ok(names)
+        install_definitions(client, documents(&self.root.join("config/crd/bases"))?).await
     }
 
     /// Installs what is in config/rbac, and says whom the operator runs as.
     pub(crate) async fn install_role(&self, client: &Client) -> Result<Option<Account>> {
-        let kinds = Kinds::new(client.clone());
-        let mut documents = documents(&self.root.join("config/rbac"))?;
-        // Namespaces first: what is in them needs them. That of kubebuilder's layout is made by config/manager, which is not
-        // applied here.
-        documents.sort_by_key(|(_, document)| text(document, "/kind") != "Namespace");
-        self.make_namespaces(client, &documents).await?;
-        let mut account = None;
-        let mut permissions = 0;
-        for (path, document) in documents {
-            match text(&document, "/kind") {
-                "ServiceAccount" => {
-                    let namespace =
-                        Some(text(&document, "/metadata/namespace")).filter(|name| !name.is_empty());
-                    let name = text(&document, "/metadata/name").to_owned();
-                    account = Some((namespace.unwrap_or("default").to_owned(), name));
-                }
-                "ClusterRole" | "Role" => permissions += count(&document),
-                _ => {}
-            }
-            apply(client, &kinds, document, &path).await?;
-        }
-        Ok(account.map(|(namespace, name)| Account { namespace, name, permissions }))
+        install_role(client, documents(&self.root.join("config/rbac"))?).await
+    }
+
+    /// The kinds that config/crd defines, each with its API version.
+    pub(super) fn defined_kinds(&self) -> Result<Vec<(String, String)>> {
+        let definitions = documents(&self.root.join("config/crd/bases"))?;
+        Ok(definitions.iter().map(|(_, definition)| defined_kind(definition)).collect())
     }
 
     /// What a simulation finds in the cluster: definitions, namespaces and roles, and the service account of the operator.
@@ -153,21 +169,6 @@ impl Project {
         Ok(documents(&self.root.join("config/samples"))?.into_iter().map(|(_, sample)| sample).collect())
     }
 
-    /// Makes the namespaces that documents name.
-    async fn make_namespaces(&self, client: &Client, documents: &[(PathBuf, Value)]) -> Result {
-        let names: BTreeSet<&str> =
-            documents.iter().map(|(_, document)| text(document, "/metadata/namespace")).collect();
-        let api: Api<Namespace> = Api::all(client.clone());
-        for name in names.into_iter().filter(|name| !name.is_empty()) {
-            let namespace = serde_json::json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
-            });
-            let (params, patch) = (PatchParams::apply("steer-dev"), Patch::Apply(&namespace));
-            api.patch(name, &params, &patch).await.map_err(|error| Failure::new(error.to_string()))?;
-        }
-        Ok(())
-    }
-
     /// Applies what is in config/samples.
     pub(crate) async fn apply_samples(&self, client: &Client) -> Result<Vec<Sample>> {
         let kinds = Kinds::new(client.clone());
@@ -181,7 +182,156 @@ impl Project {
     }
 }
 
-fn text<'a>(document: &'a Value, pointer: &str) -> &'a str {
+/// API version and kind that a definition stores.
+pub(super) fn defined_kind(definition: &Value) -> (String, String) {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    let stored = versions.and_then(|all| all.iter().find(|one| one["storage"] == true));
+    let version = stored.and_then(|one| one["name"].as_str()).unwrap_or_default();
+    (
+        format!("{}/{version}", text(definition, "/spec/group")),
+        text(definition, "/spec/names/kind").to_owned(),
+    )
+}
+
+/// Installs definitions and waits until they are served.
+pub(super) async fn install_definitions(
+    client: &Client,
+    documents: Vec<(PathBuf, Value)>,
+) -> Result<Vec<String>> {
+    let kinds = Kinds::new(client.clone());
+    let mut names = Vec::new();
+    for (path, document) in documents {
+        let object = apply(client, &kinds, document, &path).await?;
+        let api = object.api(client);
+        let deadline = tokio::time::Instant::now() + ESTABLISH;
+        loop {
+            let live = api.get(&object.id.name).await.map_err(|error| refused(&path, &error))?;
+            let live = serde_json::json!(live);
+            if steersman_release::readiness(&typed(live, &object), false).is_ready() {
+                break;
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return Err(Failure::new(format!("{} is not established", object.id.name)));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        names.push(object.id.name);
+    }
+    Ok(names)
+}
+
+/// Installs a role with its account and bindings, and says whom the operator runs as.
+pub(super) async fn install_role(
+    client: &Client,
+    mut documents: Vec<(PathBuf, Value)>,
+) -> Result<Option<Account>> {
+    let kinds = Kinds::new(client.clone());
+    // Namespaces first: what is in them needs them. That of kubebuilder's layout is made by config/manager, which is not
+    // applied here.
+    documents.sort_by_key(|(_, document)| text(document, "/kind") != "Namespace");
+    make_namespaces(client, &documents).await?;
+    let mut account = None;
+    let mut permissions = 0;
+    for (path, document) in documents {
+        match text(&document, "/kind") {
+            "ServiceAccount" => {
+                let namespace = Some(text(&document, "/metadata/namespace")).filter(|name| !name.is_empty());
+                let name = text(&document, "/metadata/name").to_owned();
+                account = Some((namespace.unwrap_or(NAMESPACE).to_owned(), name));
+            }
+            "ClusterRole" | "Role" => permissions += count(&document),
+            _ => {}
+        }
+        apply(client, &kinds, document, &path).await?;
+    }
+    Ok(account.map(|(namespace, name)| Account { namespace, name, permissions }))
+}
+
+/// Makes the namespaces that documents name.
+async fn make_namespaces(client: &Client, documents: &[(PathBuf, Value)]) -> Result {
+    let names: BTreeSet<&str> =
+        documents.iter().map(|(_, document)| text(document, "/metadata/namespace")).collect();
+    let api: Api<Namespace> = Api::all(client.clone());
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
+        let namespace = serde_json::json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
+        });
+        let (params, patch) = (PatchParams::apply("steer-dev"), Patch::Apply(&namespace));
+        let made = api.patch(name, &params, &patch).await;
+        made.map_err(|error| Failure::of_kube(&error).within(&format!("namespace {name}")))?;
+    }
+    Ok(())
+}
+
+impl Part {
+    fn of_watches(path: &Path) -> Result<Self> {
+        #[cfg(unix)]
+        if has_plays(path)? {
+            let roles_path: Vec<PathBuf> =
+                std::env::var_os("ANSIBLE_ROLES_PATH").iter().flat_map(std::env::split_paths).collect();
+            let watches =
+                steersman_ansible_operator::Watches::load(path, &roles_path, |name| std::env::var(name).ok());
+            return Ok(Self::Plays(Box::new(watches.map_err(|error| Failure::new(error.to_string()))?)));
+        }
+        let watches = WatchConfig::load(path).map_err(|error| Failure::new(error.to_string()))?;
+        Ok(Self::Charts(watches))
+    }
+
+    /// The kinds of the objects that the operator works on, each with its API version.
+    pub(crate) fn kinds(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Charts(watches) => {
+                watches.iter().map(|watch| (watch.api_version(), watch.kind.clone())).collect()
+            }
+            #[cfg(unix)]
+            Self::Plays(watches) => {
+                let configs = watches.entries.iter().map(|watch| &watch.config);
+                configs.map(|config| (config.api_version(), config.kind.clone())).collect()
+            }
+            Self::Package(_) => vec![("kudo.dev/v1beta1".to_owned(), "Instance".to_owned())],
+            Self::Crate => Vec::new(),
+        }
+    }
+
+    /// The operator, if it runs in this process and needs no more than a client.
+    pub(crate) async fn operator(&self, is_namespaced: bool, client: &Client) -> Result<Option<Operator>> {
+        let within = |operator: Operator| match is_namespaced {
+            true => operator.namespaces([NAMESPACE]),
+            false => operator,
+        };
+        match self {
+            Self::Charts(watches) => {
+                let defaults = Defaults { max_concurrent_reconciles: 16, ..Defaults::default() };
+                let operator = within(Operator::new("helm-operator"));
+                let operator = add_watches(operator, watches, &defaults, client).await;
+                operator.map(Some).map_err(|error| Failure::new(error.to_string()))
+            }
+            #[cfg(unix)]
+            Self::Plays(watches) => {
+                let defaults = steersman_ansible_operator::Defaults::default();
+                let operator = within(Operator::new("ansible-operator"));
+                let operator =
+                    steersman_ansible_operator::add_watches(operator, watches, &defaults, client).await;
+                operator.map(Some).map_err(|error| {
+                    Failure::new(error.to_string())
+                        .help("VIRTUAL_ENV or PATH name a Python that has ansible-core")
+                })
+            }
+            Self::Package(_) | Self::Crate => Ok(None),
+        }
+    }
+}
+
+/// Whether a watches.yaml names roles or playbooks.
+#[cfg(unix)]
+fn has_plays(path: &Path) -> Result<bool> {
+    let text = std::fs::read(path).map_err(|error| broken(path, &error))?;
+    // What is wrong with the file is said by those who read all of it.
+    let entries = steersman_yaml::array_from_slice(&text).unwrap_or_default();
+    Ok(entries.iter().any(|entry| entry.get("role").or_else(|| entry.get("playbook")).is_some()))
+}
+
+pub(super) fn text<'a>(document: &'a Value, pointer: &str) -> &'a str {
     document.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -215,13 +365,17 @@ fn broken(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(format!("{}: {error}", path.display()))
 }
 
-async fn apply(client: &Client, kinds: &Kinds, document: Value, path: &Path) -> Result<Object> {
+fn refused(path: &Path, error: &kube::Error) -> Failure {
+    Failure::of_kube(error).within(&path.display().to_string())
+}
+
+pub(super) async fn apply(client: &Client, kinds: &Kinds, document: Value, path: &Path) -> Result<Object> {
     let object =
         steersman_release::resolve(document, NAMESPACE, kinds).await.map_err(|error| broken(path, &error))?;
     let api: Api<DynamicObject> = object.api(client);
     let params = PatchParams::apply("steer-dev").force();
     let patch = Patch::Apply(&object.content);
-    api.patch(&object.id.name, &params, &patch).await.map_err(|error| broken(path, &error))?;
+    api.patch(&object.id.name, &params, &patch).await.map_err(|error| refused(path, &error))?;
     Ok(object)
 }
 

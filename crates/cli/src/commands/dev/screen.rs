@@ -1,15 +1,16 @@
 //! Output of `steer dev`: a screen that is redrawn, or a log of lines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write as _;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Format;
 use super::events::EventLine;
-use super::view::{Scene, Seen};
+use super::view::{Denied, Scene, Seen};
+use crate::failure::Failure;
 
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Yellow.on_default();
@@ -17,6 +18,8 @@ const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// How many events a picture has.
 const EVENTS: usize = 5;
+/// How many lines of the operator's log a picture has.
+const LOG: usize = 5;
 /// The most that is said of an event or a refusal; what is longer is cut.
 const WIDTH: usize = 150;
 /// Lines that do not fit are cut by the terminal: were they wrapped, there would be more of them than are counted.
@@ -34,15 +37,86 @@ pub(super) struct Screen {
     shown: BTreeSet<String>,
     /// Whether it was said what to try.
     hinted: bool,
+    /// What was released last for each object.
+    released: BTreeMap<String, String>,
+    /// The last lines that the operator wrote.
+    log: VecDeque<String>,
 }
 
 impl Screen {
     pub(super) fn new(format: Format) -> Self {
-        Self { format, last: String::new(), said: BTreeMap::new(), shown: BTreeSet::new(), hinted: false }
+        Self {
+            format,
+            last: String::new(),
+            said: BTreeMap::new(),
+            shown: BTreeSet::new(),
+            hinted: false,
+            released: BTreeMap::new(),
+            log: VecDeque::new(),
+        }
+    }
+
+    /// Says that something is done.
+    pub(super) fn say(&self, text: &str) {
+        self.above(&format!(" {GOOD}✓{GOOD:#} {}", in_one_line(text)), || json!({ "done": text }));
+    }
+
+    /// Says that something has begun that takes time.
+    pub(super) fn doing(&self, text: &str) {
+        self.above(&format!(" {QUIET}⋯{QUIET:#} {}", in_one_line(text)), || json!({ "doing": text }));
+    }
+
+    /// Shows a line of another program that works for this one.
+    pub(super) fn aside(&self, line: &str) {
+        self.above(&format!("   {line}"), || json!({ "output": line }));
+    }
+
+    /// Says what went wrong, and that everything goes on.
+    pub(super) fn failure(&self, failure: &Failure) {
+        let text = failure.draw();
+        let text = text.trim_end().replace('\n', "\n   ");
+        self.above(&format!(" {BAD}✗{BAD:#} {text}"), || json!({ "error": failure.message() }));
+    }
+
+    /// Shows a line that the operator wrote.
+    pub(super) fn log(&mut self, line: &str) {
+        if self.format == Format::Live {
+            self.log.push_back(line.to_owned());
+            if self.log.len() > LOG {
+                self.log.pop_front();
+            }
+            return;
+        }
+        let text = format!("   {QUIET}operator{QUIET:#} {}", in_one_line(line));
+        self.above(&text, || json!({ "log": line }));
+    }
+
+    /// Writes lines where they stay: above the picture of a live view, which is drawn again beneath them.
+    fn above(&self, text: &str, json: impl FnOnce() -> Value) {
+        let mut out = anstream::stdout();
+        let _ = match self.format {
+            Format::Json => writeln!(out, "{}", json()),
+            Format::Plain => writeln!(out, "{text}"),
+            Format::Live => {
+                let erase = self.erase();
+                let picture = self.last.trim_end_matches('\n').to_owned();
+                let below =
+                    if picture.is_empty() { String::new() } else { format!("{NO_WRAP}{picture}{WRAP}\n") };
+                write!(out, "{erase}{text}\n{below}")
+            }
+        };
+        let _ = out.flush();
+    }
+
+    /// What takes the last picture off the terminal.
+    fn erase(&self) -> String {
+        let lines = self.last.lines().count();
+        if lines > 0 { format!("\x1b[{lines}A\x1b[J") } else { String::new() }
     }
 
     /// Shows the view, unless it is unchanged.
     pub(super) fn show(&mut self, scene: &Scene) {
+        self.show_differences(scene);
         match self.format {
             Format::Live => self.draw(scene),
             Format::Plain | Format::Json => self.tell_all(scene),
@@ -70,6 +144,21 @@ impl Screen {
         }
     }
 
+    /// Shows what differs between what was released for an object and what was before.
+    fn show_differences(&mut self, scene: &Scene) {
+        for object in &scene.objects {
+            let Some(manifest) = &object.manifest else { continue };
+            let Some(before) = self.released.insert(object.title.clone(), manifest.clone()) else { continue };
+            for line in differences(&before, manifest) {
+                let title = object.title.clone();
+                self.above(
+                    &format!("   {}", in_one_line(&line)),
+                    || json!({ "object": title, "diff": line }),
+                );
+            }
+        }
+    }
+
     fn tell_all(&mut self, scene: &Scene) {
         let mut current = BTreeMap::new();
         for object in &scene.objects {
@@ -87,7 +176,7 @@ impl Screen {
             }
         }
         for denied in &scene.denied {
-            if self.shown.insert(denied.clone()) {
+            if self.shown.insert(denied.access.clone()) {
                 self.refusal(denied);
             }
         }
@@ -125,12 +214,12 @@ impl Screen {
         };
     }
 
-    fn refusal(&self, denied: &str) {
+    fn refusal(&self, denied: &Denied) {
         let mut out = anstream::stdout();
         let _ = if self.format == Format::Json {
-            writeln!(out, "{}", json!({ "denied": denied }))
+            writeln!(out, "{}", json!({ "denied": denied.access }))
         } else {
-            writeln!(out, " ! the operator may not {}: add it to config/rbac", in_one_line(denied))
+            writeln!(out, " ! {}", in_one_line(&refused(denied)))
         };
     }
 
@@ -144,12 +233,15 @@ impl Screen {
     fn frame(&mut self, scene: &Scene) -> Option<String> {
         let mut picture = format!("\n{}", picture(&scene.objects));
         picture.push_str(&happenings(scene));
+        for (index, line) in self.log.iter().enumerate() {
+            let head = if index == 0 { "\n Log   " } else { "       " };
+            picture.push_str(&format!("{head} {QUIET}{}{QUIET:#}\n", cut(&without_colours(line))));
+        }
         picture.push_str(&tries(&scene.objects));
         if picture == self.last {
             return None;
         }
-        let lines = self.last.lines().count();
-        let back = if lines > 0 { format!("\x1b[{lines}A\x1b[J") } else { String::new() };
+        let back = self.erase();
         let frame = format!("{back}{NO_WRAP}{}{WRAP}\n", picture.trim_end_matches('\n'));
         self.last = picture;
         Some(frame)
@@ -166,6 +258,48 @@ fn cut(text: &str) -> String {
     in_one_line(text).chars().take(WIDTH).collect()
 }
 
+/// A line without the colours that its writer gave it.
+fn without_colours(line: &str) -> String {
+    anstream::adapter::strip_str(line).to_string()
+}
+
+fn refused(Denied { access, remedy }: &Denied) -> String {
+    format!("the operator may not {access}: {remedy}")
+}
+
+/// What differs between two manifests, a line for each field.
+fn differences(before: &str, after: &str) -> Vec<String> {
+    if before == after {
+        return Vec::new();
+    }
+    let objects = |manifest: &str| -> BTreeMap<String, Value> {
+        let documents = steersman_release::documents(manifest).unwrap_or_default();
+        let named = documents.into_iter().map(|object| {
+            let part = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            (format!("{}/{}", part("/kind"), part("/metadata/name")), object)
+        });
+        named.collect()
+    };
+    let (before, after) = (objects(before), objects(after));
+    let mut lines = Vec::new();
+    for (title, object) in &after {
+        let Some(old) = before.get(title) else {
+            lines.push(format!("+ {title}"));
+            continue;
+        };
+        for change in steersman_release::changes(old, object) {
+            // What is in a secret stays there.
+            let text = match title.starts_with("Secret/") {
+                true => "(changed)".to_owned(),
+                false => change.to_string(),
+            };
+            lines.push(format!("~ {title}  {}  {text}", change.path));
+        }
+    }
+    lines.extend(before.keys().filter(|title| !after.contains_key(*title)).map(|title| format!("- {title}")));
+    lines
+}
+
 /// The last events, and what was not allowed.
 fn happenings(scene: &Scene) -> String {
     let mut text = String::new();
@@ -178,7 +312,7 @@ fn happenings(scene: &Scene) -> String {
         text.push_str(&format!("{head} {style}{line}{style:#}\n"));
     }
     for denied in &scene.denied {
-        let line = cut(&format!("the operator may not {denied}: add it to config/rbac"));
+        let line = cut(&refused(denied));
         text.push_str(&format!(" {BAD}!{BAD:#} {line}\n"));
     }
     text
@@ -190,10 +324,10 @@ fn tries(objects: &[Seen]) -> String {
     let Some((kind, name)) = first.title.split_once('/') else { return String::new() };
     let kind = kind.to_lowercase();
     let mut text = format!("\n Try   kubectl get {kind} {name} -o yaml\n");
-    if let Some(replicas) = first.replicas {
+    if let Some((field, replicas)) = first.replicas {
         let more = replicas.saturating_add(2);
         text.push_str(&format!(
-            "       kubectl patch {kind} {name} --type merge -p '{{\"spec\":{{\"replicaCount\":{more}}}}}'\n"
+            "       kubectl patch {kind} {name} --type merge -p '{{\"spec\":{{\"{field}\":{more}}}}}'\n"
         ));
     }
     let workload =
@@ -204,7 +338,8 @@ fn tries(objects: &[Seen]) -> String {
         let kind = kind.to_lowercase();
         text.push_str(&format!("       kubectl delete {kind} {name}        (watch it come back)\n"));
     }
-    text.push_str(&format!("       kubectl delete {kind} {name}        (its release is uninstalled)\n"));
+    let after = if first.manifest.is_some() { "        (its release is uninstalled)" } else { "" };
+    text.push_str(&format!("       kubectl delete {kind} {name}{after}\n"));
     text.push_str("       Ctrl-C ends it.\n");
     text
 }
@@ -249,14 +384,35 @@ mod tests {
     use super::*;
 
     fn seen(title: &str, replicas: Option<i64>, children: Vec<Seen>) -> Seen {
+        let replicas = replicas.map(|count| ("replicaCount", count));
         Seen {
             title: title.into(),
             state: "Ready".into(),
-            detail: String::new(),
             ready: true,
             replicas,
             children,
+            ..Seen::default()
         }
+    }
+
+    #[test]
+    fn differences_of_releases_name_fields() {
+        let map = |text: &str, kind: &str| {
+            format!("apiVersion: v1\nkind: {kind}\nmetadata:\n  name: a\ndata:\n  x: {text}\n")
+        };
+        assert_eq!(
+            differences(&map("one", "ConfigMap"), &map("two", "ConfigMap")),
+            ["~ ConfigMap/a  data.x  one → two"]
+        );
+        assert_eq!(
+            differences(&map("one", "Secret"), &map("two", "Secret")),
+            ["~ Secret/a  data.x  (changed)"]
+        );
+        assert_eq!(
+            differences(&map("one", "ConfigMap"), &map("one", "Secret")),
+            ["+ Secret/a", "- ConfigMap/a"]
+        );
+        assert!(differences(&map("one", "Secret"), &map("one", "Secret")).is_empty());
     }
 
     #[test]
@@ -280,7 +436,7 @@ mod tests {
         object.detail = "first\r\nsecond\x1b[2J".into();
         let scene = Scene {
             objects: vec![object],
-            denied: vec![format!("get {}", "x".repeat(500))],
+            denied: vec![Denied { access: format!("get {}", "x".repeat(500)), remedy: "allow it" }],
             ..Scene::default()
         };
         let frame = Screen::new(Format::Live).frame(&scene).unwrap();

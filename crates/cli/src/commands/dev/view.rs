@@ -1,18 +1,22 @@
 //! The objects of the cluster and their readiness, as `steer dev` shows them.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::discovery::{Discovery, verbs};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use steersman_cluster::Cluster;
-use steersman_helm_operator::WatchConfig;
-use steersman_release::{Kind, Kinds, Readiness, pod_failure, readiness};
+use steersman_release::{Kinds, Readiness, pod_failure, readiness};
 
 use super::events::{self, EventLine};
-use crate::failure::{Failure, Result};
+use super::project::Account;
+use crate::failure::Result;
 
 /// A watched object, or one that belongs to it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     /// Kind and name.
     pub(super) title: String,
@@ -21,8 +25,10 @@ pub(super) struct Seen {
     /// More about that.
     pub(super) detail: String,
     pub(super) ready: bool,
-    /// How many replicas a watched object asks for, if it says so.
-    pub(super) replicas: Option<i64>,
+    /// Where a watched object says how many replicas it asks for, and how many.
+    pub(super) replicas: Option<(&'static str, i64)>,
+    /// What was released for a watched object, if it has a release.
+    pub(super) manifest: Option<String>,
     /// What belongs to it.
     pub(super) children: Vec<Seen>,
 }
@@ -34,121 +40,162 @@ pub(super) struct Scene {
     /// Oldest first.
     pub(super) events: Vec<EventLine>,
     /// What the operator's role does not allow it, though it tried.
-    pub(super) denied: Vec<String>,
+    pub(super) denied: Vec<Denied>,
+}
+
+/// Something that an operator is not allowed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Denied {
+    /// As kubectl would say it.
+    pub(super) access: String,
+    /// What would allow it.
+    pub(super) remedy: &'static str,
+}
+
+/// What the runtime asks when it starts, to warn of definitions that are out of date; it does without an answer.
+const DOCTOR: &str = "get customresourcedefinitions.apiextensions.k8s.io";
+
+/// How deep the tree of an object is.
+const DEPTH: usize = 6;
+
+/// What is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Watched {
+    /// API version and kind of the objects.
+    pub(super) kinds: Vec<(String, String)>,
+    /// Whom operators run as, with what gives them a permission that they lack. Administrators lack none.
+    users: Vec<(String, &'static str)>,
+}
+
+impl Watched {
+    pub(super) fn of(kinds: Vec<(String, String)>) -> Self {
+        Self { kinds, users: Vec::new() }
+    }
+
+    /// The same with whom the operator runs as.
+    pub(super) fn user(mut self, account: Option<&Account>, remedy: &'static str) -> Self {
+        self.users.extend(account.map(|account| (account.user().name, remedy)));
+        self
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.kinds.extend(other.kinds.iter().cloned());
+        self.users.extend(other.users.iter().cloned());
+    }
 }
 
 /// Looks at the watched kinds.
 pub(super) struct View {
     client: Client,
     kinds: Kinds,
-    watched: Vec<(Kind, WatchConfig)>,
     cluster: Cluster,
-    /// Whom the operator runs as, if not as administrator.
-    user: Option<String>,
+    watched: Mutex<Watched>,
+    owned: Mutex<Option<Arc<Vec<ApiResource>>>>,
 }
 
 impl View {
-    pub(super) async fn new(
-        client: Client,
-        watches: Vec<WatchConfig>,
-        cluster: Cluster,
-        user: Option<String>,
-    ) -> Result<Self> {
+    pub(super) fn new(cluster: Cluster, watched: Watched) -> Self {
+        let client = cluster.client();
         let kinds = Kinds::new(client.clone());
-        let mut watched = Vec::new();
-        for watch in watches {
-            watched.push((kinds.find(&watch.api_version(), &watch.kind).await?, watch));
-        }
-        Ok(Self { client, kinds, watched, cluster, user })
+        Self { client, kinds, cluster, watched: Mutex::new(watched), owned: Mutex::new(None) }
+    }
+
+    /// Looks at other kinds from now on.
+    pub(super) fn watch(&self, watched: Watched) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+        *self.owned.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Everything that is watched, with what belongs to it and what happened to it.
     pub(super) async fn look(&self) -> Result<Scene> {
-        let objects = self.objects().await?;
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let objects = self.objects(&watched).await?;
         let events = events::events(&self.client, &objects).await?;
-        let denied = self.user.as_ref().map(|user| events::denied(&self.cluster, user)).unwrap_or_default();
-        Ok(Scene { objects, events, denied })
+        let denied = watched.users.iter().flat_map(|(user, remedy)| {
+            let denied = events::denied(&self.cluster, user).into_iter();
+            let needed = denied.filter(|access| access != DOCTOR);
+            needed.map(move |access| Denied { access, remedy })
+        });
+        Ok(Scene { objects, events, denied: denied.collect() })
     }
 
-    async fn objects(&self) -> Result<Vec<Seen>> {
+    async fn objects(&self, watched: &Watched) -> Result<Vec<Seen>> {
+        let mut found = Vec::new();
+        for (api_version, kind) in &watched.kinds {
+            let resource = self.kinds.find(api_version, kind).await?.resource;
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+            let list = api.list(&ListParams::default()).await?;
+            found.extend(list.items.into_iter().map(|object| typed(object, &resource)));
+        }
+        // Objects of releases are known by their manifest, all others by their owner.
+        let needs_owners = found.iter().any(|object| manifest(object).is_none());
+        let owned = if needs_owners { self.owned().await? } else { Owned::default() };
         let mut seen = Vec::new();
-        for (kind, watch) in &self.watched {
-            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource);
-            let list =
-                api.list(&ListParams::default()).await.map_err(|error| Failure::new(error.to_string()))?;
-            for object in list.items {
-                seen.push(self.look_at(&object, watch).await?);
-            }
+        for object in &found {
+            seen.push(self.look_at(object, &owned).await?);
         }
         Ok(seen)
     }
 
-    async fn look_at(&self, object: &DynamicObject, watch: &WatchConfig) -> Result<Seen> {
-        let title = format!("{}/{}", watch.kind, object.name_any());
-        let status = object.data.get("status").cloned().unwrap_or_default();
-        let condition = |kind: &str| {
-            let conditions = status.get("conditions").and_then(Value::as_array)?;
-            conditions.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind)).cloned()
+    async fn look_at(&self, object: &Value, owned: &Owned) -> Result<Seen> {
+        let part = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let title = format!("{}/{}", part("/kind"), part("/metadata/name"));
+        let children = match manifest(object) {
+            Some(manifest) => {
+                let namespace = [part("/status/deployedRelease/namespace"), part("/metadata/namespace")];
+                let namespace = namespace.into_iter().find(|name| !name.is_empty()).unwrap_or("default");
+                self.children(manifest, namespace).await?
+            }
+            None => owned.children(part("/metadata/uid"), DEPTH),
         };
-        let is_true = |one: &Option<Value>| {
-            one.as_ref().and_then(|one| one.get("status")).and_then(Value::as_str) == Some("True")
+        let Standing { state, detail, ready } = standing(object, &children);
+        Ok(Seen {
+            title,
+            state,
+            detail,
+            ready,
+            replicas: replicas(object),
+            manifest: manifest(object).map(str::to_owned),
+            children,
+        })
+    }
+
+    /// All objects that have an owner, by the owner's uid.
+    async fn owned(&self) -> Result<Owned> {
+        let known = self.owned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let resources = match known {
+            Some(known) => known,
+            None => {
+                let found = Arc::new(owned_resources(&self.client).await?);
+                *self.owned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+                found
+            }
         };
-        let message = |one: &Option<Value>| {
-            let text = |key: &str| {
-                one.as_ref().and_then(|one| one.get(key)).and_then(Value::as_str).unwrap_or_default()
-            };
-            format!("{}: {}", text("reason"), text("message"))
-        };
-        let ready = condition("Ready");
-        let (failed, stuck) = (condition("ReleaseFailed"), condition("Irreconcilable"));
-        let revision = status.get("history").and_then(Value::as_array).and_then(|history| {
-            let deployed =
-                history.iter().rfind(|entry| entry.get("status").and_then(Value::as_str) == Some("deployed"));
-            deployed.and_then(|entry| entry.get("revision")).and_then(Value::as_i64)
-        });
-        let name = status.pointer("/deployedRelease/name").and_then(Value::as_str);
-        let release = match (name, revision) {
-            (Some(name), Some(revision)) => format!("release {name}, revision {revision}"),
-            (Some(name), None) => format!("release {name}"),
-            _ => String::new(),
-        };
-        let (state, detail) = if is_true(&failed) {
-            ("ReleaseFailed", message(&failed))
-        } else if is_true(&stuck) {
-            ("Irreconcilable", message(&stuck))
-        } else if is_true(&ready) {
-            ("Ready", release)
-        } else if ready.is_some() {
-            ("NotReady", message(&ready))
-        } else {
-            ("Pending", "the operator has not seen it yet".to_owned())
-        };
-        let manifest =
-            status.pointer("/deployedRelease/manifest").and_then(Value::as_str).unwrap_or_default();
-        let namespace = object.namespace().unwrap_or_else(|| "default".into());
-        let namespace =
-            status.pointer("/deployedRelease/namespace").and_then(Value::as_str).unwrap_or(&namespace);
-        let children = self.children(manifest, namespace).await?;
-        let replicas = object.data.pointer("/spec/replicaCount").and_then(Value::as_i64);
-        Ok(Seen { title, state: state.into(), detail, ready: is_true(&ready), replicas, children })
+        let mut owned = Owned::default();
+        for resource in resources.iter() {
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+            // A definition may have gone since.
+            let Ok(list) = api.list(&ListParams::default()).await else { continue };
+            for object in list.items {
+                let owners: Vec<String> =
+                    object.owner_references().iter().map(|owner| owner.uid.clone()).collect();
+                let object = typed(object, resource);
+                for owner in owners {
+                    owned.0.entry(owner).or_default().push(object.clone());
+                }
+            }
+        }
+        Ok(owned)
     }
 
     async fn children(&self, manifest: &str, namespace: &str) -> Result<Vec<Seen>> {
         let mut seen = Vec::new();
         for object in steersman_release::parse_known(manifest, namespace, &self.kinds).await? {
             let title = format!("{}/{}", object.id.kind, object.id.name);
-            let live = object.api(&self.client).get_opt(&object.id.name).await;
-            let live = live.map_err(|error| Failure::new(error.to_string()))?;
+            let live = object.api(&self.client).get_opt(&object.id.name).await?;
             let Some(live) = live else {
                 let state = "gone".to_owned();
-                seen.push(Seen {
-                    title,
-                    state,
-                    detail: String::new(),
-                    ready: false,
-                    replicas: None,
-                    children: Vec::new(),
-                });
+                seen.push(Seen { title, state, ..Seen::default() });
                 continue;
             };
             let mut live = json!(live);
@@ -158,7 +205,7 @@ impl View {
             let (state, detail) = describe(&live, &standing);
             let children = self.pods(&live, &object.id.namespace).await?;
             let ready = standing.is_ready();
-            seen.push(Seen { title, state, detail, ready, replicas: None, children });
+            seen.push(Seen { title, state, detail, ready, children, ..Seen::default() });
         }
         Ok(seen)
     }
@@ -170,27 +217,150 @@ impl View {
         let labels: Vec<String> =
             labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let found = api.list(&ListParams::default().labels(&labels.join(","))).await;
-        let found = found.map_err(|error| Failure::new(error.to_string()))?;
-        let seen = found.items.iter().map(|pod| {
-            let content = json!(pod);
-            let part = |pointer: &str| {
-                content.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-            };
-            let going = pod.metadata.deletion_timestamp.is_some();
-            let state = if going { "Terminating".to_owned() } else { part("/status/phase") };
-            let node = part("/spec/nodeName");
-            let place = if node.is_empty() { String::new() } else { format!("on {node}") };
-            Seen {
-                title: format!("Pod/{}", pod.name_any()),
-                ready: state == "Running" || state == "Succeeded",
-                state,
-                detail: pod_failure(&content).unwrap_or(place),
-                replicas: None,
-                children: Vec::new(),
+        let found = api.list(&ListParams::default().labels(&labels.join(","))).await?;
+        Ok(found.items.iter().map(|pod| of_pod(&json!(pod))).collect())
+    }
+}
+
+/// The status of a release keeps what was released.
+fn manifest(object: &Value) -> Option<&str> {
+    object.pointer("/status/deployedRelease/manifest").and_then(Value::as_str)
+}
+
+/// The object with its own API version and kind, which lists leave out.
+fn typed(object: DynamicObject, resource: &ApiResource) -> Value {
+    let mut value = json!(object);
+    value["apiVersion"] = resource.api_version.as_str().into();
+    value["kind"] = resource.kind.as_str().into();
+    value
+}
+
+/// Objects by the uid of their owner.
+#[derive(Default)]
+struct Owned(BTreeMap<String, Vec<Value>>);
+
+impl Owned {
+    fn children(&self, uid: &str, depth: usize) -> Vec<Seen> {
+        let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
+        let objects = self.0.get(uid).into_iter().flatten();
+        let mut seen = Vec::new();
+        for object in objects {
+            let part = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let children = self.children(part("/metadata/uid"), depth);
+            match part("/kind") {
+                "Pod" => seen.push(of_pod(object)),
+                // What a Deployment and the like keep between themselves and their pods is no news.
+                "ReplicaSet" | "ControllerRevision" if depth + 1 < DEPTH => seen.extend(children),
+                kind => {
+                    let standing = readiness(object, true);
+                    let (state, detail) = describe(object, &standing);
+                    let title = format!("{kind}/{}", part("/metadata/name"));
+                    let ready = standing.is_ready();
+                    seen.push(Seen { title, state, detail, ready, children, ..Seen::default() });
+                }
             }
-        });
-        Ok(seen.collect())
+        }
+        seen
+    }
+}
+
+/// The kinds of which objects may have an owner that is shown.
+async fn owned_resources(client: &Client) -> Result<Vec<ApiResource>> {
+    const PRIVATE: [&str; 5] = ["Event", "Endpoints", "EndpointSlice", "Lease", "ComponentStatus"];
+    let discovery = Discovery::new(client.clone()).run().await?;
+    let listed = discovery.groups().flat_map(kube::discovery::ApiGroup::recommended_resources);
+    let listed = listed.filter(|(resource, capabilities)| {
+        capabilities.supports_operation(verbs::LIST) && !PRIVATE.contains(&resource.kind.as_str())
+    });
+    Ok(listed.map(|(resource, _)| resource).collect())
+}
+
+/// How an object stands.
+struct Standing {
+    state: String,
+    detail: String,
+    ready: bool,
+}
+
+/// How a watched object stands, by its conditions; where it has none that are known, by what it owns.
+fn standing(object: &Value, children: &[Seen]) -> Standing {
+    let status = object.get("status").cloned().unwrap_or_default();
+    let condition = |kind: &str| {
+        let conditions = status.get("conditions").and_then(Value::as_array)?;
+        conditions.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind))
+    };
+    let is = |kind: &str| condition(kind).and_then(|one| one.get("status")).and_then(Value::as_str);
+    let message = |kind: &str| {
+        let text = |key: &str| {
+            condition(kind).and_then(|one| one.get(key)).and_then(Value::as_str).unwrap_or_default()
+        };
+        format!("{}: {}", text("reason"), text("message"))
+    };
+    let standing = |state: &str, detail: String, ready: bool| Standing { state: state.into(), detail, ready };
+    for failed in ["ReleaseFailed", "Irreconcilable", "Failure", "Failed", "Degraded"] {
+        if is(failed) == Some("True") {
+            return standing(if failed == "Failure" { "Failed" } else { failed }, message(failed), false);
+        }
+    }
+    for good in ["Ready", "Available"] {
+        match is(good) {
+            Some("True") => return standing(good, release(&status), true),
+            Some(_) => return standing(&format!("Not{good}"), message(good), false),
+            None => {}
+        }
+    }
+    let waiting: Vec<&str> =
+        children.iter().filter(|child| !child.ready).map(|child| child.title.as_str()).collect();
+    // Of Ansible's operators: the last run.
+    if is("Successful") == Some("True") && waiting.is_empty() {
+        return standing("Successful", String::new(), true);
+    }
+    if condition("Running").is_some() && waiting.is_empty() {
+        return standing("Running", message("Running"), false);
+    }
+    if !waiting.is_empty() {
+        return standing("NotReady", format!("waits for {}", waiting.join(", ")), false);
+    }
+    match status.as_object().is_some_and(|status| !status.is_empty()) || !children.is_empty() {
+        true => standing("Reconciled", String::new(), true),
+        false => standing("Pending", "the operator has not seen it yet".to_owned(), false),
+    }
+}
+
+/// Name and revision of the release in a status.
+fn release(status: &Value) -> String {
+    let revision = status.get("history").and_then(Value::as_array).and_then(|history| {
+        let deployed =
+            history.iter().rfind(|entry| entry.get("status").and_then(Value::as_str) == Some("deployed"));
+        deployed.and_then(|entry| entry.get("revision")).and_then(Value::as_i64)
+    });
+    let name = status.pointer("/deployedRelease/name").and_then(Value::as_str);
+    match (name, revision) {
+        (Some(name), Some(revision)) => format!("release {name}, revision {revision}"),
+        (Some(name), None) => format!("release {name}"),
+        _ => String::new(),
+    }
+}
+
+/// The field of an object's spec that says how many of something there are, and how many.
+fn replicas(object: &Value) -> Option<(&'static str, i64)> {
+    ["replicaCount", "replicas", "size"].into_iter().find_map(|field| {
+        Some((field, object.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64)?))
+    })
+}
+
+fn of_pod(pod: &Value) -> Seen {
+    let part = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let going = pod.pointer("/metadata/deletionTimestamp").is_some();
+    let state = if going { "Terminating".to_owned() } else { part("/status/phase") };
+    let node = part("/spec/nodeName");
+    let place = if node.is_empty() { String::new() } else { format!("on {node}") };
+    Seen {
+        title: format!("Pod/{}", part("/metadata/name")),
+        ready: state == "Running" || state == "Succeeded",
+        state,
+        detail: pod_failure(pod).unwrap_or(place),
+        ..Seen::default()
     }
 }
 

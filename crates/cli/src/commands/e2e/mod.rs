@@ -3,7 +3,6 @@
 mod display;
 mod operator;
 mod suite;
-mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +19,7 @@ pub(super) use self::suite::SuiteArgs;
 use crate::args::GlobalArgs;
 use crate::cluster;
 use crate::commands::cluster::interrupted;
+use crate::commands::dev::watch;
 use crate::failure::{Failure, Result, note, warn};
 
 const ABOUT: &str = "\

@@ -4,15 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use kube::Client;
-use steersman::Operator;
 use steersman_cluster::{Cluster, User};
-use steersman_helm_operator::{Defaults, add_watches};
 use steersman_testkit::{Changed, Controls, OperatorChange};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
 use super::super::dev::events;
-use super::super::dev::project::{self, Project};
+use super::super::dev::project::Project;
 use crate::commands::cluster::{Claim, Kubeconfig};
 use crate::failure::{Failure, Result};
 
@@ -69,14 +67,7 @@ impl RunningOperator {
             Some(account) => cluster.client_as(account.user()),
             None => client,
         };
-        let mut operator = Operator::new("helm-operator");
-        if project.is_namespaced {
-            operator = operator.namespaces([project::NAMESPACE]);
-        }
-        let defaults = Defaults { max_concurrent_reconciles: 16, ..Defaults::default() };
-        let operator = add_watches(operator, &project.watches, &defaults, &operator_client)
-            .await
-            .map_err(|error| Failure::new(error.to_string()))?;
+        let operator = project.operator(&operator_client).await?;
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(operator.run_until(operator_client, async {
             // Dropping the sender stops the operator as well.

@@ -59,7 +59,7 @@ async fn kudo(globals: &GlobalArgs) -> Result<Kudo> {
 }
 
 /// Reads a package with those that it depends on, and says what is suspicious.
-fn read(path: &Path) -> Result<Vec<Package>> {
+pub(super) fn read(path: &Path) -> Result<Vec<Package>> {
     let found = packages::with_dependencies(path)
         .map_err(|error| Failure::from(error).within(&path.display().to_string()))?;
     for warning in found.iter().flat_map(|package| &package.warnings) {

@@ -1,0 +1,416 @@
+//! The operators of a project on its embedded cluster: started, reloaded when files change, and stopped.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use serde_json::Value;
+use steersman::Operator;
+use steersman_cluster::Cluster;
+use steersman_kudo::{OperatorVersion, Package};
+use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles};
+use steersman_release::Kinds;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::cargo::{self, Executable, Program};
+use super::project::{self, Account, NAMESPACE, Part, Project, text};
+use super::screen::Screen;
+use super::view::Watched;
+use crate::commands::kudo;
+use crate::failure::{Failure, Result};
+
+/// What is changed by hand if the role of a project lacks something.
+const ROLE_FILES: &str = "add it to config/rbac";
+/// The same for operators whose role follows from their code.
+const ROLE_CODE: &str = "declare it with Operator::permission";
+
+/// The screen, which operators write to as well.
+#[derive(Clone)]
+pub(super) struct Board(pub(super) Arc<Mutex<Screen>>);
+
+impl Board {
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Screen) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        self.with(|screen| screen.say(text));
+    }
+}
+
+/// Where operators run, and how.
+pub(super) struct Place {
+    pub(super) root: PathBuf,
+    pub(super) cluster: Cluster,
+    pub(super) board: Board,
+    /// The way to the cluster for administrators.
+    pub(super) kubeconfig: PathBuf,
+    /// Where a program finds its way to the cluster.
+    pub(super) operator_kubeconfig: PathBuf,
+    /// Which program of a package is the operator.
+    pub(super) bin: Option<String>,
+    /// More arguments of a program.
+    pub(super) arguments: Vec<OsString>,
+    pub(super) in_colour: bool,
+}
+
+/// The operators of a project, running.
+#[derive(Default)]
+pub(super) struct Operators {
+    running: Vec<Running>,
+}
+
+/// An operator in this process.
+struct InProcess {
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<std::result::Result<(), steersman::Error>>,
+}
+
+enum Running {
+    /// Of charts or plays.
+    Watches { operator: Option<InProcess>, watched: Watched },
+    /// Of a KUDO package.
+    Package { operator: InProcess, packages: Vec<Package> },
+    /// In Rust. There is no program if the last one ended.
+    Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, webhook_port: u16 },
+}
+
+/// What was installed for a program.
+struct Installed {
+    account: Option<Account>,
+    watched: Watched,
+    /// Whether it is a program of the crate `steersman`, with its commands and flags.
+    has_commands: bool,
+}
+
+impl InProcess {
+    fn start(operator: Operator, client: Client) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let ended = tokio::spawn(operator.run_until(client, async {
+            // Dropping the sender stops the operator as well.
+            let _ = stopped.await;
+        }));
+        Self { stop, ended }
+    }
+
+    async fn stop(self) -> Result {
+        drop(self.stop);
+        let ended = self.ended.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
+        ended.map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+impl Operators {
+    /// Installs what the operators of a project need, and starts them.
+    pub(super) async fn start(project: &Project, place: &Place) -> Result<Self> {
+        let mut operators = Self::default();
+        for part in &project.parts {
+            operators.running.push(Running::start(project, part, place).await?);
+        }
+        Ok(operators)
+    }
+
+    /// What the view shows.
+    pub(super) fn watched(&self) -> Watched {
+        let mut all = Watched::default();
+        for running in &self.running {
+            match running {
+                Running::Watches { watched, .. } | Running::Crate { watched, .. } => all.add(watched),
+                Running::Package { .. } => all.add(&Watched::of(Part::Package(PathBuf::new()).kinds())),
+            }
+        }
+        all
+    }
+
+    /// How many objects the operators brought along themselves.
+    pub(super) fn instances(&self) -> usize {
+        self.running.iter().filter(|running| matches!(running, Running::Package { .. })).count()
+    }
+
+    /// Brings the operators up to date with files that have changed. One that cannot be keeps running as it was.
+    pub(super) async fn reload(&mut self, project: &Project, place: &Place, changed: &[PathBuf]) {
+        for (running, part) in self.running.iter_mut().zip(&project.parts) {
+            if let Err(failure) = running.reload(project, part, place, changed).await {
+                place.board.with(|screen| screen.failure(&failure));
+            }
+        }
+    }
+
+    /// Returns when an operator that is a process ended, with what it ended with.
+    pub(super) async fn ended(&mut self) -> String {
+        let mut program = self.running.iter_mut().find_map(|running| match running {
+            Running::Crate { program, .. } => Some(program),
+            _ => None,
+        });
+        let status = match program.as_mut().and_then(|program| program.as_mut()) {
+            Some(program) => program.ended().await,
+            None => std::future::pending().await,
+        };
+        if let Some(program) = program {
+            *program = None;
+        }
+        status.map_or_else(|| "it is not known how".to_owned(), |status| status.to_string())
+    }
+
+    pub(super) async fn stop(self) -> Result {
+        let mut result = Ok(());
+        for running in self.running {
+            match running {
+                Running::Watches { operator: Some(operator), .. } | Running::Package { operator, .. } => {
+                    result = result.and(operator.stop().await);
+                }
+                Running::Crate { program: Some(program), .. } => program.stop().await,
+                Running::Watches { operator: None, .. } | Running::Crate { program: None, .. } => {}
+            }
+        }
+        result
+    }
+}
+
+impl Running {
+    async fn start(project: &Project, part: &Part, place: &Place) -> Result<Self> {
+        let client = place.cluster.client();
+        match part {
+            Part::Crate => start_crate(project, place).await,
+            Part::Package(path) => {
+                let packages = kudo::read(path)?;
+                let operator = start_package(place, &packages).await?;
+                Ok(Self::Package { operator, packages })
+            }
+            part => {
+                for name in project.install_definitions(&client).await? {
+                    place.board.say(&format!("{name} established"));
+                }
+                let account = project.install_role(&client).await?;
+                place.board.say(&describe(account.as_ref()));
+                let (operator, client) = prepare(project, part, place, account.as_ref()).await?;
+                let watched = Watched::of(part.kinds()).user(account.as_ref(), ROLE_FILES);
+                Ok(Self::Watches { operator: Some(InProcess::start(operator, client)), watched })
+            }
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "the parts are changed through the match")]
+    async fn reload(&mut self, project: &Project, part: &Part, place: &Place, changed: &[PathBuf]) -> Result {
+        // Samples are applied without the operator's doing.
+        let is_about_operator = |path: &PathBuf| !path.starts_with(place.root.join("config/samples"));
+        if !changed.iter().any(is_about_operator) {
+            return Ok(());
+        }
+        let client = place.cluster.client();
+        match (self, part) {
+            (Self::Crate { executable, program, watched, webhook_port }, Part::Crate) => {
+                // Their definitions and role follow from the code.
+                if changed.iter().all(|path| path.starts_with(place.root.join("config"))) {
+                    return Ok(());
+                }
+                let built = build(place, false).await?;
+                if built == *executable && program.is_some() {
+                    return Ok(());
+                }
+                let installed = install_crate(project, place, &built.path, *webhook_port).await?;
+                if let Some(program) = program.take() {
+                    program.stop().await;
+                }
+                *program = Some(Box::new(start_program(place, &built.path, &installed, *webhook_port)?));
+                (*executable, *watched) = (built, installed.watched);
+                place.board.say("the operator runs as it is now");
+                Ok(())
+            }
+            (Self::Package { packages, .. }, Part::Package(path)) => {
+                let found = kudo::read(path)?;
+                replace_package(place, &found).await?;
+                *packages = found;
+                Ok(())
+            }
+            (Self::Watches { operator, watched }, part) => {
+                project.install_definitions(&client).await?;
+                let account = project.install_role(&client).await?;
+                let (next, client) = prepare(project, part, place, account.as_ref()).await?;
+                // Two operators of one kind would undo what the other did.
+                let stopped = match operator.take() {
+                    Some(last) => last.stop().await,
+                    None => Ok(()),
+                };
+                *operator = Some(InProcess::start(next, client));
+                *watched = Watched::of(part.kinds()).user(account.as_ref(), ROLE_FILES);
+                place.board.say("the operator runs as its files are now");
+                stopped
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn describe(account: Option<&Account>) -> String {
+    match account {
+        Some(account) => {
+            format!("operator running as {} ({} permissions)", account.name, account.permissions)
+        }
+        None => "operator running as administrator: there is no role in config/rbac".to_owned(),
+    }
+}
+
+/// The operator of charts or plays, and the client that it works with.
+async fn prepare(
+    project: &Project,
+    part: &Part,
+    place: &Place,
+    account: Option<&Account>,
+) -> Result<(Operator, Client)> {
+    let client = match account {
+        Some(account) => place.cluster.client_as(account.user()),
+        None => place.cluster.client(),
+    };
+    let operator = part.operator(project.is_namespaced, &client).await?;
+    let operator = operator.ok_or_else(|| Failure::new("the operator is not made of charts or plays"))?;
+    Ok((operator, client))
+}
+
+async fn start_package(place: &Place, packages: &[Package]) -> Result<InProcess> {
+    let client = place.cluster.client();
+    let admission = Admission::new(client.clone());
+    place.cluster.webhooks_by(NAMESPACE, SERVICE, move |request| admission.clone().answer(request));
+    let kudo = Kudo::new(client.clone(), NAMESPACE);
+    kudo.init().await?;
+    kudo.register_webhook(NAMESPACE).await?;
+    place.board.say("operators, operatorversions and instances of kudo.dev established");
+    let operator = KudoOperator::new().files(SimulatedFiles).operator();
+    let operator = InProcess::start(operator, client);
+    for line in kudo.install(packages, None, Default::default()).await? {
+        place.board.say(&line);
+    }
+    Ok(operator)
+}
+
+/// Puts a package in the place of what it was before, and runs the plan that brings its instance up to date.
+async fn replace_package(place: &Place, packages: &[Package]) -> Result {
+    let Some(package) = packages.first() else { return Ok(()) };
+    let kudo = Kudo::new(place.cluster.client(), NAMESPACE);
+    let params = PatchParams::apply("steer-dev").force();
+    for package in packages {
+        let version = package.operator_version(NAMESPACE).map_err(Failure::from)?;
+        let name = package.version_name();
+        kudo.api::<OperatorVersion>().patch(&name, &params, &Patch::Apply(&version)).await?;
+    }
+    let instance = format!("{}-instance", package.operator.name);
+    let plans = &package.operator.plans;
+    let plan = ["update", "deploy"].into_iter().find(|name| plans.contains_key(*name)).unwrap_or("deploy");
+    kudo.trigger(&instance, plan).await?;
+    place.board.say(&format!("{} replaced, plan {plan} started", package.version_name()));
+    Ok(())
+}
+
+/// Builds the package, and says how that went. Cargo's own words are shown as they come the first time, when it takes
+/// long, and afterwards if they are about the project.
+async fn build(place: &Place, is_first: bool) -> Result<Executable> {
+    let begun = Instant::now();
+    place.board.with(|screen| screen.doing("cargo build"));
+    let mut words = Vec::new();
+    let built = cargo::build(&place.root, place.bin.as_deref(), place.in_colour, |line| {
+        if is_first {
+            place.board.with(|screen| screen.aside(&line));
+        } else {
+            words.push(line);
+        }
+    })
+    .await;
+    let spoke = built.is_err() || words.iter().any(|line| line.contains("warning:"));
+    if spoke {
+        words.iter().for_each(|line| place.board.with(|screen| screen.aside(line)));
+    }
+    let built = built?;
+    place.board.say(&format!("built in {:.1} s", begun.elapsed().as_secs_f64()));
+    Ok(built)
+}
+
+async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
+    let executable = build(place, true).await?;
+    let webhook_port = cargo::free_port()?;
+    let installed = install_crate(project, place, &executable.path, webhook_port).await?;
+    for (api_version, kind) in &installed.watched.kinds {
+        place.board.say(&format!("{kind} of {api_version} established"));
+    }
+    place.board.say(&describe(installed.account.as_ref()));
+    let program = Some(Box::new(start_program(place, &executable.path, &installed, webhook_port)?));
+    Ok(Running::Crate { executable, program, watched: installed.watched, webhook_port })
+}
+
+/// Installs what the program of a package says that it needs, but for itself; else what is in config/.
+async fn install_crate(
+    project: &Project,
+    place: &Place,
+    program: &Path,
+    webhook_port: u16,
+) -> Result<Installed> {
+    let client = place.cluster.client();
+    let printed = cargo::manifests(program, &place.root, NAMESPACE, &place.kubeconfig).await;
+    let Some(documents) = printed else {
+        project.install_definitions(&client).await?;
+        let account = project.install_role(&client).await?;
+        let watched = Watched::of(project.defined_kinds()?).user(account.as_ref(), ROLE_FILES);
+        return Ok(Installed { account, watched, has_commands: false });
+    };
+    let mut definitions: Vec<(PathBuf, Value)> = Vec::new();
+    let (mut roles, mut others) = (Vec::new(), Vec::new());
+    for document in documents {
+        match text(&document, "/kind") {
+            "CustomResourceDefinition" => definitions.push((program.to_owned(), document)),
+            "ServiceAccount" | "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => {
+                roles.push((program.to_owned(), document));
+            }
+            // The operator is a process of this machine.
+            "Deployment" => {}
+            "Service" => {
+                let name = text(&document, "/metadata/name");
+                if name.ends_with("-webhook") {
+                    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, webhook_port));
+                    place.cluster.webhooks_at(NAMESPACE, name, address);
+                }
+            }
+            _ => others.push(document),
+        }
+    }
+    // Kinds that the operator works on and does not define itself are in config/.
+    project.install_definitions(&client).await?;
+    let mut kinds = project.defined_kinds()?;
+    kinds.extend(definitions.iter().map(|(_, definition)| project::defined_kind(definition)));
+    kinds.sort();
+    kinds.dedup();
+    project::install_definitions(&client, definitions).await?;
+    let account = project::install_role(&client, roles).await?;
+    let known = Kinds::new(client.clone());
+    for document in others {
+        project::apply(&client, &known, document, program).await?;
+    }
+    let watched = Watched::of(kinds).user(account.as_ref(), ROLE_CODE);
+    Ok(Installed { account, watched, has_commands: true })
+}
+
+fn start_program(place: &Place, program: &Path, installed: &Installed, webhook_port: u16) -> Result<Program> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the operator's kubeconfig: {error}"));
+    let text = match &installed.account {
+        Some(account) => place.cluster.kubeconfig_as(account.user()),
+        None => place.cluster.kubeconfig(),
+    };
+    let text = text.map_err(|error| failed(&error))?;
+    crate::kubeconfig::private(&place.operator_kubeconfig)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+        .map_err(|error| failed(&error))?;
+    let mut arguments: Vec<OsString> = Vec::new();
+    if installed.has_commands {
+        arguments
+            .extend(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"].map(Into::into));
+        arguments.push("--log-format=text".into());
+        arguments.push(format!("--webhook-port={webhook_port}").into());
+    }
+    arguments.extend(place.arguments.iter().cloned());
+    let board = place.board.clone();
+    let said = move |line: String| board.with(|screen| screen.log(&line));
+    Program::start(program, &place.root, &arguments, &place.operator_kubeconfig, said)
+}
