@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use super::cargo::{self, Executable, Program};
 use super::project::{self, Account, NAMESPACE, Part, Project, text};
 use super::screen::Screen;
-use super::view::Watched;
+use super::view::{Watched, WatchedKind};
 use crate::commands::kudo;
 use crate::failure::{Failure, Result};
 
@@ -121,7 +121,9 @@ impl Operators {
         for running in &self.running {
             match running {
                 Running::Watches { watched, .. } | Running::Crate { watched, .. } => all.add(watched),
-                Running::Package { .. } => all.add(&Watched::of(Part::Package(PathBuf::new()).kinds())),
+                Running::Package { .. } => {
+                    all.add(&Watched::of(Part::Package(PathBuf::new()).kinds()).reporting())
+                }
             }
         }
         all
@@ -189,7 +191,7 @@ impl Running {
                 let account = project.install_role(&client).await?;
                 place.board.say(&describe(account.as_ref()));
                 let (operator, client) = prepare(project, part, place, account.as_ref()).await?;
-                let watched = Watched::of(part.kinds()).user(account.as_ref(), ROLE_FILES);
+                let watched = Watched::of(part.kinds()).reporting().user(account.as_ref(), ROLE_FILES);
                 Ok(Self::Watches { operator: Some(InProcess::start(operator, client)), watched })
             }
         }
@@ -238,7 +240,7 @@ impl Running {
                     None => Ok(()),
                 };
                 *operator = Some(InProcess::start(next, client));
-                *watched = Watched::of(part.kinds()).user(account.as_ref(), ROLE_FILES);
+                *watched = Watched::of(part.kinds()).reporting().user(account.as_ref(), ROLE_FILES);
                 place.board.say("the operator runs as its files are now");
                 stopped
             }
@@ -333,7 +335,7 @@ async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
     let executable = build(place, true).await?;
     let webhook_port = cargo::free_port()?;
     let installed = install_crate(project, place, &executable.path, webhook_port).await?;
-    for (api_version, kind) in &installed.watched.kinds {
+    for WatchedKind { api_version, kind, .. } in &installed.watched.kinds {
         place.board.say(&format!("{kind} of {api_version} established"));
     }
     place.board.say(&describe(installed.account.as_ref()));

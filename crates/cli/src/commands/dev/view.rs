@@ -58,18 +58,35 @@ const DOCTOR: &str = "get customresourcedefinitions.apiextensions.k8s.io";
 /// How deep the tree of an object is.
 const DEPTH: usize = 6;
 
+/// A kind whose objects are looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WatchedKind {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    /// Whether the operator says of every object when it is ready. If not, one without conditions is judged by what it owns.
+    reports_ready: bool,
+}
+
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Watched {
-    /// API version and kind of the objects.
-    pub(super) kinds: Vec<(String, String)>,
+    pub(super) kinds: Vec<WatchedKind>,
     /// Whom operators run as, with what gives them a permission that they lack. Administrators lack none.
     users: Vec<(String, &'static str)>,
 }
 
 impl Watched {
+    /// Kinds, by API version and kind, of a program that may or may not report when objects are ready.
     pub(super) fn of(kinds: Vec<(String, String)>) -> Self {
-        Self { kinds, users: Vec::new() }
+        let kinds = kinds.into_iter();
+        let kinds = kinds.map(|(api_version, kind)| WatchedKind { api_version, kind, reports_ready: false });
+        Self { kinds: kinds.collect(), users: Vec::new() }
+    }
+
+    /// The same kinds, of an operator of ours that reports when objects are ready.
+    pub(super) fn reporting(mut self) -> Self {
+        self.kinds.iter_mut().for_each(|kind| kind.reports_ready = true);
+        self
     }
 
     /// The same with whom the operator runs as.
@@ -121,23 +138,23 @@ impl View {
 
     async fn objects(&self, watched: &Watched) -> Result<Vec<Seen>> {
         let mut found = Vec::new();
-        for (api_version, kind) in &watched.kinds {
-            let resource = self.kinds.find(api_version, kind).await?.resource;
+        for watched in &watched.kinds {
+            let resource = self.kinds.find(&watched.api_version, &watched.kind).await?.resource;
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
             let list = api.list(&ListParams::default()).await?;
-            found.extend(list.items.into_iter().map(|object| typed(object, &resource)));
+            found.extend(list.items.into_iter().map(|object| (watched, typed(object, &resource))));
         }
         // Objects of releases are known by their manifest, all others by their owner.
-        let needs_owners = found.iter().any(|object| manifest(object).is_none());
+        let needs_owners = found.iter().any(|(_, object)| manifest(object).is_none());
         let owned = if needs_owners { self.owned().await? } else { Owned::default() };
         let mut seen = Vec::new();
-        for object in &found {
-            seen.push(self.look_at(object, &owned).await?);
+        for (watched, object) in &found {
+            seen.push(self.look_at(watched, object, &owned).await?);
         }
         Ok(seen)
     }
 
-    async fn look_at(&self, object: &Value, owned: &Owned) -> Result<Seen> {
+    async fn look_at(&self, watched: &WatchedKind, object: &Value, owned: &Owned) -> Result<Seen> {
         let part = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let title = format!("{}/{}", part("/kind"), part("/metadata/name"));
         let children = match manifest(object) {
@@ -148,7 +165,7 @@ impl View {
             }
             None => owned.children(part("/metadata/uid"), DEPTH),
         };
-        let Standing { state, detail, ready } = standing(object, &children);
+        let Standing { state, detail, ready } = standing(object, &children, watched.reports_ready);
         Ok(Seen {
             title,
             state,
@@ -282,8 +299,8 @@ struct Standing {
     ready: bool,
 }
 
-/// How a watched object stands, by its conditions; where it has none that are known, by what it owns.
-fn standing(object: &Value, children: &[Seen]) -> Standing {
+/// How a watched object stands, by its conditions; where it has none and its operator need not report them, by what it owns.
+fn standing(object: &Value, children: &[Seen], reports_ready: bool) -> Standing {
     let status = object.get("status").cloned().unwrap_or_default();
     let condition = |kind: &str| {
         let conditions = status.get("conditions").and_then(Value::as_array)?;
@@ -321,7 +338,15 @@ fn standing(object: &Value, children: &[Seen]) -> Standing {
     if !waiting.is_empty() {
         return standing("NotReady", format!("waits for {}", waiting.join(", ")), false);
     }
-    match status.as_object().is_some_and(|status| !status.is_empty()) || !children.is_empty() {
+    let has_conditions =
+        status.get("conditions").and_then(Value::as_array).is_some_and(|conditions| !conditions.is_empty());
+    let has_status = status.as_object().is_some_and(|status| !status.is_empty());
+    if reports_ready || has_conditions {
+        let seen = has_status || !children.is_empty();
+        let detail = if seen { "the operator works on it" } else { "the operator has not seen it yet" };
+        return standing("Pending", detail.to_owned(), false);
+    }
+    match has_status || !children.is_empty() {
         true => standing("Reconciled", String::new(), true),
         false => standing("Pending", "the operator has not seen it yet".to_owned(), false),
     }
@@ -389,5 +414,35 @@ fn describe(live: &Value, standing: &Readiness) -> (String, String) {
             (text("/spec/type").to_owned(), ports.join(" "))
         }
         _ => (String::new(), detail),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role() -> Seen {
+        Seen { title: "Role/a".into(), ready: true, ..Seen::default() }
+    }
+
+    #[test]
+    fn what_exists_of_a_release_does_not_make_it_ready() {
+        let begun = json!({"status": {"conditions": [{"type": "Initialized", "status": "True"}]}});
+        for object in [json!({}), begun.clone()] {
+            let Standing { state, ready, .. } = standing(&object, &[role()], true);
+            assert_eq!((state.as_str(), ready), ("Pending", false), "{object}");
+        }
+        let unknown = standing(&begun, &[role()], false);
+        assert!(!unknown.ready, "conditions say more than what is owned");
+    }
+
+    #[test]
+    fn without_conditions_an_object_is_judged_by_what_it_owns() {
+        let counted = json!({"status": {"availableReplicas": 1}});
+        assert!(standing(&counted, &[role()], false).ready);
+        let waiting = Seen { title: "Deployment/a".into(), ..Seen::default() };
+        let Standing { state, detail, ready } = standing(&counted, &[waiting], false);
+        assert_eq!((state.as_str(), detail.as_str(), ready), ("NotReady", "waits for Deployment/a", false));
+        assert!(!standing(&json!({}), &[], false).ready);
     }
 }
