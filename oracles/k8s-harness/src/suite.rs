@@ -199,7 +199,7 @@ pub async fn keep(ours: &Target, cases: &[Case], folder: &Path, jobs: usize) -> 
         let outcomes = outcomes(ours, cases.clone(), jobs).await;
         let equal = cases.into_iter().filter_map(|case| {
             let real = recording.get(&case.key()).filter(|real| !real.is_empty())?;
-            let ours = outcomes.get(&case.name)?;
+            let ours = outcomes.get(&case.key())?;
             differences(case, real, ours)
                 .is_empty()
                 .then(|| KeptCase { case: case.clone(), answers: real.to_vec() })
@@ -214,24 +214,19 @@ pub async fn keep(ours: &Target, cases: &[Case], folder: &Path, jobs: usize) -> 
 /// A case that differs is run once more, alone on a server of its own: beside many others on a busy machine, a step's time may be
 /// over before the server has had its turn.
 pub async fn replay(server: impl Fn() -> Target, jobs: usize) -> Report {
-    let mut report = Report::default();
+    let areas = kept().areas();
+    let cases: Vec<KeptCase> = areas.iter().flat_map(|feature| kept().read(feature)).collect();
     let shared = server();
-    for feature in kept().areas() {
-        let cases: Vec<KeptCase> = kept().read(&feature);
-        let together = outcomes(&shared, cases.iter().map(|kept| &kept.case).collect(), jobs).await;
-        for KeptCase { case, answers } in &cases {
-            let ours = together.get(&case.name).map_or(&[][..], Vec::as_slice);
-            if differences(case, answers, ours).is_empty() {
-                report.add(case, &Known::default(), answers, ours);
-            } else {
-                let alone = outcomes(&server(), vec![case], 1).await;
-                report.add(
-                    case,
-                    &Known::default(),
-                    answers,
-                    alone.get(&case.name).map_or(&[][..], Vec::as_slice),
-                );
-            }
+    let together = outcomes(&shared, cases.iter().map(|kept| &kept.case).collect(), jobs).await;
+    let mut report = Report::default();
+    for KeptCase { case, answers } in &cases {
+        let ours = together.get(&case.key()).map_or(&[][..], Vec::as_slice);
+        if differences(case, answers, ours).is_empty() {
+            report.add(case, &Known::default(), answers, ours);
+        } else {
+            let alone = outcomes(&server(), vec![case], 1).await;
+            let ours = alone.get(&case.key()).map_or(&[][..], Vec::as_slice);
+            report.add(case, &Known::default(), answers, ours);
         }
     }
     report
@@ -260,7 +255,7 @@ pub async fn compare(
         let recording = Recording::open(folder, &feature);
         let outcomes = outcomes(ours, cases.clone(), jobs).await;
         for case in cases {
-            if let (Some(real), Some(ours)) = (recording.get(&case.key()), outcomes.get(&case.name)) {
+            if let (Some(real), Some(ours)) = (recording.get(&case.key()), outcomes.get(&case.key())) {
                 report.add(case, known, real, ours);
             }
         }
@@ -268,14 +263,14 @@ pub async fn compare(
     Ok(report)
 }
 
-/// What a server answers to each case, by the case's name.
+/// What a server answers to each case, by the case's key.
 async fn outcomes(target: &Target, cases: Vec<&Case>, jobs: usize) -> BTreeMap<String, Vec<Answer>> {
     let mut outcomes = BTreeMap::new();
     let mut answers = std::pin::pin!(ask(target, cases, jobs));
     while let Some((case, outcome)) = answers.next().await {
         // A server that breaks off is a difference like any other, not the end of the run.
         let answers = outcome.unwrap_or_else(|error| vec![broken(&error)]);
-        outcomes.insert(case.name.clone(), answers);
+        outcomes.insert(case.key(), answers);
     }
     outcomes
 }

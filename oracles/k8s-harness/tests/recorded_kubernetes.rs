@@ -4,7 +4,7 @@ use steersman_k8s_oracle::suite;
 use steersman_k8s_oracle::target::Target;
 
 /// How many cases are under way at once: each mostly waits.
-const JOBS: usize = 16;
+const JOBS: usize = 48;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_as_recorded() {
