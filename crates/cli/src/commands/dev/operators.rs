@@ -122,7 +122,7 @@ impl Operators {
             match running {
                 Running::Watches { watched, .. } | Running::Crate { watched, .. } => all.add(watched),
                 Running::Package { .. } => {
-                    all.add(&Watched::of(Part::Package(PathBuf::new()).kinds()).reporting())
+                    all.add(&Watched::of(Part::Package(PathBuf::new()).kinds()).reporting());
                 }
             }
         }
