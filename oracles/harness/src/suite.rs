@@ -215,10 +215,8 @@ pub fn replay(area: &Area) -> Result<usize, String> {
 
 /// Helm's version, as it stands in the name of a recording.
 fn version() -> String {
-    let manifest = include_str!("../../helm/go.mod");
-    let required = manifest.lines().find_map(|line| line.trim().strip_prefix("helm.sh/helm/"));
-    let version = required.and_then(|line| line.split_whitespace().nth(1)).unwrap_or("v0");
-    format!("helm-{}", version.trim_start_matches('v'))
+    let go_mod = include_str!("../../helm/go.mod");
+    format!("helm-{}", steersman_recordings::required_version(go_mod, "helm.sh/helm/v3"))
 }
 
 fn survey(

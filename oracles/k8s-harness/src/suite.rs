@@ -234,9 +234,8 @@ pub async fn replay(server: impl Fn() -> Target, jobs: usize) -> Report {
 
 /// The real server's version, as it stands in the name of a recording.
 fn version() -> String {
-    let manifest = include_str!("../../kubernetes/go.mod");
-    let required = manifest.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
-    format!("kubernetes-{}", required.unwrap_or_default())
+    let go_mod = include_str!("../../kubernetes/go.mod");
+    format!("kubernetes-{}", steersman_recordings::required_version(go_mod, "k8s.io/kubernetes"))
 }
 
 /// Runs recorded cases on the other server and compares.

@@ -147,7 +147,6 @@ fn show(different: &[String]) {
 /// If the libraries' go.mod does not name it.
 #[must_use]
 pub fn version() -> String {
-    let manifest = include_str!("../../kubernetes/go.mod");
-    let required = manifest.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
-    format!("kubernetes-{}", required.expect("go.mod requires Kubernetes").trim())
+    let go_mod = include_str!("../../kubernetes/go.mod");
+    format!("kubernetes-{}", steersman_recordings::required_version(go_mod, "k8s.io/kubernetes"))
 }

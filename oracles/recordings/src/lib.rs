@@ -22,6 +22,18 @@ pub fn recording() -> bool {
     std::env::var_os("STEERSMAN_RECORD").is_some()
 }
 
+/// The version of a module that a go.mod requires, without its `v`.
+///
+/// # Panics
+///
+/// If the module is not among the requirements.
+#[must_use]
+pub fn required_version(go_mod: &str, module: &str) -> String {
+    let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(module)?.trim().strip_prefix('v'));
+    let version = version.unwrap_or_else(|| panic!("go.mod does not require {module}"));
+    version.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
 /// The folder of one package's recordings, `tests/recorded` below its manifest.
 #[derive(Clone, Debug)]
 pub struct Recordings {

@@ -42,8 +42,7 @@ pub(super) async fn build(
         Failure::new(format!("{} cannot be run: {error}", cargo.display()))
             .help("install Rust from https://rustup.rs; CARGO names another cargo")
     })?;
-    let (messages, words) = (lines(child.stdout.take()), lines(child.stderr.take()));
-    let (mut messages, mut words) = (messages, words);
+    let (mut messages, mut words) = (lines(child.stdout.take()), lines(child.stderr.take()));
     let mut programs = Vec::new();
     let (mut more_messages, mut more_words) = (true, true);
     while more_messages || more_words {
