@@ -1,9 +1,10 @@
 //! Charts made to exhaust memory or time: each render ends, with an error that names the template and the limit.
 
+use std::sync::mpsc;
 use std::time::SystemTime;
 
 use steersman_chart::{
-    Chart, Error, Exceeded, File, Interrupt, Limits, RenderOptions, Rendered, Seeded, Values,
+    Chart, Environment, Error, Exceeded, File, Interrupt, Limits, RenderOptions, Rendered, Seeded, Values,
 };
 
 fn chart(templates: &[(&str, &str)]) -> Chart {
@@ -268,18 +269,51 @@ fn one_budget_serves_all_templates_of_a_render() {
     assert!(render_with(&chart, &options(64)).is_ok());
 }
 
+/// Says when a render reaches a `lookup`.
+struct Announced(mpsc::Sender<()>);
+
+impl Environment for Announced {
+    fn now(&mut self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+    fn fill_random(&mut self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+    fn resolve_host(&mut self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+    fn lookup(&mut self, _: &str, _: &str, _: &str, _: &str) -> Result<Option<serde_json::Value>, String> {
+        self.0.send(()).map_err(|error| error.to_string())?;
+        Ok(None)
+    }
+}
+
 #[test]
 fn an_interrupt_ends_a_render_and_says_why() {
     let interrupt = Interrupt::new();
     let options =
         RenderOptions { interrupt: interrupt.clone(), limits: cost(usize::MAX), ..RenderOptions::default() };
-    let chart = chart(&[("a.yaml", "{{ range 9000000000000000000 }}{{ end }}")]);
-    let watch = std::thread::spawn(move || interrupt.raise("exceeded the time limit of 0s"));
-    let error = render_with(&chart, &options).unwrap_err();
+    let text = r#"{{ $_ := lookup "v1" "Secret" "" "" }}{{ range 9000000000000000000 }}{{ end }}"#;
+    let (begun, begins) = mpsc::channel();
+    let watch = std::thread::spawn(move || {
+        begins.recv().unwrap();
+        interrupt.raise("exceeded the time limit of 0s");
+    });
+    let error = chart(&[("a.yaml", text)]).render(&Values::new(), &options, Announced(begun)).unwrap_err();
     watch.join().unwrap();
     assert!(matches!(error.exceeded(), Some(Exceeded::Interrupted(_))), "{error}");
     assert!(error.to_string().contains("hostile/templates/a.yaml:1"), "{error}");
     assert!(error.to_string().ends_with("exceeded the time limit of 0s"), "{error}");
+}
+
+#[test]
+fn a_render_that_is_interrupted_before_it_begins_names_its_template() {
+    let interrupt = Interrupt::new();
+    interrupt.raise("exceeded the time limit of 0s");
+    let options = RenderOptions { interrupt, ..RenderOptions::default() };
+    let error = render_with(&chart(&[("a.yaml", "{{ range 2 }}{{ end }}")]), &options).unwrap_err();
+    assert!(matches!(error.exceeded(), Some(Exceeded::Interrupted(_))), "{error}");
+    assert_eq!(error.to_string(), "template: hostile/templates/a.yaml: exceeded the time limit of 0s");
 }
 
 #[test]
