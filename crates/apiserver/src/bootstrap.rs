@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::{call::Call, catalog::Verb, core::Core, pipeline};
+use crate::{aggregation, call::Call, catalog::Verb, core::Core, pipeline};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -29,6 +29,7 @@ const PORT: u16 = 6443;
 /// Makes what is missing.
 pub(crate) fn populate(core: &Arc<Core>) {
     crate::auth::rbac::populate(core);
+    aggregation::populate(core);
     for name in NAMESPACES {
         ensure(core, "", "v1", "namespaces", "", &json!({"metadata": {"name": name}}));
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use steersman_api::{
     http::{Body, json_response},
     object,
-    status::{ApiError, ApiResult, Reason},
+    status::{ApiError, ApiResult, Reason, quote},
 };
 
 use crate::{
@@ -38,11 +38,14 @@ pub(crate) async fn connect(
             return Err(ApiError::forbidden(group, plural, &call.name, &reason));
         }
     }
-    let object = call.to_served(call.seen()?.value()).await?;
+    let is_service = call.resource.group.is_empty() && call.resource.plural == "services";
+    let object = if is_service { Value::Null } else { call.to_served(call.seen()?.value()).await? };
     if call.subresource_name() != "log" {
-        let options = connect_options(call, request.uri.query().unwrap_or_default(), rest);
+        let mut options = connect_options(call, request.uri.query().unwrap_or_default(), rest);
+        admission::mutate_part(call, Operation::Connect, &mut options, warnings).await?;
         admission::validate_part(call, Operation::Connect, &options, warnings).await?;
     }
+    let object = if is_service { reachable_service(call)? } else { object };
     if call.subresource_name() == "log"
         && let Some(response) = empty_log(&object, request.uri.query().unwrap_or_default())?
     {
@@ -65,6 +68,54 @@ pub(crate) async fn connect(
         request,
     };
     connector.connect(connection).await
+}
+
+/// The service that a proxy leads to, if it has endpoints. It is named alone, with a port, or with a scheme and a port.
+fn reachable_service(call: &Call) -> ApiResult<Value> {
+    let id = call.name.as_str();
+    let (name, port) = match id.split(':').collect::<Vec<_>>().as_slice() {
+        [name] => (*name, ""),
+        [name, port] | ["" | "http" | "https", name, port] => (*name, *port),
+        _ => ("", ""),
+    };
+    if name.is_empty() {
+        let why = format!("invalid service request {}", quote(id));
+        return Err(ApiError::bad_request(why));
+    }
+    let unavailable = |why| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Reason::ServiceUnavailable, why);
+    let key = object::key(call.scope(), name);
+    let service = || {
+        let entry = call.core.store.read(&call.resource.storage, &key);
+        entry.map(|entry| entry.value()).ok_or_else(|| ApiError::not_found(&call.resource, name))
+    };
+    let mut port_name = port.to_owned();
+    if let Ok(number) = port.parse::<i64>() {
+        let service = service()?;
+        let mut ports = service["spec"]["ports"].as_array().into_iter().flatten();
+        let Some(found) = ports.find(|port| port["port"] == number) else {
+            let why = format!("no service port {number} found for service {}", quote(name));
+            return Err(unavailable(why));
+        };
+        port_name = found["name"].as_str().unwrap_or_default().to_owned();
+    }
+    let catalog = call.core.catalog();
+    let Some(endpoints) = call.core.store.read("endpoints", &key) else {
+        let resource = catalog.find("", "v1", "endpoints").unwrap_or(&call.resource);
+        return Err(ApiError::not_found(resource, name));
+    };
+    let endpoints = endpoints.value();
+    let Some(subsets) = endpoints["subsets"].as_array().filter(|subsets| !subsets.is_empty()) else {
+        return Err(unavailable(format!("no endpoints available for service {}", quote(name))));
+    };
+    let some = |subset: &Value, list: &str| subset[list].as_array().is_some_and(|list| !list.is_empty());
+    let leads = |subset: &Value| {
+        let mut ports = subset["ports"].as_array().into_iter().flatten();
+        some(subset, "addresses") && ports.any(|p| p["name"].as_str().unwrap_or_default() == port_name)
+    };
+    if !subsets.iter().any(leads) {
+        return Err(unavailable(format!("no endpoints available for service {}", quote(id))));
+    }
+    service()
 }
 
 /// The options of a connection as an object, such as `PodExecOptions`.

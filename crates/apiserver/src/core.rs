@@ -13,6 +13,7 @@ use steersman_api::{
 
 use crate::{
     admission::{Admission, policy::Policies, webhook::Webhooks},
+    aggregation::{self, Aggregator},
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     catalog::Catalog,
     connector::Connector,
@@ -24,6 +25,8 @@ use crate::{
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) environment: Arc<dyn Environment>,
+    /// When the server was made.
+    pub(crate) started: jiff::Timestamp,
     /// Replaces authentication by certificates and tokens.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
@@ -35,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     pub(crate) webhooks: Webhooks,
+    pub(crate) aggregator: Aggregator,
     pub(crate) policies: Policies,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
@@ -58,6 +62,11 @@ impl Core {
         self.rbac.learn(&resource.storage, key);
         self.webhooks.learn(&self.store, &resource.storage);
         self.policies.learn(&self.store, &resource.storage);
+        aggregation::learn(self, &resource.storage, key);
+        if *resource.storage == *aggregation::RESOURCE {
+            // One that the server keeps comes back.
+            aggregation::register_custom(self);
+        }
         if *resource.storage == *expiry::EVENTS {
             self.lease(key);
         }
@@ -82,6 +91,7 @@ impl Core {
             self.rbac.learn(storage, event.entry.key());
             self.webhooks.learn(&self.store, storage);
             self.policies.learn(&self.store, storage);
+            aggregation::learn(self, storage, event.entry.key());
         }
         if definitions {
             crate::crd::rebuild(self);

@@ -9,12 +9,15 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 mod admission;
+mod aggregation;
 mod apply;
 mod auth;
 mod bootstrap;
 mod call;
 mod catalog;
+mod cluster_service;
 mod commit;
+mod conditions;
 mod connect;
 mod connector;
 mod convert;
@@ -23,6 +26,7 @@ mod crd;
 mod decode;
 mod expiry;
 mod handlers;
+mod health;
 mod openapi;
 mod pipeline;
 mod render;
@@ -36,12 +40,17 @@ mod update;
 mod write;
 
 pub use admission::{
-    Admission, AdmissionRequest, BoxFuture, Endpoints, Operation, WebhookCall, WebhookClient, WebhookTarget,
+    Admission, AdmissionRequest, BoxFuture, Operation, WebhookCall, WebhookClient, WebhookTarget,
+};
+pub use aggregation::{
+    ApiServiceClient, ApiServiceTarget, ClientAuthentication, ProxyBody, RequestHeaderAuthentication,
 };
 pub use auth::{
-    Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, User,
+    Access, AccessLog, AllowAll, Attributes, Authenticator, Authorizer, Decision, Recorder, Unrestricted,
+    User,
 };
 pub use catalog::{Catalog, Group, Resource, Subresource, Verb, Version};
+pub use cluster_service::{Endpoints, ServiceTarget};
 pub use connector::{Connection, Connector};
 pub use handlers::EventStream;
 pub use server::{Builder, Server};

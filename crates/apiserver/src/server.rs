@@ -14,6 +14,7 @@ use crate::{
         policy::Policies,
         webhook::{Caller, Webhooks},
     },
+    aggregation::{self, Aggregator, ApiServiceClient, ClientAuthentication},
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     bootstrap,
     catalog::Catalog,
@@ -58,6 +59,17 @@ impl Server {
         self.core.keep_expiring().await;
     }
 
+    /// Keeps the conditions of APIServices whose APIs other servers have, until it is dropped: requests are passed on to no
+    /// other server where this does not run.
+    pub async fn check_api_services(self) {
+        aggregation::keep_checking(&self.core).await;
+    }
+
+    /// Tells other API servers how this one authenticates clients, by `kube-system/extension-apiserver-authentication`.
+    pub fn publish_authentication(&self, authentication: &ClientAuthentication) {
+        aggregation::publish(&self.core, authentication);
+    }
+
     /// The objects at rest.
     #[must_use]
     pub fn store(&self) -> &Store {
@@ -89,6 +101,7 @@ pub struct Builder {
     recorder: Option<Arc<dyn Recorder>>,
     admission: Vec<Arc<dyn Admission>>,
     webhook_client: Option<Arc<dyn WebhookClient>>,
+    api_service_client: Option<Arc<dyn ApiServiceClient>>,
     connector: Option<Arc<dyn Connector>>,
     history: History,
     journal: Option<Arc<dyn Journal>>,
@@ -108,6 +121,7 @@ impl Default for Builder {
             recorder: None,
             admission: Vec::new(),
             webhook_client: None,
+            api_service_client: None,
             connector: None,
             history: History::default(),
             journal: None,
@@ -183,6 +197,13 @@ impl Builder {
         self
     }
 
+    /// Reaches the servers behind APIServices. Default: none, and none of them is available.
+    #[must_use]
+    pub fn api_service_client(mut self, client: impl ApiServiceClient + 'static) -> Self {
+        self.api_service_client = Some(Arc::new(client));
+        self
+    }
+
     /// Serves logs, exec, port-forward and proxies. Default: none.
     #[must_use]
     pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
@@ -227,6 +248,7 @@ impl Builder {
         let caller = Caller { store: store.clone(), client: self.webhook_client };
         let core = Arc::new(Core {
             store,
+            started: self.environment.now(),
             environment: self.environment,
             authenticator: self.authenticator,
             authorizer: self.authorizer.unwrap_or_else(|| Arc::clone(&rbac) as Arc<dyn Authorizer>),
@@ -236,13 +258,14 @@ impl Builder {
             recorder: self.recorder,
             admission: self.admission,
             webhooks: Webhooks::new(caller),
+            aggregator: Aggregator::new(self.api_service_client),
             policies: Policies::default(),
             connector: self.connector,
             allocators: Allocators::default(),
             quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
             expiry: Expiry::default(),
-            served: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new()))),
+            served: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new(), Vec::new()))),
             settings: RwLock::default(),
         });
         let learned = Arc::downgrade(&core);
@@ -293,6 +316,7 @@ fn restore(core: &Core, records: &[Record]) {
     }
     core.webhooks.learn_all(&core.store);
     core.policies.learn_all(&core.store);
+    aggregation::learn_all(core);
     core.store.restored(records.iter().map(|r| r.revision).max().unwrap_or_default());
 }
 

@@ -117,6 +117,14 @@ mod tests {
         }
     }
 
+    /// The state of an answer is moved from layer to layer: what only some requests need is on the heap.
+    #[test]
+    fn the_state_of_an_answer_is_small() {
+        let server = Server::default();
+        let answering = answer(server.service().core, Request::new(String::new()));
+        assert!(size_of_val(&answering) <= 8192, "{} bytes", size_of_val(&answering));
+    }
+
     #[tokio::test]
     async fn refusals_quote_what_a_patch_makes() {
         let server = Server::default();

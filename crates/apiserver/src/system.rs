@@ -15,7 +15,7 @@ use crate::{
     auth::token::ISSUER,
     catalog::Catalog,
     core::Core,
-    openapi,
+    health, openapi,
     render::{error as error_response, not_found, unknown},
 };
 
@@ -69,8 +69,10 @@ fn key_response(document: String, media: &'static str) -> Response<Body> {
 }
 
 fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
+    if let Some(answer) = health::answer(core, path, parts.uri.query().unwrap_or_default()) {
+        return answer;
+    }
     match path {
-        path if is_health(path) => health(core, path),
         "/version" => json_response(
             StatusCode::OK,
             Body::whole(
@@ -93,18 +95,7 @@ fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
             ),
         ),
         "" => {
-            let paths = [
-                "/api",
-                "/api/v1",
-                "/apis",
-                "/healthz",
-                "/livez",
-                "/openapi/v2",
-                "/openapi/v3",
-                "/readyz",
-                "/version",
-            ];
-            json_response(StatusCode::OK, Body::whole(json!({"paths": paths}).to_string()))
+            json_response(StatusCode::OK, Body::whole(json!({"paths": paths(&core.catalog())}).to_string()))
         }
         "/openid/v1/jwks" => key_response(core.tokens.key.public().to_string(), "application/jwk-set+json"),
         "/.well-known/openid-configuration" => {
@@ -120,7 +111,12 @@ fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
         path => match path.strip_prefix("/openapi/") {
             Some(name) => {
                 let form = openapi_form(name, parts);
+                let lasting = match by_hash(core, name, parts) {
+                    Some(Err(redirect)) => return redirect,
+                    other => other.is_some(),
+                };
                 match openapi::document(&core.catalog(), name, form) {
+                    Some(document) if lasting => immutable(tagged(document, form, parts), core),
                     Some(document) => tagged(document, form, parts),
                     None if name.starts_with("v3/") => nothing(),
                     None => not_found(),
@@ -131,35 +127,66 @@ fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
     }
 }
 
-/// Whether a path asks for the server's health, or for one of the checks that make it up.
-fn is_health(path: &str) -> bool {
-    matches!(path, "/healthz" | "/livez" | "/readyz") || is_check(path)
-}
-
-/// Fails while writes can't be kept, except for liveness: a restart would not help.
-fn health(core: &Core, path: &str) -> Response<Body> {
-    let (kind, check) =
-        path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
-    let concerned = kind != "livez" && matches!(check, "" | "etcd" | "etcd-readiness");
-    match core.store.failure().filter(|_| concerned) {
-        Some(why) => {
-            let text = format!(
-                "[-]etcd failed: read-only, because writes can't be kept: {why}\n{kind} check failed\n"
-            );
-            text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
-        }
-        None => text_response(StatusCode::OK, "ok"),
+/// The paths that the server lists of itself.
+fn paths(catalog: &Catalog) -> Vec<String> {
+    let fixed = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/flagz",
+        "/metrics",
+        "/metrics/slis",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/openid/v1/jwks",
+        "/statusz",
+        "/version",
+    ];
+    let mut paths: Vec<String> = fixed.map(str::to_owned).to_vec();
+    for (group, served) in catalog.groups().filter(|(group, _)| !group.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(served.versions.iter().map(|version| format!("/apis/{group}/{}", version.name)));
     }
+    for endpoint in ["healthz", "livez", "readyz"] {
+        paths.push(format!("/{endpoint}"));
+        paths.extend(health::checks(endpoint).iter().map(|check| format!("/{endpoint}/{check}")));
+    }
+    paths.sort();
+    paths
 }
 
-/// Whether a path asks for one of the checks that make up the server's health.
-fn is_check(path: &str) -> bool {
-    let checks: &[&str] = match path.split('/').nth(1) {
-        Some("readyz") => &["ping", "log", "etcd", "etcd-readiness", "informer-sync", "shutdown"],
-        Some("healthz" | "livez") => &["ping", "log", "etcd"],
-        _ => &[],
-    };
-    path.splitn(3, '/').nth(2).is_some_and(|check| checks.contains(&check))
+/// Whether a client asks for the very document that it names by its hash. One that knows another one is led to the present one.
+fn by_hash(core: &Core, name: &str, parts: &Parts) -> Option<Result<(), Response<Body>>> {
+    let path = name.strip_prefix("v3/")?.trim_end_matches('/');
+    let query = parts.uri.query().unwrap_or_default();
+    let (_, given) = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "hash")?;
+    let present = openapi::hash(&core.catalog(), path)?;
+    if given == present {
+        return Some(Ok(()));
+    }
+    let place = format!("/openapi/v3/{path}?hash={present}");
+    let text = format!("<a href=\"{place}\">Moved Permanently</a>.\n\n");
+    let mut response = text_response(StatusCode::MOVED_PERMANENTLY, text);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(header::LOCATION, HeaderValue::from_str(&place).ok()?);
+    Some(Err(response))
+}
+
+/// A document that clients may keep for a year: another one has another hash.
+fn immutable(mut response: Response<Body>, core: &Core) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    let year = jiff::SignedDuration::from_hours(365 * 24);
+    let expires = core.environment.now().checked_add(year).ok();
+    let expires = expires.map(|at| at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    if let Some(expires) = expires.and_then(|text| HeaderValue::from_str(&text).ok()) {
+        headers.insert(header::EXPIRES, expires);
+    }
+    response
 }
 
 /// 404 without a word: a group version that OpenAPI does not know.

@@ -232,8 +232,8 @@ fn prepare(
     let is_empty =
         |place: &String| place.starts_with("spec.") && object::is_nothing(object::at(object, place));
     let noticed = strategy.notices_empty() && emptied.iter().any(is_empty);
-    // Where a pod runs is nothing that its owner asked for.
-    let counts = strategy.has_generation() && call.subresource_name() != "binding";
+    // Where a pod runs, and what is said of an object, is nothing that its owner asked for.
+    let counts = strategy.has_generation() && !matches!(call.subresource_name(), "binding" | "status");
     if counts && (noticed || strategy.is_new_generation(object, stored)) {
         let next = object::generation(stored).saturating_add(1);
         object::metadata(object).insert("generation".into(), next.into());

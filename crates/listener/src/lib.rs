@@ -15,6 +15,7 @@
 mod body;
 mod connections;
 mod limits;
+mod tunnel;
 mod websocket;
 
 use std::{
@@ -41,6 +42,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub use body::{BodyError, RequestBody, ResponseBody};
 pub use limits::Limits;
+pub use tunnel::Tunnel;
 pub use websocket::Handshake;
 
 use connections::{Connections, Requests};
@@ -81,7 +83,8 @@ impl Listener {
     /// Serves until it is dropped, which ends all connections.
     ///
     /// `handlers` makes the handler of a connection's requests, from the certificate that the client has shown. The body of an
-    /// answer by [`Handshake::accept`] is sent over a WebSocket. Requests carry their [`Peer`].
+    /// answer by [`Handshake::accept`] is sent over a WebSocket, and an answer that switches protocols with a [`Tunnel`] among its
+    /// extensions joins the client's connection to it. Requests carry their [`Peer`].
     pub async fn serve<M, H, F, B>(self, handlers: M)
     where
         M: Fn(Option<&CertificateDer<'_>>) -> H + Send + Sync + 'static,
@@ -166,7 +169,7 @@ async fn answer<IO, H, F, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let counted = Arc::clone(&requests);
-    // What is sent once the connection is a WebSocket: at most one answer of a connection switches protocols.
+    // What follows on the connection: at most one answer of a connection switches protocols.
     let switched = Arc::new(Mutex::new(None));
     let switches = Arc::clone(&switched);
     let service = service_fn(move |mut request: Request<_>| {
@@ -182,9 +185,13 @@ async fn answer<IO, H, F, B>(
             if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
                 return Ok::<_, Infallible>(answer.map(|body| ResponseBody::new(Some(body), pending)));
             }
-            let (head, body) = answer.into_parts();
+            let (mut head, body) = answer.into_parts();
             let lasting = Requests::begin(&counted);
-            *switches.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, body, lasting));
+            let next = match head.extensions.remove::<Tunnel>() {
+                Some(tunnel) => Switched::Tunnel(tunnel),
+                None => Switched::WebSocket(body),
+            };
+            *switches.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, next, lasting));
             Ok(Response::from_parts(head, ResponseBody::new(None, pending)))
         }
     });
@@ -212,7 +219,18 @@ async fn answer<IO, H, F, B>(
         () = unused => return,
     }
     let switched = switched.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some((upgrade, body, _lasting)) = switched {
-        websocket::send(upgrade, body).await;
+    if let Some((upgrade, next, _lasting)) = switched {
+        match next {
+            Switched::WebSocket(body) => websocket::send(upgrade, body).await,
+            Switched::Tunnel(tunnel) => tunnel.join(upgrade).await,
+        }
     }
+}
+
+/// What follows on a connection that switches protocols.
+enum Switched<B> {
+    /// The frames of a body, as messages.
+    WebSocket(B),
+    /// What another connection has to say.
+    Tunnel(Tunnel),
 }

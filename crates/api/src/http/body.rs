@@ -1,13 +1,13 @@
 //! Bodies in and out.
 
 use std::{
-    fmt,
+    fmt, io,
     pin::Pin,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -22,7 +22,7 @@ pub struct Body(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
-    Frames(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Frames(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
 impl Body {
@@ -41,6 +41,11 @@ impl Body {
 
     /// A body whose frames come over time.
     pub fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self::fallible(frames.map(Ok))
+    }
+
+    /// A body whose frames come over time from a source that may fail, which cuts the answer off.
+    pub fn fallible(frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self(Kind::Frames(Box::pin(frames)))
     }
 }
@@ -56,7 +61,7 @@ impl fmt::Debug for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -67,7 +72,7 @@ impl http_body::Body for Body {
                 Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))
             }
             Kind::Frames(frames) => {
-                frames.as_mut().poll_next(cx).map(|next| next.map(|b| Ok(Frame::data(b))))
+                frames.as_mut().poll_next(cx).map(|next| next.map(|bytes| bytes.map(Frame::data)))
             }
         }
     }

@@ -50,6 +50,17 @@ pub fn definition(name: &str) -> Option<Arc<Schema>> {
     Some(Arc::new(Schema { root }))
 }
 
+/// The OpenAPI name of a kind.
+pub fn definition_name(group: &str, version: &str, kind: &str) -> Option<&'static str> {
+    LOADED.raw.iter().find_map(|(name, schema)| {
+        let matches = schema["x-kubernetes-group-version-kind"]
+            .as_array()?
+            .iter()
+            .any(|gvk| gvk["group"] == group && gvk["version"] == version && gvk["kind"] == kind);
+        matches.then_some(name.as_str())
+    })
+}
+
 /// The Go type of a field where it does not follow from the schema; needed for the words of errors alone.
 pub fn go_type(structure: &str, field: &str) -> Option<&'static str> {
     static TYPES: LazyLock<HashMap<String, HashMap<String, String>>> = LazyLock::new(|| {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub use steersman_formats::quantity::Quantity;
 
-pub use builtin::{PREFIX, builtin, definition, definitions, go_type, reference};
+pub use builtin::{PREFIX, builtin, definition, definition_name, definitions, go_type, reference};
 pub use check::{Decoded, Decoder};
 pub use steersman_formats::quantity;
 

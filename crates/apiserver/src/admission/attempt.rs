@@ -7,7 +7,7 @@ use steersman_patch::apply::{TypeId, Types};
 
 use steersman_api::{
     object,
-    schema::Decoder,
+    schema::{self, Decoder},
     status::{ApiError, ApiResult, Reason},
 };
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     call::Call,
-    catalog::{Resource, Verb},
+    catalog::{Resource, Subresource, Verb},
     convert,
     scale::{scale_of, take_scale},
 };
@@ -163,16 +163,27 @@ impl Attempt<'_> {
         if self.is_scale() {
             return Ok(scale_of(&self.call.resource, object));
         }
-        if self.has_own_kind() {
+        if self.is_part() {
             return Ok(object.clone());
         }
         convert::one(resource, object.clone(), &resource.api_version()).await
     }
 
-    /// Whether the object is of the subresource's kind and not of the resource's, which have versions of their own.
-    fn has_own_kind(&self) -> bool {
-        let part = self.call.subresource.as_deref().and_then(|name| self.call.resource.subresource(name));
-        part.is_some_and(|part| part.kind != self.call.resource.kind)
+    /// The subresource, if what is sent to it is of a kind of its own and not of the resource's: it has versions of its own.
+    fn part(&self) -> Option<&Subresource> {
+        let part = self.call.subresource.as_deref().and_then(|name| self.call.resource.subresource(name))?;
+        (part.kind != self.call.resource.kind && !self.is_scale()).then_some(part)
+    }
+
+    /// Whether plugins see what is sent to a subresource in place of an object of the resource.
+    pub(super) fn is_part(&self) -> bool {
+        self.part().is_some()
+    }
+
+    /// The OpenAPI name of the type of a part.
+    fn part_type(&self) -> Option<&'static str> {
+        let part = self.part()?;
+        schema::definition_name(&part.group, &part.version, &part.kind)
     }
 
     /// Takes out of a new object what the real server fills in only after it has been changed.
@@ -204,6 +215,10 @@ impl Attempt<'_> {
             // A plugin may have named the object.
             object::metadata(&mut changed).entry(field).or_insert(value);
         }
+        if self.is_part() {
+            *object = changed;
+            return Ok(());
+        }
         *object = convert::one(&resource, changed, &self.call.resource.api_version()).await?;
         Ok(())
     }
@@ -224,12 +239,18 @@ impl Attempt<'_> {
             return Ok(Vec::new());
         }
         let strategy = &resource.strategy;
-        let schema = strategy.schema(&resource.version).filter(|_| strategy.typed());
+        let schema = if self.is_part() {
+            self.part_type().and_then(schema::definition)
+        } else {
+            strategy.schema(&resource.version).filter(|_| strategy.typed())
+        };
         let mut unknown = Vec::new();
         if let Some(schema) = &schema {
             unknown = schema.decode(object, decoder)?.unknown;
         }
-        strategy.default(&resource.version, object);
+        if !self.is_part() {
+            strategy.default(&resource.version, object);
+        }
         if let Some(schema) = &schema {
             schema.encode(object);
         }
@@ -238,7 +259,11 @@ impl Attempt<'_> {
 
     /// The types by which a view is merged; the real server knows none of a `Scale` here.
     pub(super) fn types<'r>(&self, resource: &'r Resource) -> Option<(&'r Types, TypeId)> {
-        if self.is_scale() { None } else { resource.strategy.types(&resource.version) }
+        match self.part_type() {
+            Some(name) => steersman_kinds::types(name),
+            None if self.is_scale() || self.is_part() => None,
+            None => resource.strategy.types(&resource.version),
+        }
     }
 
     /// The refusal of a write, for which the name that the server gives it counts only once it is given.

@@ -26,7 +26,7 @@ pub(crate) use attempt::Attempt;
 pub(crate) use lifecycle::{IMMORTAL, check_namespace};
 pub(crate) use quota::reserve;
 pub use steersman_api::BoxFuture;
-pub use webhook::{Endpoints, WebhookCall, WebhookClient, WebhookTarget};
+pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,9 +128,9 @@ async fn mutate_by_plugins(
     Ok(())
 }
 
-/// There is nothing to change about a deletion.
+/// There is nothing to change about a deletion, nor about what is no object of the resource.
 fn mutate_by_builtin_plugins(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()> {
-    if attempt.operation == Operation::Delete {
+    if attempt.operation == Operation::Delete || attempt.is_part() {
         return Ok(());
     }
     builtin_plugins::mutate(attempt, object)
@@ -154,8 +154,22 @@ pub(crate) async fn validate(
     validate_by_plugins(Attempt { old: old.as_deref(), ..attempt }, &object, warnings).await
 }
 
-/// Validating admission of an object that is of another kind than the resource whose subresource it is sent to: an Eviction, a
+/// Mutating admission of an object that is of another kind than the resource whose subresource it is sent to: an Eviction, a
 /// Binding, a TokenRequest, the options of a connection.
+pub(crate) async fn mutate_part(
+    call: &Call,
+    operation: Operation,
+    part: &mut Value,
+    warnings: &mut Vec<String>,
+) -> ApiResult<()> {
+    let attempt = Attempt { call, operation, name: &call.name, hides_name: false, old: None };
+    if call.core.admission.is_empty() && !webhook::mutates(&attempt) && !policy::mutates(&attempt) {
+        return Ok(());
+    }
+    mutate_by_plugins(attempt, part, warnings).await
+}
+
+/// Validating admission of such an object.
 pub(crate) async fn validate_part(
     call: &Call,
     operation: Operation,

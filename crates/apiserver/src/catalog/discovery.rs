@@ -6,8 +6,12 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Catalog, Group, Lazy, Resource, Verb, Version, api_version};
-use crate::openapi::Form;
+use super::{Catalog, Lazy, Resource, Verb, Version, api_version};
+use crate::{
+    aggregation::{RemoteVersion, group_priority, version_priority},
+    crd::compare_versions,
+    openapi::Form,
+};
 
 /// Documents of one catalog, each made when first asked for.
 #[derive(Debug, Default)]
@@ -18,16 +22,77 @@ pub(crate) struct Documents {
     pub(crate) openapi: Mutex<BTreeMap<(String, Form), Bytes>>,
 }
 
+/// A group as it is listed.
+struct ListedGroup<'a> {
+    name: &'a str,
+    versions: Vec<ListedVersion<'a>>,
+}
+
+/// A version as it is listed.
+enum ListedVersion<'a> {
+    Own(&'a Version),
+    /// One that another server has.
+    Remote(&'a RemoteVersion),
+}
+
+impl ListedVersion<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Own(version) => &version.name,
+            Self::Remote(version) => &version.version,
+        }
+    }
+}
+
 impl Catalog {
+    /// All groups, those with the highest priority first, and so their versions.
+    fn listed(&self) -> Vec<ListedGroup<'_>> {
+        let own = self.groups().map(|(name, group)| ListedGroup {
+            name,
+            versions: group.versions.iter().map(ListedVersion::Own).collect(),
+        });
+        let mut groups: Vec<ListedGroup<'_>> = own.collect();
+        if self.remote.is_empty() {
+            return groups;
+        }
+        for remote in &self.remote {
+            let version = ListedVersion::Remote(remote);
+            match groups.iter_mut().find(|group| group.name == remote.group) {
+                Some(group) => {
+                    group.versions.retain(|own| own.name() != remote.version);
+                    group.versions.push(version);
+                }
+                None => groups.push(ListedGroup { name: &remote.group, versions: vec![version] }),
+            }
+        }
+        for group in &mut groups {
+            let name = group.name;
+            let priority = |version: &ListedVersion<'_>| match version {
+                ListedVersion::Own(version) => version_priority(name, &version.name),
+                ListedVersion::Remote(remote) => remote.version_priority,
+            };
+            group.versions.sort_by(|a, b| {
+                priority(b).cmp(&priority(a)).then_with(|| compare_versions(b.name(), a.name()))
+            });
+        }
+        let priority = |group: &ListedGroup<'_>| {
+            let versions = group.versions.iter().map(|version| match version {
+                ListedVersion::Own(_) => group_priority(group.name),
+                ListedVersion::Remote(remote) => remote.group_priority,
+            });
+            versions.max().unwrap_or_default()
+        };
+        groups.sort_by(|a, b| priority(b).cmp(&priority(a)).then_with(|| a.name.cmp(b.name)));
+        groups
+    }
+
     /// The aggregated document of `/api` or `/apis`.
     pub(crate) fn aggregated(&self, core: bool) -> Bytes {
         let lazy = if core { &self.documents.core } else { &self.documents.groups };
         lazy.get(|| {
-            let items: Vec<Value> = self
-                .groups()
-                .filter(|(name, _)| name.is_empty() == core)
-                .map(|(name, group)| aggregated_group(name, group))
-                .collect();
+            let groups = self.listed();
+            let items: Vec<Value> =
+                groups.iter().filter(|group| group.name.is_empty() == core).map(aggregated_group).collect();
             json!({
                 "kind": "APIGroupDiscoveryList",
                 "apiVersion": "apidiscovery.k8s.io/v2",
@@ -39,14 +104,16 @@ impl Catalog {
 
     /// The older `/apis`.
     pub(crate) fn group_list(&self) -> Value {
+        let groups = self.listed();
         let groups: Vec<Value> =
-            self.groups().filter(|(name, _)| !name.is_empty()).map(|(n, g)| group_value(n, g)).collect();
+            groups.iter().filter(|group| !group.name.is_empty()).map(group_value).collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     }
 
     /// `/apis/GROUP`.
     pub(crate) fn group_document(&self, name: &str) -> Option<Value> {
-        let mut value = group_value(name, self.group(name).filter(|_| !name.is_empty())?);
+        let groups = self.listed();
+        let mut value = group_value(groups.iter().find(|group| group.name == name && !name.is_empty())?);
         value["kind"] = "APIGroup".into();
         value["apiVersion"] = "v1".into();
         Some(value)
@@ -86,11 +153,12 @@ impl Catalog {
     }
 }
 
-fn group_value(name: &str, group: &Group) -> Value {
+fn group_value(group: &ListedGroup<'_>) -> Value {
+    let name = group.name;
     let versions: Vec<Value> = group
         .versions
         .iter()
-        .map(|v| json!({"groupVersion": api_version(name, &v.name), "version": v.name}))
+        .map(|v| json!({"groupVersion": api_version(name, v.name()), "version": v.name()}))
         .collect();
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
@@ -116,8 +184,16 @@ fn legacy_resource(resource: &Resource) -> Value {
     value
 }
 
-fn aggregated_group(name: &str, group: &Group) -> Value {
-    let versions: Vec<Value> = group.versions.iter().map(|v| aggregated_version(name, v)).collect();
+fn aggregated_group(group: &ListedGroup<'_>) -> Value {
+    let name = group.name;
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|version| match version {
+            ListedVersion::Own(version) => aggregated_version(name, version),
+            ListedVersion::Remote(remote) => remote_version(remote),
+        })
+        .collect();
     let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
     json!({"metadata": metadata, "versions": versions})
 }
@@ -125,6 +201,17 @@ fn aggregated_group(name: &str, group: &Group) -> Value {
 fn aggregated_version(group: &str, version: &Version) -> Value {
     let resources: Vec<Value> = version.resources.iter().map(|r| aggregated_resource(group, r)).collect();
     json!({"version": version.name, "resources": resources, "freshness": "Current"})
+}
+
+/// What another server said last. Of one that said nothing yet, no resources are known.
+fn remote_version(remote: &RemoteVersion) -> Value {
+    let documents = &remote.documents;
+    let freshness = if documents.is_current { "Current" } else { "Stale" };
+    let mut version = json!({"version": remote.version, "freshness": freshness});
+    if !documents.resources.is_empty() {
+        version["resources"] = documents.resources.clone().into();
+    }
+    version
 }
 
 fn aggregated_resource(group: &str, resource: &Resource) -> Value {

@@ -11,22 +11,36 @@ use bytes::Bytes;
 use serde_json::Value;
 use steersman_kinds::groups;
 
+use crate::aggregation::RemoteVersion;
+
 pub(crate) use steersman_api::group_version::{api_version, internal_package, split_api_version};
 pub use steersman_api::resource::{Group, Resource, Subresource, Verb, Version};
 
-/// An immutable picture of everything that is served. A new one replaces it when a definition changes.
+/// An immutable picture of everything that is served. A new one replaces it when a definition or an APIService changes.
 #[derive(Debug)]
 pub struct Catalog {
     custom: BTreeMap<String, Group>,
+    /// What other servers have, which is listed and not to be found here.
+    remote: Vec<RemoteVersion>,
     documents: discovery::Documents,
     /// All resources by the table in which they are stored, made on first use.
     stored: OnceLock<HashMap<Arc<str>, Vec<Arc<Resource>>>>,
 }
 
 impl Catalog {
-    /// A catalog of the built-in resources and `custom` ones.
-    pub(crate) fn new(custom: BTreeMap<String, Group>) -> Self {
-        Self { custom, documents: discovery::Documents::default(), stored: OnceLock::new() }
+    /// A catalog of the built-in resources, `custom` ones, and those of other servers.
+    pub(crate) fn new(custom: BTreeMap<String, Group>, remote: Vec<RemoteVersion>) -> Self {
+        Self { custom, remote, documents: discovery::Documents::default(), stored: OnceLock::new() }
+    }
+
+    /// The groups of custom resources.
+    pub(crate) fn custom_groups(&self) -> &BTreeMap<String, Group> {
+        &self.custom
+    }
+
+    /// The group versions of other servers.
+    pub(crate) fn remote(&self) -> &[RemoteVersion] {
+        &self.remote
     }
 
     /// The resource at a path.

@@ -19,10 +19,12 @@ use steersman_api::{
     status::{ApiError, ApiResult},
     store::{Draft, Entry},
 };
+pub(crate) use version::compare_versions;
 
 use crate::{
-    call::Call,
+    aggregation,
     catalog::{Catalog, Group, Resource, Subresource, Version, api_version},
+    conditions,
     core::Core,
 };
 
@@ -51,6 +53,7 @@ pub(crate) fn reconcile(core: &Arc<Core>, name: &str) {
         }
     }
     rebuild(core);
+    aggregation::register_custom(core);
 }
 
 /// Names the conditions and puts the definition into service.
@@ -66,68 +69,30 @@ fn accept(core: &Arc<Core>, entry: &Entry, mut definition: Value) {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
         Some((reason, message)) => ("False", *reason, message.clone()),
     };
-    set_condition(status, "NamesAccepted", accepted, reason, &message, &now);
+    conditions::set(status, "NamesAccepted", accepted, reason, &message, &now);
     let established = status
         .get("conditions")
         .and_then(Value::as_array)
         .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));
     if conflict.is_none() && !established {
         let message = "the initial names have been accepted";
-        set_condition(status, "Established", "True", "InitialNamesAccepted", message, &now);
+        conditions::set(status, "Established", "True", "InitialNamesAccepted", message, &now);
     } else if !established {
-        set_condition(status, "Established", "False", "NotAccepted", "not all names are accepted", &now);
+        conditions::set(status, "Established", "False", "NotAccepted", "not all names are accepted", &now);
     }
     if let Some((value, reason, message)) = approval {
-        set_condition(status, "KubernetesAPIApprovalPolicyConformant", value, reason, &message, &now);
+        conditions::set(status, "KubernetesAPIApprovalPolicyConformant", value, reason, &message, &now);
     }
     if Value::Object(status.clone()) != before {
         write_status(core, entry, &old, definition);
     }
 }
 
-/// Stores what the server says of a definition. A writer who was quicker has the definition looked at again.
-fn write_status(core: &Arc<Core>, entry: &Entry, old: &Value, mut next: Value) {
+/// Stores what the server says of a definition.
+fn write_status(core: &Arc<Core>, entry: &Entry, old: &Value, next: Value) {
     let catalog = core.catalog();
-    let Some(resource) = catalog.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition") else {
-        return;
-    };
-    let call =
-        Call::internal(Arc::clone(core), Arc::clone(resource), Verb::Update, "", Some("status".into()));
-    crate::apply::track_now(&call, Some(old), &mut next, &[]);
-    if let Ok(draft) = Draft::new(&next, Vec::new()) {
-        let _ = core.store.update(RESOURCE, entry.key(), entry.revision(), draft);
-    }
-}
-
-fn set_condition(
-    status: &mut serde_json::Map<String, Value>,
-    kind: &str,
-    value: &str,
-    reason: &str,
-    message: &str,
-    now: &str,
-) {
-    let list = status.entry("conditions").or_insert_with(|| json!([]));
-    if !list.is_array() {
-        *list = json!([]);
-    }
-    let Some(list) = list.as_array_mut() else { return };
-    match list.iter_mut().find(|c| c["type"] == kind) {
-        Some(existing) => {
-            if existing["status"] != value {
-                existing["lastTransitionTime"] = now.into();
-            }
-            existing["status"] = value.into();
-            existing["reason"] = reason.into();
-            existing["message"] = message.into();
-        }
-        None => list.push(json!({
-            "type": kind,
-            "status": value,
-            "lastTransitionTime": now,
-            "reason": reason,
-            "message": message,
-        })),
+    if let Some(resource) = catalog.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition") {
+        conditions::store(core, resource, entry, old, next);
     }
 }
 
@@ -214,7 +179,7 @@ fn finish(core: &Arc<Core>, entry: &Entry, definition: &Value) {
         let mut next = definition.clone();
         let message = "CustomResource deletion is in progress";
         let status = object::child(&mut next, "status");
-        set_condition(status, "Terminating", "True", "InstanceDeletionInProgress", message, &now);
+        conditions::set(status, "Terminating", "True", "InstanceDeletionInProgress", message, &now);
         write_status(core, entry, definition, next);
         return;
     }
@@ -245,7 +210,7 @@ pub(crate) fn mark_terminating(object: &mut Value, now: &str) {
         list.push(CLEANUP.into());
     }
     let status = object::child(object, "status");
-    set_condition(
+    conditions::set(
         status,
         "Terminating",
         "True",
@@ -311,11 +276,11 @@ pub(crate) fn rebuild(core: &Core) {
         }
     }
     for group in groups.values_mut() {
-        group.versions.sort_by(|a, b| version::compare_versions(&b.name, &a.name));
+        group.versions.sort_by(|a, b| compare_versions(&b.name, &a.name));
     }
     *served = next;
-    drop(served);
-    core.set_catalog(Catalog::new(groups));
+    // Under the lock: of two that do this, the later one sees the later state.
+    core.set_catalog(Catalog::new(groups, core.aggregator.versions()));
 }
 
 /// The served resources of a definition that has been so since a revision, one per version.

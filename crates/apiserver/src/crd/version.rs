@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// Orders versions as the API prefers them: stable before beta before alpha, larger numbers first, other names last.
-pub(super) fn compare_versions(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Greater,

@@ -36,7 +36,7 @@ pub(super) async fn bind_by_name(
         name: object::name(&binding).to_owned(),
         ..call
     };
-    bind_to(&call, &binding, warnings).await
+    bind_to(&call, binding, warnings).await
 }
 
 /// Puts a pod onto a node.
@@ -47,12 +47,16 @@ pub(super) async fn bind(
     warnings: &mut Vec<String>,
 ) -> ApiResult<Response<Body>> {
     let binding = decode::object(call, media, body, warnings)?.object;
-    bind_to(call, &binding, warnings).await
+    bind_to(call, binding, warnings).await
 }
 
-async fn bind_to(call: &Call, binding: &Value, warnings: &mut Vec<String>) -> ApiResult<Response<Body>> {
-    let node = object::text(binding, &["target", "name"]).unwrap_or_default().to_owned();
-    let kind = object::text(binding, &["target", "kind"]).unwrap_or_default();
+async fn bind_to(call: &Call, mut binding: Value, warnings: &mut Vec<String>) -> ApiResult<Response<Body>> {
+    admission::mutate_part(call, Operation::Create, &mut binding, warnings).await?;
+    if object::name(&binding) != call.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    }
+    let node = object::text(&binding, &["target", "name"]).unwrap_or_default().to_owned();
+    let kind = object::text(&binding, &["target", "kind"]).unwrap_or_default();
     if !matches!(kind, "" | "Node") {
         return Err(ApiError::unforeseen(format!(
             "target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
@@ -63,24 +67,27 @@ async fn bind_to(call: &Call, binding: &Value, warnings: &mut Vec<String>) -> Ap
         let error = FieldError::required("target.name", "");
         return Err(ApiError::invalid_kind("", "Binding", &call.name, vec![error]));
     }
-    admission::validate_part(call, Operation::Create, binding, warnings).await?;
+    admission::validate_part(call, Operation::Create, &binding, warnings).await?;
     let now = call.now();
     let assign = |current: Option<&Value>| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
-        let assigned = object::text(current, &["spec", "nodeName"]).unwrap_or_default();
-        if !assigned.is_empty() {
-            let why = format!(
-                "pod {} is already assigned to node {}",
-                call.name,
-                steersman_api::status::quote(assigned)
-            );
+        check_preconditions(call, current, &binding)?;
+        if let Some(why) = hindrance(current) {
             let mut named = (*call.resource).clone();
             named.plural.push_str("/binding");
             return Err(ApiError::conflict(&named, &call.name, &why));
         }
         let mut next = current.clone();
         object::child(&mut next, "spec").insert("nodeName".into(), node.as_str().into());
+        for field in ["annotations", "labels"] {
+            let Some(given) = binding["metadata"][field].as_object().filter(|map| !map.is_empty()) else {
+                continue;
+            };
+            let map = object::ensure(object::metadata(&mut next).entry(field).or_insert(Value::Null));
+            map.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
         let status = object::child(&mut next, "status");
+        status.remove("nominatedNodeName");
         let conditions = status.entry("conditions").or_insert_with(|| json!([]));
         if let Some(list) = conditions.as_array_mut() {
             list.retain(|c| c["type"] != "PodScheduled");
@@ -92,4 +99,34 @@ async fn bind_to(call: &Call, binding: &Value, warnings: &mut Vec<String>) -> Ap
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(json_response(StatusCode::CREATED, Body::whole(status.to_string())))
+}
+
+/// Refuses a binding that means another pod of the name, or another version of it.
+fn check_preconditions(call: &Call, pod: &Value, binding: &Value) -> ApiResult<()> {
+    let uid = object::uid(binding);
+    if !uid.is_empty() && uid != object::uid(pod) {
+        return Err(update::wrong_uid(call, uid, object::uid(pod)));
+    }
+    let version = object::meta_text(binding, "resourceVersion");
+    if !version.is_empty() && version != object::meta_text(pod, "resourceVersion") {
+        return Err(ApiError::modified(&call.resource, &call.name));
+    }
+    Ok(())
+}
+
+/// What keeps a pod from being put onto a node.
+fn hindrance(pod: &Value) -> Option<String> {
+    let name = object::name(pod);
+    let assigned = object::text(pod, &["spec", "nodeName"]).unwrap_or_default();
+    if object::is_deleting(pod) {
+        return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if !assigned.is_empty() {
+        let node = steersman_api::status::quote(assigned);
+        return Some(format!("pod {name} is already assigned to node {node}"));
+    }
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    gates
+        .is_some_and(|gates| !gates.is_empty())
+        .then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
 }

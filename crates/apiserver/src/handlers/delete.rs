@@ -430,7 +430,11 @@ pub(super) async fn evict(
     body: &Bytes,
     warnings: &mut Vec<String>,
 ) -> ApiResult<Response<Body>> {
-    let eviction = decode::object(&call, media, body, warnings)?.object;
+    let mut eviction = decode::object(&call, media, body, warnings)?.object;
+    admission::mutate_part(&call, Operation::Create, &mut eviction, warnings).await?;
+    if object::name(&eviction) != call.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+    }
     let nested = eviction.get("deleteOptions").cloned().unwrap_or_default();
     let bytes = if nested.is_null() { Bytes::new() } else { nested.to_string().into() };
     let (call, options) = options(call, "application/json", &bytes)?;
@@ -438,8 +442,38 @@ pub(super) async fn evict(
     let (call, options) =
         (Call { subresource: None, ..call }, DeleteOptions { is_admitted: true, ..options });
     super::budget::spend(&call)?;
+    if !call.write.dry_run {
+        announce_eviction(&call)?;
+    }
     delete_one(&call, &options, warnings).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(json_response(StatusCode::CREATED, Body::whole(status.to_string())))
+}
+
+/// Says in the status of a pod why it goes.
+fn announce_eviction(call: &Call) -> ApiResult<()> {
+    for _ in 0..ATTEMPTS {
+        let entry = call.stored()?;
+        let mut pod = entry.value();
+        let conditions = object::child(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
+        let Some(list) = conditions.as_array_mut() else { return Ok(()) };
+        if list.iter().any(|condition| condition["type"] == "DisruptionTarget") {
+            return Ok(());
+        }
+        list.push(json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastProbeTime": null,
+            "lastTransitionTime": call.now(),
+        }));
+        let fields = call.resource.strategy.selectable(&pod);
+        let draft = Draft::new(&pod, fields).map_err(ApiError::internal)?;
+        if call.core.store.update(&call.resource.storage, entry.key(), entry.revision(), draft).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(ApiError::modified(&call.resource, &call.name))
 }

@@ -36,20 +36,23 @@ pub(crate) async fn dispatch(
     body: Bytes,
     warnings: &mut Vec<String>,
 ) -> ApiResult<Response<Body>> {
+    // Writes are on the heap: their state is large, and every layer would move it for a read too.
     match (call.subresource_name(), call.verb) {
-        ("scale", _) => scale::scale(&call, media, &body, warnings).await,
-        ("binding", Verb::Create) => binding::bind(&call, media, &body, warnings).await,
-        ("eviction", Verb::Create) => delete::evict(call, media, &body, warnings).await,
-        ("token", Verb::Create) => token::answer_request(&call, media, &body, warnings).await,
+        ("scale", _) => Box::pin(scale::scale(&call, media, &body, warnings)).await,
+        ("binding", Verb::Create) => Box::pin(binding::bind(&call, media, &body, warnings)).await,
+        ("eviction", Verb::Create) => Box::pin(delete::evict(call, media, &body, warnings)).await,
+        ("token", Verb::Create) => Box::pin(token::answer_request(&call, media, &body, warnings)).await,
         (_, Verb::Get) => get(&call).await,
         (_, Verb::List) => list::list(&call).await,
         (_, Verb::Watch) => watch::watch(&call).await,
-        (_, Verb::Create) if is_binding(&call) => binding::bind_by_name(call, media, &body, warnings).await,
-        (_, Verb::Create) => pipeline::create(&call, media, &body, warnings).await,
-        (_, Verb::Update) => replace(&call, media, &body, warnings).await,
-        (_, Verb::Patch) => patch::patch(&call, media, &body, warnings).await,
-        (_, Verb::Delete) => delete::delete(call, media, &body, warnings).await,
-        (_, Verb::DeleteCollection) => delete::collection(call, media, &body, warnings).await,
+        (_, Verb::Create) if is_binding(&call) => {
+            Box::pin(binding::bind_by_name(call, media, &body, warnings)).await
+        }
+        (_, Verb::Create) => Box::pin(pipeline::create(&call, media, &body, warnings)).await,
+        (_, Verb::Update) => Box::pin(replace(&call, media, &body, warnings)).await,
+        (_, Verb::Patch) => Box::pin(patch::patch(&call, media, &body, warnings)).await,
+        (_, Verb::Delete) => Box::pin(delete::delete(call, media, &body, warnings)).await,
+        (_, Verb::DeleteCollection) => Box::pin(delete::collection(call, media, &body, warnings)).await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! OpenAPI: for version 3 an index and one document per group and version, for version 2 one document.
 
 mod binary;
+mod merge;
 mod v2;
 mod words;
 
@@ -89,7 +90,20 @@ fn index(catalog: &Catalog) -> Value {
             json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash:016X}")}),
         );
     }
+    for remote in catalog.remote() {
+        let path = format!("apis/{}/{}", remote.group, remote.version);
+        match &remote.documents.openapi_v3 {
+            Some(url) => paths.insert(path, json!({"serverRelativeURL": url})),
+            None => paths.remove(&path),
+        };
+    }
     json!({"paths": paths})
+}
+
+/// What the index says of the document of a group version, such as `apis/apps/v1`, so that clients can keep it.
+pub(crate) fn hash(catalog: &Catalog, path: &str) -> Option<String> {
+    let (_, group, version) = group_versions(catalog).into_iter().find(|(known, _, _)| known == path)?;
+    Some(format!("{:016X}", fingerprint(catalog, &group, &version)))
 }
 
 /// Changes when the document does, so that clients can cache.
@@ -136,14 +150,7 @@ fn group_version(catalog: &Catalog, path: &str) -> Option<Value> {
 }
 
 fn definition_of(resource: &Resource) -> Option<&'static str> {
-    schema::definitions().iter().find_map(|(name, s)| {
-        let matches = s["x-kubernetes-group-version-kind"].as_array()?.iter().any(|gvk| {
-            gvk["group"] == resource.group.as_str()
-                && gvk["version"] == resource.version.as_str()
-                && gvk["kind"] == resource.kind.as_str()
-        });
-        matches.then_some(name.as_str())
-    })
+    schema::definition_name(&resource.group, &resource.version, &resource.kind)
 }
 
 /// Adds a built-in definition and everything that it refers to.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use steersman_api::schema::PREFIX;
 
-use super::{META, add_paths, collect, custom_name, definition_of, group_versions, words};
+use super::{META, add_paths, collect, custom_name, definition_of, group_versions, merge::merge, words};
 use crate::catalog::{Catalog, Resource};
 
 const OLD_PREFIX: &str = "#/definitions/";
@@ -33,10 +33,14 @@ pub(super) fn document(catalog: &Catalog) -> Value {
         collect(&format!("{META}{name}"), &mut builtin);
     }
     definitions.extend(builtin.into_iter().map(|(name, schema)| (name, old_schema(schema))));
+    let mut paths: Map<_, _> = paths.into_iter().map(|(path, item)| (path, old_item(item))).collect();
+    for document in catalog.remote().iter().filter_map(|remote| remote.documents.openapi_v2.as_ref()) {
+        merge(&mut paths, &mut definitions, document);
+    }
     json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": crate::KUBERNETES_VERSION},
-        "paths": paths.into_iter().map(|(path, item)| (path, old_item(item))).collect::<Map<_, _>>(),
+        "paths": paths,
         "definitions": definitions,
         "securityDefinitions": {"BearerToken": {
             "description": "Bearer Token authentication",

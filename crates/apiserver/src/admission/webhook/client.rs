@@ -6,10 +6,13 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
-use steersman_api::{object, store::Store};
+use steersman_api::store::Store;
 
 use super::Client;
-use crate::admission::BoxFuture;
+use crate::{
+    admission::BoxFuture,
+    cluster_service::{self, Endpoints, ServiceTarget},
+};
 
 /// Where a webhook is.
 #[derive(Debug, Clone, Copy)]
@@ -18,42 +21,11 @@ pub enum WebhookTarget<'a> {
     Url(&'a str),
     /// Behind a service of the cluster.
     Service {
-        /// The service's namespace.
-        namespace: &'a str,
-        /// The service's name.
-        name: &'a str,
-        /// The service's port.
-        port: u16,
+        /// The service.
+        service: ServiceTarget<'a>,
         /// The path, which may be empty.
         path: &'a str,
-        /// The stored service, if there is one.
-        object: Option<&'a Value>,
-        /// What stands behind it.
-        endpoints: Endpoints<'a>,
     },
-}
-
-/// The endpoints of a service, looked up when they are asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct Endpoints<'a> {
-    store: &'a Store,
-    namespace: &'a str,
-    service: &'a str,
-}
-
-impl Endpoints<'_> {
-    /// Whether at least one is ready.
-    #[must_use]
-    pub fn any_ready(&self) -> bool {
-        let prefix = format!("{}/", self.namespace);
-        let slices = self.store.snapshot("endpointslices.discovery.k8s.io", &prefix, None).entries;
-        slices.iter().map(|entry| entry.value()).any(|slice| {
-            let of_service = slice["metadata"]["labels"]["kubernetes.io/service-name"] == self.service;
-            // One that does not tell is ready.
-            let mut endpoints = slice["endpoints"].as_array().into_iter().flatten();
-            of_service && endpoints.any(|endpoint| endpoint["conditions"]["ready"] != false)
-        })
-    }
 }
 
 /// A question to a webhook.
@@ -81,7 +53,7 @@ impl WebhookCall<'_> {
                 let path = url[start..].split(['?', '#']).next().unwrap_or_default();
                 (url[..start].to_owned(), percent_decode_str(path).decode_utf8_lossy())
             }
-            WebhookTarget::Service { namespace, name, port, path, .. } => {
+            WebhookTarget::Service { service: ServiceTarget { namespace, name, port, .. }, path } => {
                 (format!("https://{name}.{namespace}.svc:{port}"), Cow::Borrowed(*path))
             }
         };
@@ -149,24 +121,25 @@ impl Caller {
         if webhook.url.is_some() {
             return None;
         }
-        let entry = self.store.get("services", &object::key(&webhook.namespace, &webhook.name))?;
-        Some(entry.value())
+        cluster_service::stored(&self.store, &webhook.namespace, &webhook.name)
     }
 
     fn target<'a>(&'a self, webhook: &'a Client, service: Option<&'a Value>) -> WebhookTarget<'a> {
         match &webhook.url {
             Some(url) => WebhookTarget::Url(url),
             None => WebhookTarget::Service {
-                namespace: &webhook.namespace,
-                name: &webhook.name,
-                port: webhook.port,
-                path: &webhook.path,
-                object: service,
-                endpoints: Endpoints {
-                    store: &self.store,
+                service: ServiceTarget {
                     namespace: &webhook.namespace,
-                    service: &webhook.name,
+                    name: &webhook.name,
+                    port: webhook.port,
+                    object: service,
+                    endpoints: Endpoints {
+                        store: &self.store,
+                        namespace: &webhook.namespace,
+                        service: &webhook.name,
+                    },
                 },
+                path: &webhook.path,
             },
         }
     }
@@ -220,14 +193,9 @@ mod tests {
         }
         let store = Store::new(steersman_api::store::History::default(), None);
         let endpoints = Endpoints { store: &store, namespace: "system", service: "hooks" };
-        let service = |path| WebhookTarget::Service {
-            namespace: "system",
-            name: "hooks",
-            port: 443,
-            path,
-            object: None,
-            endpoints,
-        };
+        let service =
+            ServiceTarget { namespace: "system", name: "hooks", port: 443, object: None, endpoints };
+        let service = |path| WebhookTarget::Service { service, path };
         assert_eq!(url(service("")), "https://hooks.system.svc:443/?timeout=10s");
         assert_eq!(url(service("//validate/")), "https://hooks.system.svc:443/validate?timeout=10s");
     }

@@ -12,7 +12,7 @@ use steersman_cel::Value as Cel;
 use steersman_patch::json_patch;
 
 pub(crate) use client::Caller;
-pub use client::{Endpoints, WebhookCall, WebhookClient, WebhookTarget};
+pub use client::{WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use hook::Client;
 pub(in crate::admission) use review::request;
 

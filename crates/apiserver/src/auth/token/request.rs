@@ -54,6 +54,7 @@ pub(crate) async fn answer(
         schema.encode(&mut request);
     }
     let mut request = Detached::new(call, "authentication.k8s.io/v1", TYPE).track_new(call, request);
+    admission::mutate_part(call, Operation::Create, &mut request, warnings).await?;
     let invalid = |name: &str, error| Err(ApiError::invalid_kind(GROUP, KIND, name, vec![error]));
     for (field, expected) in [("name", &call.name), ("namespace", &call.namespace)] {
         let given = object::meta_text(&request, field);

@@ -1,0 +1,259 @@
+//! APIs that other servers have: an APIService names the server of a group version, to which requests for it are passed on.
+//!
+//! **Invariant:** a server behind an APIService learns who asks from headers that are set here alone: those that a client sends
+//! never reach it.
+
+mod authentication;
+mod availability;
+mod documents;
+mod proxy;
+mod registration;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use serde_json::Value;
+use steersman_api::{
+    BoxFuture,
+    http::{Body, Route},
+    object,
+    store::Store,
+};
+use tokio::sync::Notify;
+
+pub(crate) use authentication::publish;
+pub use authentication::{ClientAuthentication, RequestHeaderAuthentication};
+pub(crate) use availability::keep_checking;
+pub(crate) use documents::{Documents, OldDocument, RemoteVersion};
+pub(crate) use proxy::proxy;
+pub(crate) use registration::{group_priority, populate, register_custom, version_priority};
+
+use crate::{
+    cluster_service::{ENDPOINT_SLICES, Endpoints, SERVICES, ServiceTarget},
+    core::Core,
+};
+
+/// The store's table of APIServices.
+pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
+
+/// The body of a request that is passed on.
+pub type ProxyBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// The server behind an APIService.
+#[derive(Debug, Clone, Copy)]
+pub struct ApiServiceTarget<'a> {
+    /// The service that it is behind.
+    pub service: ServiceTarget<'a>,
+    /// The certificates in PEM that the server's own must lead to; empty for none.
+    pub ca_bundle: &'a [u8],
+    /// Whether any certificate will do.
+    pub insecure: bool,
+}
+
+/// Reaches servers behind APIServices.
+pub trait ApiServiceClient: Send + Sync + fmt::Debug {
+    /// Whether it is known where the server of a service runs, whatever the endpoints of the service say.
+    fn knows(&self, service: ServiceTarget<'_>) -> bool;
+
+    /// Sends a request, which names its user in headers, to a server that is to take them for true. An answer that switches
+    /// protocols carries in its extensions what the listener needs for it.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    fn send<'a>(
+        &'a self,
+        target: ApiServiceTarget<'a>,
+        request: Request<ProxyBody>,
+    ) -> BoxFuture<'a, Result<Response<Body>, String>>;
+}
+
+/// A group version that another server has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// Name of the APIService: version and group.
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    namespace: String,
+    service: String,
+    port: u16,
+    ca_bundle: Vec<u8>,
+    insecure: bool,
+    group_priority: i64,
+    version_priority: i64,
+    /// Whether its condition says that it can be used.
+    available: bool,
+}
+
+impl Remote {
+    /// The group version of an APIService, unless the server has it itself.
+    fn new(object: &Value) -> Option<Self> {
+        let spec = &object["spec"];
+        let service = spec.get("service").filter(|service| service.is_object())?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let conditions = object["status"]["conditions"].as_array();
+        Some(Self {
+            name: object::name(object).to_owned(),
+            group: text(&spec["group"]),
+            version: text(&spec["version"]),
+            namespace: text(&service["namespace"]),
+            service: text(&service["name"]),
+            port: service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443),
+            ca_bundle: STANDARD.decode(text(&spec["caBundle"])).unwrap_or_default(),
+            insecure: spec["insecureSkipTLSVerify"] == true,
+            group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or_default(),
+            version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
+            available: conditions
+                .is_some_and(|list| list.iter().any(|c| c["type"] == "Available" && c["status"] == "True")),
+        })
+    }
+
+    /// The path of its resources.
+    fn path(&self) -> String {
+        format!("/apis/{}/{}", self.group, self.version)
+    }
+
+    fn target<'a>(&'a self, store: &'a Store, object: Option<&'a Value>) -> ApiServiceTarget<'a> {
+        let (namespace, name) = (self.namespace.as_str(), self.service.as_str());
+        let endpoints = Endpoints { store, namespace, service: name };
+        ApiServiceTarget {
+            service: ServiceTarget { namespace, name, port: self.port, object, endpoints },
+            ca_bundle: &self.ca_bundle,
+            insecure: self.insecure,
+        }
+    }
+
+    /// Whether another version of it differs in what its server is, or where it is listed.
+    fn is_other(&self, other: &Self) -> bool {
+        Self { available: other.available, ..self.clone() } != *other
+    }
+}
+
+/// The group versions that other servers have, by the names of their APIServices.
+type Remotes = BTreeMap<String, Arc<Remote>>;
+
+/// What is known of other servers.
+#[derive(Debug)]
+pub(crate) struct Aggregator {
+    client: Option<Arc<dyn ApiServiceClient>>,
+    remotes: RwLock<Arc<Remotes>>,
+    /// What they say of themselves, by the names of their APIServices.
+    documents: Mutex<BTreeMap<String, Arc<Documents>>>,
+    /// Those to be checked at once.
+    dirty: Mutex<BTreeSet<String>>,
+    /// Wakes the check.
+    changed: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Aggregator {
+    pub(crate) fn new(client: Option<Arc<dyn ApiServiceClient>>) -> Self {
+        Self {
+            client,
+            remotes: RwLock::default(),
+            documents: Mutex::default(),
+            dirty: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    fn remotes(&self) -> Arc<Remotes> {
+        Arc::clone(&self.remotes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The other server that has a group version.
+    pub(crate) fn find(&self, group: &str, version: &str) -> Option<Arc<Remote>> {
+        let remotes = self.remotes();
+        if remotes.is_empty() {
+            return None;
+        }
+        remotes.get(&format!("{version}.{group}")).cloned()
+    }
+
+    /// The other server that answers at a path that is not that of a resource.
+    pub(crate) fn find_route(&self, route: &Route) -> Option<Arc<Remote>> {
+        match route {
+            Route::GroupVersion(group, version) if !group.is_empty() => self.find(group, version),
+            Route::Other(path) => {
+                let (group, version) = path.strip_prefix("/openapi/v3/apis/")?.split_once('/')?;
+                self.find(group, version)
+            }
+            _ => None,
+        }
+    }
+
+    /// The group versions of other servers, with what is known of each.
+    pub(crate) fn versions(&self) -> Vec<RemoteVersion> {
+        let documents = lock(&self.documents);
+        let remotes = self.remotes();
+        remotes.values().map(|remote| RemoteVersion::new(remote, documents.get(&remote.name))).collect()
+    }
+
+    /// Has an APIService checked at once.
+    fn mark_dirty(&self, name: &str) {
+        lock(&self.dirty).insert(name.to_owned());
+        self.changed.notify_one();
+    }
+}
+
+/// Learns from what is stored at a key of a table now.
+pub(crate) fn learn(core: &Core, storage: &str, key: &str) {
+    let aggregator = &core.aggregator;
+    match storage {
+        RESOURCE if take_over(core, key) => crate::crd::rebuild(core),
+        SERVICES | ENDPOINT_SLICES => {
+            let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+            for remote in aggregator.remotes().values().filter(|remote| remote.namespace == namespace) {
+                aggregator.mark_dirty(&remote.name);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes over everything that is stored.
+pub(crate) fn learn_all(core: &Core) {
+    let mut found = false;
+    for entry in core.store.snapshot(RESOURCE, "", None).entries {
+        found |= take_over(core, entry.key());
+    }
+    if found {
+        crate::crd::rebuild(core);
+    }
+}
+
+/// Takes over one APIService, and says whether that changes what is served.
+fn take_over(core: &Core, name: &str) -> bool {
+    let aggregator = &core.aggregator;
+    let mut remotes = aggregator.remotes.write().unwrap_or_else(PoisonError::into_inner);
+    // Read under the lock: of two writers, the later one here sees the later state.
+    let new = core.store.get(RESOURCE, name).and_then(|entry| Remote::new(&entry.value()));
+    let old = remotes.get(name);
+    if old.map(|old| &**old) == new.as_ref() {
+        return false;
+    }
+    let is_other = old.zip(new.as_ref()).is_none_or(|(old, new)| old.is_other(new));
+    let mut next = (**remotes).clone();
+    match new {
+        Some(remote) => next.insert(name.to_owned(), Arc::new(remote)),
+        None => next.remove(name),
+    };
+    *remotes = Arc::new(next);
+    drop(remotes);
+    if is_other {
+        // What another server said is not said by this one.
+        lock(&aggregator.documents).remove(name);
+        aggregator.mark_dirty(name);
+    }
+    true
+}

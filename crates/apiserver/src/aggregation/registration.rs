@@ -1,0 +1,179 @@
+//! The APIServices of what the server has itself: built-in groups from the start, custom ones as long as they are served.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use serde_json::json;
+use steersman_api::{
+    environment::EnvironmentExt as _,
+    store::{Draft, Template},
+};
+
+use super::RESOURCE;
+use crate::core::Core;
+
+/// Says of an APIService that the server keeps it.
+const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// It is made when the server starts.
+const ON_START: &str = "onstart";
+/// It is kept as long as what it stands for is served.
+const ALWAYS: &str = "true";
+
+/// Group, version, and the priorities of both, of what is built in.
+const BUILT_IN: [(&str, &str, i64, i64); 21] = [
+    ("", "v1", 18_000, 1),
+    ("apps", "v1", 17_800, 15),
+    ("events.k8s.io", "v1", 17_750, 15),
+    ("authentication.k8s.io", "v1", 17_700, 15),
+    ("authorization.k8s.io", "v1", 17_600, 15),
+    ("autoscaling", "v2", 17_500, 30),
+    ("autoscaling", "v1", 17_500, 15),
+    ("batch", "v1", 17_400, 15),
+    ("certificates.k8s.io", "v1", 17_300, 15),
+    ("networking.k8s.io", "v1", 17_200, 15),
+    ("policy", "v1", 17_100, 15),
+    ("rbac.authorization.k8s.io", "v1", 17_000, 15),
+    ("storage.k8s.io", "v1", 16_800, 15),
+    ("admissionregistration.k8s.io", "v1", 16_700, 15),
+    ("apiextensions.k8s.io", "v1", 16_700, 15),
+    ("scheduling.k8s.io", "v1", 16_600, 15),
+    ("coordination.k8s.io", "v1", 16_500, 15),
+    ("node.k8s.io", "v1", 16_300, 15),
+    ("discovery.k8s.io", "v1", 16_200, 15),
+    ("resource.k8s.io", "v1", 16_200, 21),
+    ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
+];
+/// Priorities of the group and the version of a custom resource.
+const CUSTOM: (i64, i64) = (1_000, 100);
+
+/// Stands for the uid in a template.
+const UID: &str = "00000000-0000-0000-0000-000000000000";
+/// Stands for the time in a template.
+const TIME: &str = "2000-01-01T00:00:00Z";
+
+static TEMPLATES: LazyLock<Vec<(String, Template)>> = LazyLock::new(|| {
+    BUILT_IN
+        .iter()
+        .filter_map(|(group, version, of_group, of_version)| {
+            let name = format!("{version}.{group}");
+            Some((name, template(group, version, (*of_group, *of_version), ON_START)?))
+        })
+        .collect()
+});
+
+/// The priority of a group that the server has itself. The group of APIServices comes before all others.
+pub(crate) fn group_priority(group: &str) -> i64 {
+    if group == "apiregistration.k8s.io" {
+        return i64::MAX;
+    }
+    BUILT_IN.iter().find(|(name, ..)| *name == group).map_or(CUSTOM.0, |(_, _, priority, _)| *priority)
+}
+
+/// The priority of a version, within its group, that the server has itself.
+pub(crate) fn version_priority(group: &str, version: &str) -> i64 {
+    let built_in = BUILT_IN.iter().find(|(g, v, ..)| (*g, *v) == (group, version));
+    built_in.map_or(CUSTOM.1, |(_, _, _, priority)| *priority)
+}
+
+/// An APIService as it rests in the store, with gaps for uid and time: starting a server copies bytes and parses nothing.
+fn template(group: &str, version: &str, priorities: (i64, i64), managed: &str) -> Option<Template> {
+    let mut spec = json!({
+        "groupPriorityMinimum": priorities.0,
+        "version": version,
+        "versionPriority": priorities.1,
+    });
+    let mut fields = json!({"f:groupPriorityMinimum": {}, "f:version": {}, "f:versionPriority": {}});
+    if !group.is_empty() {
+        spec["group"] = group.into();
+        fields["f:group"] = json!({});
+    }
+    let label = format!("f:{MANAGED}");
+    let object = json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {
+            "creationTimestamp": TIME,
+            "labels": {MANAGED: managed},
+            "managedFields": [{
+                "apiVersion": "apiregistration.k8s.io/v1",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:metadata": {"f:labels": {".": {}, label: {}}}, "f:spec": fields},
+                "manager": "kube-apiserver",
+                "operation": "Update",
+                "time": TIME,
+            }],
+            "name": format!("{version}.{group}"),
+            "uid": UID,
+        },
+        "spec": spec,
+        "status": {"conditions": [{
+            "lastTransitionTime": TIME,
+            "message": "Local APIServices are always available",
+            "reason": "Local",
+            "status": "True",
+            "type": "Available",
+        }]},
+    });
+    Template::new(&object.to_string(), [(MANAGED, managed)].into_iter().collect(), &[UID, TIME])
+}
+
+fn fill(core: &Core, template: &Template) -> Draft {
+    template.fill(&[&core.environment.uid(), &core.environment.now_string()])
+}
+
+/// Makes the APIServices of built-in groups that are missing.
+pub(crate) fn populate(core: &Core) {
+    for (name, template) in TEMPLATES.iter() {
+        // One that is there already is left as it is.
+        let _ = core.store.create(RESOURCE, name, fill(core, template));
+    }
+}
+
+/// Makes the APIServices of custom groups that are served, and removes those of groups that are no longer.
+pub(crate) fn register_custom(core: &Core) {
+    let catalog = core.catalog();
+    let mut wanted = BTreeSet::new();
+    for (group, served) in catalog.custom_groups() {
+        for version in &served.versions {
+            let name = format!("{}.{group}", version.name);
+            if core.store.get(RESOURCE, &name).is_none()
+                && let Some(template) = template(group, &version.name, CUSTOM, ALWAYS)
+            {
+                let _ = core.store.create(RESOURCE, &name, fill(core, &template));
+            }
+            wanted.insert(name);
+        }
+    }
+    for entry in core.store.snapshot(RESOURCE, "", None).entries {
+        if entry.labels().get(MANAGED) == Some(ALWAYS) && !wanted.contains(entry.key()) {
+            let _ = core.store.delete(RESOURCE, entry.key(), entry.revision());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+
+    #[test]
+    fn built_in_groups_have_their_services_at_rest() {
+        let server = Server::default();
+        let catalog = server.catalog();
+        let names: BTreeSet<String> = catalog
+            .groups()
+            .filter(|(group, _)| *group != "apiregistration.k8s.io")
+            .flat_map(|(group, served)| served.versions.iter().map(move |v| format!("{}.{group}", v.name)))
+            .collect();
+        let stored = server.store().snapshot(RESOURCE, "", None).entries;
+        assert_eq!(stored.iter().map(|entry| entry.key().to_owned()).collect::<BTreeSet<_>>(), names);
+        for entry in stored {
+            let value = entry.value();
+            let copy = Server::builder().bootstrap(false).build();
+            let written = Draft::new(&value, Vec::new()).unwrap();
+            let written = copy.store().create(RESOURCE, entry.key(), written).unwrap();
+            assert_eq!(String::from_utf8_lossy(&entry.bytes()), String::from_utf8_lossy(&written.bytes()));
+            assert_eq!(entry.labels().get(MANAGED), Some(ON_START));
+            assert_ne!(value["metadata"]["uid"], UID);
+        }
+    }
+}

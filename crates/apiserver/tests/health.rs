@@ -1,0 +1,57 @@
+//! Health, metrics and the other pages that a server has of itself, and documents by their hashes.
+
+use http_body_util::BodyExt as _;
+use steersman_apiserver::Server;
+use tower_service::Service as _;
+
+async fn text(server: &Server, path: &str) -> (u16, String) {
+    let request = http::Request::get(path).body(String::new()).unwrap();
+    let answer = server.service().call(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[tokio::test]
+async fn checks_are_told_one_by_one_if_that_is_asked_for() {
+    let server = Server::default();
+    assert_eq!(text(&server, "/readyz").await, (200, "ok".to_owned()));
+    assert_eq!(text(&server, "/readyz/etcd").await, (200, "ok".to_owned()));
+    assert_eq!(text(&server, "/readyz/nonsense").await.0, 404);
+    let (_, verbose) = text(&server, "/readyz?verbose&exclude=etcd&exclude=x").await;
+    let lines: Vec<&str> = verbose.lines().collect();
+    assert_eq!(lines[..3], ["[+]ping ok", "[+]log ok", "[+]etcd excluded: ok"]);
+    assert_eq!(
+        lines[lines.len() - 3..],
+        [
+            "[+]shutdown ok",
+            "warn: some health checks cannot be excluded: no matches for \"x\"",
+            "readyz check passed",
+        ]
+    );
+    assert!(text(&server, "/livez?verbose").await.1.ends_with("livez check passed\n"));
+    let (_, metrics) = text(&server, "/metrics").await;
+    assert!(metrics.contains("kubernetes_healthcheck{name=\"etcd\",type=\"readyz\"} 1\n"));
+    assert!(metrics.contains("apiserver_resource_objects{group=\"\",resource=\"namespaces\"} 4\n"));
+    assert!(text(&server, "/statusz").await.1.contains("Binary version= 1.36.3\n"));
+    assert!(text(&server, "/flagz").await.1.contains("event-ttl=3600s\n"));
+}
+
+#[tokio::test]
+async fn documents_are_found_by_their_hash() {
+    let server = Server::default();
+    let index: serde_json::Value = serde_json::from_str(&text(&server, "/openapi/v3").await.1).unwrap();
+    let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let ask = async |path: &str| {
+        let request = http::Request::get(path).body(String::new()).unwrap();
+        server.service().call(request).await.unwrap()
+    };
+    let kept = ask(&url).await;
+    assert_eq!(
+        (kept.status().as_u16(), &kept.headers()["cache-control"]),
+        (200, &"public, immutable".parse().unwrap())
+    );
+    assert!(kept.headers()["expires"].to_str().unwrap().ends_with(" GMT"));
+    let old = ask("/openapi/v3/apis/apps/v1?hash=OLD").await;
+    assert_eq!((old.status().as_u16(), old.headers()["location"].to_str().unwrap()), (301, url.as_str()));
+}
