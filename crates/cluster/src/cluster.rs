@@ -17,7 +17,7 @@ use steersman_api::{
     environment::{Environment, SeededEnvironment, SystemEnvironment},
     user::User,
 };
-use steersman_apiserver::{Access, AccessLog, Server};
+use steersman_apiserver::{Access, AccessLog, ClientAuthentication, RequestHeaderAuthentication, Server};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -25,6 +25,7 @@ use tokio::{
 
 use crate::{
     activity::Activity,
+    api_services::ApiServers,
     control_loop::{self, LoopHandle},
     disk::{Disk, Identity},
     error::Error,
@@ -33,6 +34,8 @@ use crate::{
     logs::SimulatedContainers,
     options::{Options, Part},
     pki::Authority,
+    services::Services,
+    tls_client::ClientCertificate,
     user_service::UserService,
     webhooks::{WebhookPolicy, Webhooks},
 };
@@ -48,9 +51,10 @@ pub struct Cluster {
 struct Inner {
     server: Server,
     environment: Arc<dyn Environment>,
-    authority: Authority,
+    authority: Arc<Authority>,
     token: String,
-    webhooks: Webhooks,
+    services: Services,
+    api_servers: ApiServers,
     /// There when decisions are recorded.
     accesses: Option<Arc<AccessLog>>,
     /// Where it listens.
@@ -165,6 +169,18 @@ impl Cluster {
         self.inner.activity.idle_since()
     }
 
+    /// Shows a certificate of another authority to the servers behind APIServices from now on, or none: its certificates and its
+    /// key in PEM. Default: one of the cluster's own front proxy authority, which
+    /// `kube-system/extension-apiserver-authentication` names.
+    ///
+    /// # Errors
+    /// Fails if they are not PEM.
+    pub fn set_proxy_certificate(&self, certificate: Option<(&str, &str)>) -> Result<(), Error> {
+        let identity = certificate.map(|(chain, key)| ClientCertificate::from_pem(chain, key)).transpose()?;
+        self.inner.api_servers.identify(identity);
+        Ok(())
+    }
+
     pub(crate) fn activity(&self) -> Activity {
         self.inner.activity.clone()
     }
@@ -238,18 +254,19 @@ impl Cluster {
     }
 
     /// Asks webhooks behind a service at an address from now on, by HTTPS with the certificates that their configuration
-    /// trusts. Without this, the service's annotation `cluster.steersman.dev/address` says where.
+    /// trusts, and the server of an APIService likewise. Without this, the service's annotation
+    /// `cluster.steersman.dev/address` says where.
     pub fn webhooks_at(&self, namespace: &str, service: &str, address: SocketAddr) {
-        self.inner.webhooks.at(namespace, service, address);
+        self.inner.services.at(namespace, service, address);
     }
 
-    /// Asks webhooks behind a service in the process from now on.
+    /// Asks webhooks behind a service in the process from now on, and the server of an APIService likewise.
     pub fn webhooks_by<F, A>(&self, namespace: &str, service: &str, handler: F)
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,
         A: Future<Output = http::Response<Bytes>> + Send + 'static,
     {
-        self.inner.webhooks.by(namespace, service, handler);
+        self.inner.services.by(namespace, service, handler);
     }
 
     /// Writes a kubeconfig for the administrator, readable by its owner alone.
@@ -468,6 +485,7 @@ impl Builder {
                 (Authority::restore(identity.certificate, &identity.key)?, identity.token)
             }
         };
+        let authority = Arc::new(authority);
         let environment: Arc<dyn Environment> = match (self.seed, self.virtual_time) {
             (None, None) => Arc::new(SystemEnvironment),
             (seed, start) => {
@@ -482,19 +500,33 @@ impl Builder {
         if let Some(log) = &accesses {
             builder = builder.recorder(Arc::clone(log));
         }
-        let webhooks = Webhooks::new(self.webhooks);
+        let services = Services::default();
+        let front_proxy = Authority::front_proxy()?;
+        let (certificate, key) = front_proxy.client(FRONT_PROXY, None)?;
+        let api_servers = ApiServers::new(services.clone(), ClientCertificate::from_pem(&certificate, &key)?);
         let server = builder
-            .webhook_client(webhooks.clone())
+            .webhook_client(Webhooks::new(services.clone(), self.webhooks))
+            .api_service_client(api_servers.clone())
             .environment(Shared(Arc::clone(&environment)))
             .token(token.clone(), User::admin())
             .without_credentials(User::anonymous())
             .connector(SimulatedContainers)
             .build();
+        server.publish_authentication(&ClientAuthentication {
+            client_authorities: authority.certificate().to_owned(),
+            request_headers: Some(RequestHeaderAuthentication::new(
+                front_proxy.certificate(),
+                vec![FRONT_PROXY.to_owned()],
+            )),
+        });
         if let Some(path) = &self.data_directory {
             // Readers see what every cluster has from the first moment on.
             server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
         }
-        let mut tasks = vec![runtime.spawn(server.clone().expire_events())];
+        let mut tasks = vec![
+            runtime.spawn(server.clone().expire_events()),
+            runtime.spawn(server.clone().check_api_services()),
+        ];
         let mut control_loop = None;
         let mut address = None;
         let activity = Activity::new();
@@ -511,14 +543,15 @@ impl Builder {
                 pod_run_time: self.pod_run_time,
                 pod_stop_delay: self.pod_stop_delay,
                 missing_images: self.missing_images,
-                root_certificate: authority.certificate().to_owned(),
+                authority: Arc::clone(&authority),
             });
             let made = LoopHandle {
                 wake: Arc::new(Notify::new()),
                 settled: watch::Sender::new(0),
                 panics: Arc::default(),
             };
-            let as_controllers = UserService::new(server.service(), controllers(), None);
+            let watcher = control_loop::Actor::ControllerManager.user();
+            let as_controllers = UserService::unrestricted(server.service(), watcher);
             let parts = control_loop::LoopConfig {
                 server: as_controllers,
                 options,
@@ -533,7 +566,8 @@ impl Builder {
                 environment,
                 authority,
                 token,
-                webhooks,
+                services,
+                api_servers,
                 accesses,
                 address,
                 activity,
@@ -543,6 +577,9 @@ impl Builder {
         })
     }
 }
+
+/// The name by which other API servers know this one.
+const FRONT_PROXY: &str = "front-proxy-client";
 
 /// 2000-01-01T00:00:00Z.
 const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
@@ -566,11 +603,6 @@ fn draw_token() -> Result<String, Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Who the workloads are.
-fn controllers() -> User {
-    User { name: "system:kube-controller-manager".into(), ..User::admin() }
 }
 
 /// One source of time and randomness for the server and the workloads.

@@ -38,9 +38,9 @@
 //! Without such an order, programs whose whole work is known do it: `true`, `false`, `sleep`, `exit` in a shell, and the
 //! image that pauses. A container of a pod's start that fails, or has not ended, keeps the others waiting.
 //!
-//! The annotation `cluster.steersman.dev/address` on a service says at which address its webhooks answer, such as
-//! `127.0.0.1:9443` for an operator that runs beside the cluster. Without it nothing answers behind a service:
-//! [`Builder::webhooks`] says what becomes of writes then.
+//! The annotation `cluster.steersman.dev/address` on a service says at which address its webhooks answer, or the server of an
+//! APIService, such as `127.0.0.1:9443` for an operator that runs beside the cluster. Without it nothing answers behind a
+//! service: [`Builder::webhooks`] says what becomes of writes then.
 //!
 //! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of. A node has the room that its status says:
 //! pods wait for it, or take that of pods with a lower priority.
@@ -56,16 +56,21 @@
 //! about two thirds of the time with an allocator for that, such as the crate `mimalloc`, as its `#[global_allocator]`.
 
 mod activity;
+mod api_services;
 mod cluster;
 mod control_loop;
 mod disk;
 mod error;
+mod front_proxy;
 mod kubeconfig;
 mod listener;
 mod logs;
 mod options;
 mod pki;
+mod services;
 mod serving;
+mod signer;
+mod tls_client;
 mod user_service;
 mod webhooks;
 mod workloads;
@@ -74,5 +79,8 @@ pub use cluster::{Builder, Cluster};
 pub use error::Error;
 pub use options::Part;
 pub use serving::{Served, Serving, self_signed};
-pub use steersman_apiserver::{Access, Environment, KUBERNETES_VERSION, Settings, User};
+pub use steersman_apiserver::{
+    Access, ClientAuthentication, Environment, KUBERNETES_VERSION, RequestHeaderAuthentication, Settings,
+    User,
+};
 pub use webhooks::WebhookPolicy;

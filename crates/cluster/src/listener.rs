@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer},
@@ -20,10 +20,14 @@ use tower_service::Service as _;
 use crate::{
     activity::Activity,
     error::Error,
+    front_proxy::FrontProxies,
     pki::{self, Authority},
     serving::Serving,
     user_service::UserService,
 };
+
+/// The header with the id of a request.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// A port that is open, not yet answered on.
 #[derive(Debug)]
@@ -33,6 +37,7 @@ pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     /// Whether requests without credentials are answered.
     anonymous: bool,
+    proxies: Option<FrontProxies>,
 }
 
 impl Listener {
@@ -50,45 +55,80 @@ impl Listener {
             "kubernetes.default.svc.cluster.local".to_owned(),
         ])?;
         let config = tls(chain, PrivateKeyDer::Pkcs8(key.into()), vec![authority.der()?])?;
-        Ok(Self { socket, config, address, anonymous: true })
+        Ok(Self { socket, config, address, anonymous: true, proxies: None })
     }
 
     /// Opens a port with certificates that are given.
     pub(crate) async fn bind_with(serving: &Serving) -> Result<Self, Error> {
         let (socket, address) = open(serving.address).await?;
-        let config = tls(serving.chain()?, serving.private_key()?, serving.authorities()?)?;
-        Ok(Self { socket, config, address, anonymous: serving.anonymous })
+        let mut authorities = serving.authorities()?;
+        let mut proxies = None;
+        if let Some(settings) = &serving.request_headers {
+            proxies = Some(FrontProxies::new(settings, authorities.clone())?);
+            authorities.extend(FrontProxies::authorities(settings)?);
+        }
+        let config = tls(serving.chain()?, serving.private_key()?, authorities)?;
+        Ok(Self { socket, config, address, anonymous: serving.anonymous, proxies })
     }
 
     /// Answers until it is dropped, and then no longer.
     pub(crate) async fn serve(self, service: Service, activity: Activity) {
-        let server = steersman_listener::Listener::new(self.socket).tls(self.config);
-        let anonymous = self.anonymous;
+        let Self { socket, config, anonymous, proxies, .. } = self;
+        let server = steersman_listener::Listener::new(socket).tls(config);
         server
             .serve(move |certificate| {
                 // Dropped with the handler, which lives as long as the connection.
                 let connected = activity.begin();
-                let user = certificate.and_then(pki::user);
-                let refuses_strangers = !anonymous && user.is_none();
-                let service = UserService::maybe(service.clone(), user);
-                move |request| {
+                let names_user =
+                    |it: &&CertificateDer<'_>| proxies.as_ref().is_none_or(|all| all.name_client(it));
+                let user = certificate.filter(names_user).and_then(pki::user);
+                let proxy = proxies.clone().filter(|all| certificate.is_some_and(|it| all.include(it)));
+                let service = service.clone();
+                move |mut request: Request<_>| {
                     let _ = &connected;
-                    let refused = refuses_strangers && !request.headers().contains_key(header::AUTHORIZATION);
+                    let named = proxy.as_ref().and_then(|proxy| proxy.user(request.headers_mut()));
+                    let user = named.or_else(|| user.clone());
+                    let has_credentials =
+                        user.is_some() || request.headers().contains_key(header::AUTHORIZATION);
+                    let refused = !anonymous && !has_credentials;
+                    let mut service = UserService::maybe(service.clone(), user);
                     let handshake = Handshake::of(&request);
-                    let answer = service.clone().call(request);
+                    let audit_id = audit_id(request.headers());
+                    let answer = service.call(request);
                     async move {
-                        if refused {
-                            return unauthorized();
+                        let mut answer = if refused {
+                            unauthorized()
+                        } else {
+                            match answer.await {
+                                Ok(answer) => over_websocket(handshake, answer),
+                                Err(never) => match never {},
+                            }
+                        };
+                        if let Some(audit_id) = audit_id {
+                            answer.headers_mut().insert(AUDIT_ID, audit_id);
                         }
-                        match answer.await {
-                            Ok(answer) => over_websocket(handshake, answer),
-                            Err(never) => match never {},
-                        }
+                        answer
                     }
                 }
             })
             .await;
     }
+}
+
+/// The id of a request: the one that the client gave it, or a random one.
+fn audit_id(headers: &HeaderMap) -> Option<HeaderValue> {
+    const MAX_LENGTH: usize = 64;
+    if let Some(given) = headers.get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= MAX_LENGTH) {
+        return Some(given.clone());
+    }
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    // A random UUID says so in two places.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex);
+    HeaderValue::from_str(&parts.join("-")).ok()
 }
 
 async fn open(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {

@@ -1,6 +1,8 @@
 //! What a cluster does, and how.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use crate::pki::Authority;
 
 /// A part of the simulated workloads. Each can be left out, for instance so that the real program takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,17 +42,19 @@ pub enum Part {
     Volumes,
     /// Counts which pods may be disrupted.
     DisruptionBudgets,
-    /// Says of autoscalers that there are no metrics.
+    /// Keeps targets of autoscalers within their bounds, and says that there are no metrics.
     Autoscalers,
     /// Counts what quotas limit.
     Quotas,
+    /// Signs certificates for requests that are approved.
+    Certificates,
     /// Writes events.
     Events,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::GarbageCollection,
         Self::Namespaces,
         Self::ServiceAccounts,
@@ -70,6 +74,7 @@ impl Part {
         Self::DisruptionBudgets,
         Self::Autoscalers,
         Self::Quotas,
+        Self::Certificates,
         Self::Events,
     ];
 }
@@ -84,8 +89,8 @@ pub(crate) struct Options {
     pub(crate) pod_stop_delay: Duration,
     /// Images that cannot be pulled.
     pub(crate) missing_images: BTreeSet<String>,
-    /// The certificate that `kube-root-ca.crt` shows.
-    pub(crate) root_certificate: String,
+    /// The authority that signs certificates, and whose own `kube-root-ca.crt` shows.
+    pub(crate) authority: Arc<Authority>,
 }
 
 impl Options {

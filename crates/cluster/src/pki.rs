@@ -20,15 +20,24 @@ pub(crate) struct Authority {
 impl Authority {
     /// Makes a new authority.
     pub(crate) fn generate() -> Result<Self, Error> {
+        Self::named(CLUSTER)
+    }
+
+    /// Makes the authority of front proxies, which is another one: its certificates vouch for what proxies say of users.
+    pub(crate) fn front_proxy() -> Result<Self, Error> {
+        Self::named("front-proxy-ca")
+    }
+
+    fn named(name: &str) -> Result<Self, Error> {
         let key = KeyPair::generate()?;
-        let params = params();
+        let params = params(name);
         let certificate = params.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
     /// The authority that made this certificate, from it and its key in PEM.
     pub(crate) fn restore(certificate: String, key: &str) -> Result<Self, Error> {
-        Ok(Self { issuer: Issuer::new(params(), KeyPair::from_pem(key)?), certificate })
+        Ok(Self { issuer: Issuer::new(params(CLUSTER), KeyPair::from_pem(key)?), certificate })
     }
 
     /// The authority's key in PEM.
@@ -73,6 +82,11 @@ impl Authority {
         Ok((certificate.pem(), key.serialize_pem()))
     }
 
+    /// The key by which the authority signs.
+    pub(crate) fn signing_key(&self) -> &KeyPair {
+        self.issuer.key()
+    }
+
     /// The authority's certificate in DER.
     pub(crate) fn der(&self) -> Result<CertificateDer<'static>, Error> {
         CertificateDer::from_pem_slice(self.certificate.as_bytes())
@@ -85,10 +99,13 @@ impl Authority {
     }
 }
 
-/// What every authority says of itself.
-fn params() -> CertificateParams {
+/// The name of a cluster's authority.
+const CLUSTER: &str = "kubernetes";
+
+/// What an authority says of itself.
+fn params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "kubernetes");
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
@@ -99,10 +116,19 @@ fn params() -> CertificateParams {
 ///
 /// Read by hand, since all that is wanted of the certificate is its subject.
 pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
+    let (_, content) = certificate_subject(certificate)?;
+    let (name, groups) = subject(content);
+    let mut user = User::named(name.filter(|name| !name.is_empty())?, groups);
+    let print: String = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect();
+    let credential = vec![format!("X509SHA256={print}")];
+    user.extra.insert("authentication.kubernetes.io/credential-id".into(), credential);
+    Some(user)
+}
+
+/// The subject of a certificate, as it is written in it.
+pub(crate) fn certificate_subject<'a>(certificate: &'a CertificateDer<'_>) -> Option<(u8, &'a [u8])> {
     const SEQUENCE: u8 = 0x30;
     const VERSION: u8 = 0xa0;
-    const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-    const ORGANISATION: &[u8] = &[0x55, 0x04, 0x0a];
     let mut outer = Der(certificate.as_ref());
     let mut body = Der(Der(outer.next().filter(|(tag, _)| *tag == SEQUENCE)?.1).next()?.1);
     let mut field = body.next()?;
@@ -113,28 +139,31 @@ pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     for _ in 0..4 {
         field = body.next()?;
     }
-    let (mut name, mut groups) = (None, Vec::new());
-    for (_, set) in Der(field.1) {
+    Some(field)
+}
+
+/// The common name and the organisations of a subject.
+pub(crate) fn subject(content: &[u8]) -> (Option<&str>, Vec<&str>) {
+    const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+    const ORGANISATION: &[u8] = &[0x55, 0x04, 0x0a];
+    let (mut name, mut organisations) = (None, Vec::new());
+    for (_, set) in Der(content) {
         for (_, pair) in Der(set) {
             let mut pair = Der(pair);
             let (Some((_, kind)), Some((_, value))) = (pair.next(), pair.next()) else { continue };
             let Ok(text) = std::str::from_utf8(value) else { continue };
             match kind {
                 COMMON_NAME => name = Some(text),
-                ORGANISATION => groups.push(text),
+                ORGANISATION => organisations.push(text),
                 _ => {}
             }
         }
     }
-    let mut user = User::named(name.filter(|name| !name.is_empty())?, groups);
-    let print: String = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect();
-    let credential = vec![format!("X509SHA256={print}")];
-    user.extra.insert("authentication.kubernetes.io/credential-id".into(), credential);
-    Some(user)
+    (name, organisations)
 }
 
 /// Reads one element of DER after the other: its tag and its content.
-struct Der<'a>(&'a [u8]);
+pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Der<'a> {
     type Item = (u8, &'a [u8]);

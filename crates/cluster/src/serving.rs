@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use steersman_apiserver::{ClientAuthentication, RequestHeaderAuthentication};
 use tokio::task::JoinHandle;
 
 use crate::{cluster::Cluster, error::Error, listener::Listener, pki::Authority};
@@ -20,6 +21,8 @@ pub struct Serving {
     pub client_authorities: String,
     /// Whether requests without credentials are answered, as those of `system:anonymous`.
     pub anonymous: bool,
+    /// How front proxies name the users for whom they ask. None: there are no front proxies.
+    pub request_headers: Option<RequestHeaderAuthentication>,
 }
 
 impl Serving {
@@ -37,7 +40,8 @@ impl Serving {
     }
 }
 
-fn certificates(what: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+/// The certificates in a text.
+pub(crate) fn certificates(what: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|error| malformed(what, &error))
@@ -78,12 +82,17 @@ impl Drop for Served {
 }
 
 impl Cluster {
-    /// Opens a further port, which is closed when the result is dropped.
+    /// Opens a further port, which is closed when the result is dropped. How it authenticates clients is what
+    /// `kube-system/extension-apiserver-authentication` says from then on.
     ///
     /// # Errors
     /// Fails if the port can't be opened, or certificates and key are not PEM or do not fit together.
     pub async fn serve(&self, serving: &Serving) -> Result<Served, Error> {
         let listener = Listener::bind_with(serving).await?;
+        self.server().publish_authentication(&ClientAuthentication {
+            client_authorities: serving.client_authorities.clone(),
+            request_headers: serving.request_headers.clone(),
+        });
         let address = listener.address;
         let task = tokio::spawn(listener.serve(self.server().service(), self.activity()));
         Ok(Served { address, task })

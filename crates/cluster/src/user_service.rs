@@ -8,7 +8,7 @@ use std::{
 
 use http::Request;
 use steersman_api::user::User;
-use steersman_apiserver::Service;
+use steersman_apiserver::{Service, Unrestricted};
 use tower_service::Service as Tower;
 
 /// The API server, called as one user, or as the user that the requests' credentials name.
@@ -16,18 +16,29 @@ use tower_service::Service as Tower;
 pub(crate) struct UserService {
     inner: Service,
     user: Option<User>,
+    unrestricted: bool,
     /// What lives as long as the client.
     _alive: Option<Arc<dyn Send + Sync>>,
 }
 
 impl UserService {
     pub(crate) fn new(inner: Service, user: User, alive: Option<Arc<dyn Send + Sync>>) -> Self {
-        Self { inner, user: Some(user), _alive: alive }
+        Self { inner, user: Some(user), unrestricted: false, _alive: alive }
     }
 
     /// Asked by a user if one is known already.
     pub(crate) fn maybe(inner: Service, user: Option<User>) -> Self {
-        Self { inner, user, _alive: None }
+        Self { inner, user, unrestricted: false, _alive: None }
+    }
+
+    /// Asked by a part of the control plane, which may do everything.
+    pub(crate) fn unrestricted(inner: Service, user: User) -> Self {
+        Self { inner, user: Some(user), unrestricted: true, _alive: None }
+    }
+
+    /// The API server, called as the user that the requests' credentials name.
+    pub(crate) fn inner(&self) -> Service {
+        self.inner.clone()
     }
 }
 
@@ -52,6 +63,9 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         if let Some(user) = &self.user {
             request.extensions_mut().insert(user.clone());
+        }
+        if self.unrestricted {
+            request.extensions_mut().insert(Unrestricted);
         }
         self.inner.call(request)
     }

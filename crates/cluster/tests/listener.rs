@@ -125,3 +125,52 @@ async fn a_dropped_cluster_frees_its_port() {
     }
     panic!("{address} is still taken");
 }
+
+#[tokio::test]
+async fn approved_requests_get_certificates_that_name_their_users() {
+    use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
+    use kube::{
+        Api,
+        api::{Patch, PatchParams, PostParams},
+    };
+    use serde_json::json;
+    let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let cluster = Cluster::builder().listen(address).start().await.unwrap();
+    cluster.settled().await;
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut asked = rcgen::CertificateParams::default();
+    asked.distinguished_name.push(rcgen::DnType::CommonName, "jane");
+    asked.distinguished_name.push(rcgen::DnType::OrganizationName, "developers");
+    let asked = asked.serialize_request(&key).unwrap().pem().unwrap();
+    let requests: Api<CertificateSigningRequest> = Api::all(cluster.client());
+    let create = async |name: &str, signer: &str| {
+        let request = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "request": ByteString(asked.clone().into_bytes()),
+                "signerName": signer,
+                "usages": ["digital signature", "client auth"],
+            },
+        });
+        let request = serde_json::from_value(request).unwrap();
+        requests.create(&PostParams::default(), &request).await.unwrap();
+        cluster.settled().await;
+        assert!(requests.get(name).await.unwrap().status.unwrap_or_default().certificate.is_none());
+        let condition = json!({"type": "Approved", "status": "True", "reason": "Test", "message": "yes"});
+        let approval = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        requests.patch_subresource("approval", name, &PatchParams::default(), &approval).await.unwrap();
+        cluster.settled().await;
+        requests.get(name).await.unwrap().status.unwrap()
+    };
+    let status = create("client", "kubernetes.io/kube-apiserver-client").await;
+    let certificate = String::from_utf8(status.certificate.unwrap().0).unwrap();
+    let answer = ask_with(&cluster, "/api/v1/nodes", None, Some((certificate, key.serialize_pem()))).await;
+    assert!(answer.contains(r#"User \"jane\" cannot list resource \"nodes\""#), "{answer}");
+    assert!(answer.to_lowercase().contains("\r\naudit-id: "), "{answer}");
+
+    // A signer of kubelets' certificates signs for kubelets alone.
+    let status = create("kubelet", "kubernetes.io/kube-apiserver-client-kubelet").await;
+    let failed = status.conditions.unwrap().into_iter().find(|c| c.type_ == "Failed").unwrap();
+    assert_eq!(failed.reason.as_deref(), Some("SignerValidationFailure"));
+    assert!(status.certificate.is_none());
+}

@@ -265,6 +265,104 @@ async fn what_is_sent_to_subresources_is_judged_as_what_it_is() {
     send("GET", &format!("{core}/pods/refused"), Value::Null).await.unwrap();
 }
 
+#[tokio::test]
+async fn what_is_sent_to_subresources_can_be_changed() {
+    let cluster = cluster().await;
+    let changes = Hook::new(|request| match request["subResource"].as_str() {
+        Some("exec") => patch(json!([{"op": "replace", "path": "/command/0", "value": "true"}])),
+        Some("binding") => patch(json!([{"op": "replace", "path": "/target/name", "value": "other"}])),
+        Some("token") => patch(json!([{"op": "replace", "path": "/spec/expirationSeconds", "value": 7200}])),
+        Some("eviction") => {
+            patch(json!([{"op": "add", "path": "/deleteOptions", "value": {"dryRun": ["All"]}}]))
+        }
+        _ => json!({"allowed": true}),
+    });
+    let sees = Hook::new(|_| json!({"allowed": true}));
+    serve(&cluster, "changes", &changes);
+    serve(&cluster, "sees", &sees);
+    let rules = json!([{
+        "operations": ["*"],
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods/exec", "pods/eviction", "pods/binding", "serviceaccounts/token"],
+    }]);
+    let client = cluster.client();
+    let send = async |path: &str, body: Value| {
+        let request = http::Request::post(format!("/api/v1/namespaces/default/{path}"))
+            .header("content-type", "application/json")
+            .body(body.to_string().into_bytes());
+        client.request::<Value>(request.unwrap()).await
+    };
+    send("serviceaccounts", json!({"metadata": {"name": "default"}})).await.unwrap();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    send("pods", pod).await.unwrap();
+    mutating(&cluster, "changes", json!({"rules": rules})).await;
+    validating(&cluster, "sees", json!({"rules": rules})).await;
+
+    // Nothing runs, so the connection itself is refused.
+    send("pods/p/exec?command=ls&container=c", Value::Null).await.unwrap_err();
+    assert_eq!(sees.last()["object"]["command"], json!(["true"]));
+    let token = send("serviceaccounts/default/token", json!({"spec": {}})).await.unwrap();
+    assert_eq!(token["spec"]["expirationSeconds"], 7200);
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    send("pods/p/binding", binding).await.unwrap();
+    assert_eq!(sees.last()["object"]["target"]["name"], "other");
+    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::default_namespaced(cluster.client());
+    assert_eq!(pods.get("p").await.unwrap().spec.unwrap().node_name.as_deref(), Some("other"));
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    send("pods/p/eviction", eviction).await.unwrap();
+    assert_eq!(sees.last()["object"]["deleteOptions"], json!({"dryRun": ["All"]}));
+    assert!(pods.get("p").await.unwrap().metadata.deletion_timestamp.is_none());
+    let wrong = json!({"metadata": {"name": "q"}, "target": {"name": "n"}});
+    assert_eq!(message(send("pods/p/binding", wrong).await.unwrap_err()).0, 400);
+}
+
+#[tokio::test]
+async fn controllers_act_under_their_own_names() {
+    let cluster = Cluster::start().await.unwrap();
+    cluster.settled().await;
+    let hook = Hook::new(|_| json!({"allowed": true}));
+    serve(&cluster, "sees", &hook);
+    let rules = json!([{
+        "operations": ["CREATE", "UPDATE"],
+        "apiGroups": ["", "apps"],
+        "apiVersions": ["v1"],
+        "resources": ["pods", "pods/status", "pods/binding", "replicasets", "deployments/status"],
+    }]);
+    validating(&cluster, "sees", json!({"rules": rules})).await;
+    let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = Api::default_namespaced(cluster.client());
+    let deployment = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    });
+    let deployment = serde_json::from_value(deployment).unwrap();
+    deployments.create(&PostParams::default(), &deployment).await.unwrap();
+    cluster.settled().await;
+    let who = |operation: &str, resource: &str, part: &str| {
+        let seen = hook.seen.lock().unwrap();
+        let request = seen.iter().find(|request| {
+            request["operation"] == operation
+                && request["resource"]["resource"] == resource
+                && request["subResource"].as_str().unwrap_or_default() == part
+        });
+        let user = request.unwrap_or_else(|| panic!("{operation} {resource}/{part}"))["userInfo"].clone();
+        assert!(!user["groups"].to_string().contains("system:masters"), "{user}");
+        user["username"].as_str().unwrap().to_owned()
+    };
+    let account = |name: &str| format!("system:serviceaccount:kube-system:{name}");
+    assert_eq!(who("CREATE", "replicasets", ""), account("deployment-controller"));
+    assert_eq!(who("UPDATE", "deployments", "status"), account("deployment-controller"));
+    assert_eq!(who("CREATE", "pods", ""), account("replicaset-controller"));
+    assert_eq!(who("CREATE", "pods", "binding"), "system:kube-scheduler");
+    assert!(who("UPDATE", "pods", "status").starts_with("system:node:"));
+}
+
 /// A service with a pod that is ready, as controllers make them.
 async fn simulated(cluster: &Cluster, name: &str) {
     let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());

@@ -629,3 +629,77 @@ async fn what_a_deployment_left_behind_can_go_in_the_foreground() {
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 0);
     assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
+
+#[tokio::test]
+async fn autoscalers_keep_their_targets_within_bounds() {
+    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+    let cluster = Cluster::start().await.unwrap();
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
+    let web = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    });
+    deployments.create(&PostParams::default(), &serde_json::from_value(web).unwrap()).await.unwrap();
+    cluster.settled().await;
+    // The revision of a rollout is no new generation.
+    let deployment = deployments.get("web").await.unwrap();
+    assert_eq!(deployment.metadata.generation, Some(1));
+    assert_eq!(deployment.metadata.annotations.unwrap()["deployment.kubernetes.io/revision"], "1");
+
+    let scalers: Api<HorizontalPodAutoscaler> = Api::default_namespaced(cluster.client());
+    let scaler = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 3,
+            "maxReplicas": 5,
+        },
+    });
+    scalers.create(&PostParams::default(), &serde_json::from_value(scaler).unwrap()).await.unwrap();
+    cluster.settled().await;
+    assert_eq!(deployments.get("web").await.unwrap().spec.unwrap().replicas, Some(3));
+    let status = scalers.get("web").await.unwrap().status.unwrap();
+    assert_eq!((status.current_replicas, status.desired_replicas), (Some(3), 3));
+    let active = status.conditions.unwrap().into_iter().find(|c| c.type_ == "ScalingActive").unwrap();
+    assert_eq!(active.reason.as_deref(), Some("FailedGetResourceMetric"));
+}
+
+#[tokio::test]
+async fn secrets_get_the_token_of_their_service_account() {
+    use k8s_openapi::api::core::v1::Secret;
+    let cluster = Cluster::start().await.unwrap();
+    cluster.settled().await;
+    let client = cluster.client();
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
+    accounts.create(&PostParams::default(), &read(json!({"metadata": {"name": "robot"}}))).await.unwrap();
+    cluster.settled().await;
+    let secrets: Api<Secret> = Api::default_namespaced(client.clone());
+    let secret = read(json!({
+        "metadata": {"name": "token", "annotations": {"kubernetes.io/service-account.name": "robot"}},
+        "type": "kubernetes.io/service-account-token",
+    }));
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    cluster.settled().await;
+    let data = secrets.get("token").await.unwrap().data.unwrap();
+    assert_eq!(data["namespace"].0, b"default");
+    assert_eq!(data["ca.crt"].0, cluster.root_certificate().as_bytes());
+    let review = json!({
+        "kind": "TokenReview",
+        "apiVersion": "authentication.k8s.io/v1",
+        "spec": {"token": String::from_utf8(data["token"].0.clone()).unwrap()},
+    });
+    let request = http::Request::post("/apis/authentication.k8s.io/v1/tokenreviews")
+        .body(serde_json::to_vec(&review).unwrap())
+        .unwrap();
+    let review: Value = client.request(request).await.unwrap();
+    assert_eq!(review["status"]["user"]["username"], "system:serviceaccount:default:robot");
+    accounts.delete("robot", &DeleteParams::default()).await.unwrap();
+    cluster.settled().await;
+    assert!(secrets.get_opt("token").await.unwrap().is_none());
+}

@@ -1,7 +1,8 @@
 //! Events about objects, counted when they repeat.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use kube::{
     Api, Resource, ResourceExt as _,
@@ -12,14 +13,85 @@ use serde_json::json;
 use super::ControlLoop;
 use crate::options::Part;
 
-/// More distinct events than this are not correlated.
-const MAX_EVENTS: usize = 4096;
+/// More distinct keys than this are not correlated, as with client-go's recorder.
+const MAX_KEYS: usize = 4096;
+/// Events that differ in their messages alone are combined from so many on.
+const SIMILAR: usize = 10;
+/// Seconds without a similar event after which counting them begins anew.
+const SIMILAR_INTERVAL: i64 = 600;
+/// Events about one object that a component may record at once.
+const BURST: f64 = 25.0;
+/// Seconds until it may record one more.
+const REFILL: f64 = 300.0;
 
-/// The events recorded so far, for counting repetitions.
+/// Component, uid of the object, whether something is wrong, and the reason: what similar events have in common.
+type SimilarKey = (&'static str, String, bool, String);
+/// The same with the message, which combined events do not have.
+type EventKey = (SimilarKey, Option<String>);
+
+/// Messages of similar events.
+#[derive(Debug)]
+struct Similar {
+    messages: BTreeSet<String>,
+    last: Timestamp,
+}
+
+/// The right to record events about an object, which comes back over time.
+#[derive(Debug)]
+struct Tokens {
+    left: f64,
+    last: Timestamp,
+}
+
+/// Counts repetitions, combines similar events and drops too many of them, as client-go's correlator does.
 #[derive(Debug, Default)]
 pub(super) struct EventCorrelator {
-    seen: HashMap<(String, String, String), (String, i32)>,
+    /// Names and counts of the events that were recorded.
+    seen: HashMap<EventKey, (String, i32)>,
+    similar: HashMap<SimilarKey, Similar>,
+    tokens: HashMap<(&'static str, String), Tokens>,
     last: i64,
+}
+
+impl EventCorrelator {
+    /// The key and the message of an event; nothing if it is one too many.
+    fn correlate(&mut self, key: SimilarKey, message: &str, now: Timestamp) -> Option<(EventKey, String)> {
+        if self.similar.len() >= MAX_KEYS {
+            self.similar.clear();
+        }
+        let fresh = || Similar { messages: BTreeSet::new(), last: now };
+        let similar = self.similar.entry(key.clone()).or_insert_with(fresh);
+        if now.as_second() - similar.last.as_second() > SIMILAR_INTERVAL {
+            *similar = fresh();
+        }
+        similar.last = now;
+        similar.messages.insert(message.to_owned());
+        let (component, object) = (key.0, key.1.clone());
+        let correlated = if similar.messages.len() < SIMILAR {
+            ((key, Some(message.to_owned())), message.to_owned())
+        } else {
+            // Which ones they were matters no longer, only that they are that many.
+            similar.messages.pop_first();
+            ((key, None), format!("(combined from similar events): {message}"))
+        };
+        self.spend(component, object, now).then_some(correlated)
+    }
+
+    /// Whether a component may record one more event about an object.
+    fn spend(&mut self, component: &'static str, object: String, now: Timestamp) -> bool {
+        if self.tokens.len() >= MAX_KEYS {
+            self.tokens.clear();
+        }
+        let tokens = self.tokens.entry((component, object)).or_insert(Tokens { left: BURST, last: now });
+        let passed = now.duration_since(tokens.last).as_secs_f64().max(0.0);
+        tokens.left = (tokens.left + passed / REFILL).min(BURST);
+        tokens.last = now;
+        let allowed = tokens.left >= 1.0;
+        if allowed {
+            tokens.left -= 1.0;
+        }
+        allowed
+    }
 }
 
 /// An event to record.
@@ -57,10 +129,12 @@ impl ControlLoop {
         let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         let (now, precise) = (self.time(), self.now());
-        let key = (object.uid().unwrap_or_default(), event.reason.to_owned(), event.message.to_owned());
+        let similar =
+            (event.component, object.uid().unwrap_or_default(), event.warning, event.reason.to_owned());
+        let Some((key, message)) = self.events.correlate(similar, event.message, precise) else { return };
         if let Some((name, count)) = self.events.seen.get_mut(&key) {
             *count += 1;
-            let patch = Patch::Merge(json!({"count": count, "lastTimestamp": now}));
+            let patch = Patch::Merge(json!({"count": count, "lastTimestamp": now, "message": message}));
             if api.patch(name, &PatchParams::default(), &patch).await.is_ok() {
                 return;
             }
@@ -77,7 +151,7 @@ impl ControlLoop {
             },
             involved_object: reference,
             reason: Some(event.reason.to_owned()),
-            message: Some(event.message.to_owned()),
+            message: Some(message),
             type_: Some(if event.warning { "Warning" } else { "Normal" }.to_owned()),
             source: Some(EventSource { component: Some(event.component.to_owned()), host: None }),
             reporting_component: Some(event.component.to_owned()),
@@ -88,10 +162,48 @@ impl ControlLoop {
             ..Event::default()
         };
         if api.create(&PostParams::default(), &event).await.is_ok() {
-            if self.events.seen.len() >= MAX_EVENTS {
+            if self.events.seen.len() >= MAX_KEYS {
                 self.events.seen.clear();
             }
             self.events.seen.insert(key, (name, 1));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn key(reason: &str) -> SimilarKey {
+        ("kubelet", "uid".to_owned(), true, reason.to_owned())
+    }
+
+    #[test]
+    fn similar_events_are_combined_from_the_tenth_on() {
+        let mut events = EventCorrelator::default();
+        for number in 1..10 {
+            let (_, message) = events.correlate(key("Failed"), &format!("no {number}"), at(0)).unwrap();
+            assert_eq!(message, format!("no {number}"));
+        }
+        let (tenth, message) = events.correlate(key("Failed"), "no 10", at(1)).unwrap();
+        assert_eq!(message, "(combined from similar events): no 10");
+        let (next, _) = events.correlate(key("Failed"), "no 11", at(2)).unwrap();
+        assert_eq!((tenth.1.as_ref(), &tenth), (None, &next));
+        // What is of another kind, or comes late, is told in full.
+        assert_eq!(events.correlate(key("Other"), "no 10", at(2)).unwrap().1, "no 10");
+        assert_eq!(events.correlate(key("Failed"), "no 12", at(603)).unwrap().1, "no 12");
+    }
+
+    #[test]
+    fn too_many_events_about_one_object_are_dropped() {
+        let mut events = EventCorrelator::default();
+        let mut record = |second| events.correlate(key("Failed"), "no", at(second)).is_some();
+        assert!((0..25).all(|_| record(0)));
+        assert!(!record(1) && !record(299));
+        assert!(record(301) && !record(302));
     }
 }

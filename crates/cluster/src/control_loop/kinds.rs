@@ -154,7 +154,9 @@ mod routes {
         new: Option<&ServiceAccount>,
     ) {
         if let (Some(account), None) = (old, new) {
-            control.push(Controller::Accounts, "", &account.namespace().unwrap_or_default());
+            let namespace = account.namespace().unwrap_or_default();
+            control.push(Controller::Accounts, "", &namespace);
+            control.push(Controller::TokenSecret, &namespace, "");
         }
     }
 

@@ -11,6 +11,7 @@
 //! other items. A request that is late is waited for beside the loop, and its object with it. A panic is caught and
 //! counted, and its object tried again.
 
+mod actor;
 mod cache;
 mod events;
 mod graph;
@@ -48,12 +49,13 @@ use steersman_api::environment::Environment;
 use steersman_apiserver::Server;
 use tokio::sync::{Notify, watch as signal};
 
+pub(crate) use actor::Actor;
 pub(crate) use cache::{controller_uid, name_of};
 pub(crate) use events::NewEvent;
 pub(crate) use graph::{FOREGROUND, Graph, Node as GraphNode, ORPHAN, ResourceInfo, qualified};
 pub(crate) use kinds::{Caches, Kind};
 pub(crate) use queue::WorkItem;
-pub(crate) use watch::ROOT_CERTIFICATE;
+pub(crate) use watch::{ACCOUNT_NAME, ROOT_CERTIFICATE};
 
 use self::{
     queue::Queue,
@@ -80,6 +82,8 @@ mod controller {
         Collect,
         Namespace,
         Accounts,
+        /// Fills Secrets that are to hold the token of a service account.
+        TokenSecret,
         ClusterRoles,
         Node,
         Lease,
@@ -98,6 +102,7 @@ mod controller {
         Volume,
         Budget,
         Autoscaler,
+        Certificate,
         Quota,
     }
 }
@@ -138,6 +143,8 @@ pub(crate) struct ControlLoop {
     /// For watches, which are not part of a reconcile.
     watch_client: Client,
     requests: Requests,
+    /// Who acts in the current reconcile.
+    actor: Actor,
     state: ReconcileState,
     /// Requests that are late.
     late: FuturesUnordered<BoxFuture<'static, LateAnswer>>,
@@ -203,11 +210,12 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 
 impl ControlLoop {
     fn new(config: &LoopConfig, panics: Arc<AtomicU64>) -> Self {
-        let requests = Requests::new(config.server.clone());
+        let requests = Requests::new(config.server.inner());
         Self {
             client: Client::new(requests.clone(), "default"),
             watch_client: Client::new(config.server.clone(), "default"),
             requests,
+            actor: Actor::ControllerManager,
             state: ReconcileState::default(),
             late: FuturesUnordered::new(),
             refusals: HashMap::new(),
@@ -284,6 +292,7 @@ impl ControlLoop {
         self.state = ReconcileState::default();
         let requests = self.requests.clone();
         requests.begin(self.late.len(), self.refusals.remove(&item));
+        self.act_as(Actor::of(item.controller, &item.name));
         let outcome = {
             let mut reconcile = pin!(AssertUnwindSafe(workloads::reconcile(self, &item)).catch_unwind());
             std::future::poll_fn(|context| match reconcile.as_mut().poll(context) {
@@ -354,6 +363,17 @@ impl ControlLoop {
         self.queue.retry(item);
     }
 
+    /// Goes on with the current reconcile as another part of the control plane.
+    pub(crate) fn act_as(&mut self, actor: Actor) {
+        self.requests.act_as(actor.user());
+        self.actor = actor;
+    }
+
+    /// The parameters of writes by who acts.
+    pub(crate) fn params(&self) -> PostParams {
+        PostParams { field_manager: Some(self.actor.manager().to_owned()), ..PostParams::default() }
+    }
+
     /// Counts a write of this reconcile that was not made by [`ControlLoop`] itself.
     pub(crate) fn spend(&mut self) {
         self.state.writes += 1;
@@ -412,7 +432,8 @@ impl ControlLoop {
     pub(crate) async fn create<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
-        let made = K::api(&self.client, &namespace).create(&params(), object).await?;
+        let params = self.params();
+        let made = K::api(&self.client, &namespace).create(&params, object).await?;
         self.put_object(made.clone());
         Ok(made)
     }
@@ -421,7 +442,8 @@ impl ControlLoop {
     pub(crate) async fn update<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
-        let made = K::api(&self.client, &namespace).replace(&object.name_any(), &params(), object).await?;
+        let params = self.params();
+        let made = K::api(&self.client, &namespace).replace(&object.name_any(), &params, object).await?;
         self.put_object(made.clone());
         Ok(made)
     }
@@ -430,8 +452,8 @@ impl ControlLoop {
     pub(crate) async fn update_status<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
-        let api = K::api(&self.client, &namespace);
-        let made = api.replace_status(&object.name_any(), &params(), object).await?;
+        let (api, params) = (K::api(&self.client, &namespace), self.params());
+        let made = api.replace_status(&object.name_any(), &params, object).await?;
         self.put_object(made.clone());
         Ok(made)
     }
@@ -527,10 +549,6 @@ impl ControlLoop {
     pub(crate) fn has(&self, part: Part) -> bool {
         self.options.has(part)
     }
-}
-
-fn params() -> PostParams {
-    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
 }
 
 /// A moment as the API writes it: whole seconds.

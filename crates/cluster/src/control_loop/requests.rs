@@ -11,10 +11,9 @@ use std::{
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, Uri};
 use kube::client::Body as RequestBody;
-use steersman_api::http::Body;
+use steersman_api::{http::Body, user::User};
+use steersman_apiserver::Unrestricted;
 use tower_service::Service;
-
-use crate::user_service::UserService;
 
 /// How long the control loop waits for a request. Less while others are late, so that their number does not matter.
 const LATE_AFTER: Duration = Duration::from_millis(100);
@@ -48,6 +47,8 @@ pub(super) struct Refusal {
 
 #[derive(Default)]
 struct State {
+    /// Who asks.
+    user: User,
     /// How many requests are late.
     waiting: u32,
     late: Option<LateRequest>,
@@ -57,12 +58,12 @@ struct State {
 /// The way of the controllers to the server, for a `kube::Client`.
 #[derive(Clone)]
 pub(crate) struct Requests {
-    server: UserService,
+    server: steersman_apiserver::Service,
     state: Arc<Mutex<State>>,
 }
 
 impl Requests {
-    pub(crate) fn new(server: UserService) -> Self {
+    pub(crate) fn new(server: steersman_apiserver::Service) -> Self {
         Self { server, state: Arc::default() }
     }
 
@@ -72,8 +73,14 @@ impl Requests {
 
     /// A reconcile begins, of an object of which so many are held up by late requests.
     pub(super) fn begin(&self, waiting: usize, refusal: Option<Refusal>) {
-        *self.state() =
-            State { waiting: u32::try_from(waiting).unwrap_or(u32::MAX - 1), late: None, refusal };
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX - 1);
+        let mut state = self.state();
+        *state = State { user: std::mem::take(&mut state.user), waiting, late: None, refusal };
+    }
+
+    /// Asks as another user from now on, who may do everything: the control plane shares the server's process.
+    pub(super) fn act_as(&self, user: User) {
+        self.state().user = user;
     }
 
     /// The request of this reconcile that is late, if there is one: it goes no further then.
@@ -91,8 +98,11 @@ impl Service<Request<RequestBody>> for Requests {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
+    fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
         let request_line = (request.method().clone(), request.uri().clone());
+        let user = self.state().user.clone();
+        request.extensions_mut().insert(user);
+        request.extensions_mut().insert(Unrestricted);
         let requests = self.clone();
         let mut answer = self.server.call(request);
         Box::pin(async move {

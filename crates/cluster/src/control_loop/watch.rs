@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt as _, future, stream::BoxStream};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     core::{DynamicObject, PartialObjectMeta},
     discovery::{Discovery, Scope, verbs},
     runtime::{
@@ -20,6 +20,8 @@ pub(super) type Change = Box<dyn FnOnce(&mut ControlLoop) + Send>;
 /// One watch.
 pub(super) type Changes = BoxStream<'static, Change>;
 
+/// Names the service account whose token a Secret is to hold.
+pub(crate) const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// The root certificate of a namespace, which is restored when it is deleted or changed.
 pub(crate) const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
@@ -126,10 +128,20 @@ impl ControlLoop {
             "customresourcedefinitions.apiextensions.k8s.io" | "apiservices.apiregistration.k8s.io" => {
                 self.push(Controller::Discovery, "", "");
             }
+            "certificatesigningrequests.certificates.k8s.io" => {
+                self.push(Controller::Certificate, "", &object.name_any());
+            }
             "clusterroles.rbac.authorization.k8s.io" => self.push(Controller::ClusterRoles, "", ""),
             "configmaps" if object.metadata.name.as_deref() == Some(ROOT_CERTIFICATE) => {
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();
                 self.push(Controller::Accounts, "", &namespace);
+            }
+            "secrets"
+                if object.metadata.deletion_timestamp.is_none()
+                    && object.annotations().contains_key(ACCOUNT_NAME) =>
+            {
+                let namespace = object.metadata.namespace.clone().unwrap_or_default();
+                self.push(Controller::TokenSecret, &namespace, &object.name_any());
             }
             _ => {}
         }

@@ -256,7 +256,8 @@ impl Rollout {
             return Ok(());
         }
         self.deployment.annotations_mut().insert(rollout::REVISION.to_owned(), text);
-        self.deployment = control.update(&self.deployment).await?;
+        // By way of the status, so that the revision that a rollout gets is no new generation.
+        self.deployment = control.update_status(&self.deployment).await?;
         Ok(())
     }
 

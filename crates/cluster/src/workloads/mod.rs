@@ -7,6 +7,7 @@
 mod aggregation;
 mod autoscaler;
 mod capacity;
+mod certificates;
 mod collector;
 mod cronjob;
 mod daemonset;
@@ -29,6 +30,7 @@ mod scheduler;
 mod service_account;
 mod statefulset;
 mod taints;
+mod token_secret;
 mod volumes;
 
 use std::time::Duration;
@@ -43,7 +45,7 @@ pub(crate) use kubelet::Kubelet;
 pub(crate) use taints::Evictions;
 
 use crate::{
-    control_loop::{ControlLoop, Controller, WorkItem},
+    control_loop::{Actor, ControlLoop, Controller, WorkItem},
     options::Part,
 };
 
@@ -86,6 +88,9 @@ pub(crate) async fn reconcile(control: &mut ControlLoop, item: &WorkItem) -> kub
         Controller::Accounts if control.has(Part::ServiceAccounts) => {
             service_account::reconcile(control, name).await
         }
+        Controller::TokenSecret if control.has(Part::ServiceAccounts) => {
+            token_secret::reconcile(control, namespace, name).await
+        }
         Controller::ClusterRoles if control.has(Part::ClusterRoles) => aggregation::reconcile(control).await,
         Controller::Node if control.has(Part::Nodes) => node::reconcile(control, name).await,
         Controller::Lease if control.has(Part::Nodes) => node::renew(control, name).await,
@@ -126,6 +131,9 @@ pub(crate) async fn reconcile(control: &mut ControlLoop, item: &WorkItem) -> kub
         Controller::Autoscaler if control.has(Part::Autoscalers) => {
             autoscaler::reconcile(control, namespace, name).await
         }
+        Controller::Certificate if control.has(Part::Certificates) => {
+            certificates::reconcile(control, name).await
+        }
         Controller::Quota if control.has(Part::Quotas) => quota::reconcile(control, namespace, name).await,
         _ => Ok(()),
     }
@@ -135,12 +143,17 @@ async fn pod(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Re
     if control.has(Part::Jobs)
         && let Some(pod) = control.caches.pods.get(namespace, name)
     {
+        control.act_as(Actor::Account("job-controller"));
         job::release_orphan(control, &pod).await?;
     }
     if control.has(Part::Scheduler) {
+        control.act_as(Actor::Scheduler);
         scheduler::reconcile(control, namespace, name).await?;
     }
     if control.has(Part::Pods) {
+        let pod = control.caches.pods.get(namespace, name);
+        let node = pod.and_then(|pod| pod.spec.as_ref()?.node_name.clone()).unwrap_or_default();
+        control.act_as(Actor::Kubelet(node));
         kubelet::reconcile(control, namespace, name).await?;
     }
     Ok(())

@@ -5,11 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition, NamespaceStatus};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, PostParams, PropagationPolicy},
+    api::{DeleteParams, ListParams, PropagationPolicy},
     core::DynamicObject,
 };
 
-use crate::control_loop::{ControlLoop, Controller, MANAGER, is_not_found};
+use crate::control_loop::{ControlLoop, Controller, is_not_found};
 
 const FINALIZER: &str = "kubernetes";
 /// What has finalizers or a grace period is looked for again after this.
@@ -197,7 +197,7 @@ async fn finalize(control: &mut ControlLoop, mut namespace: Namespace) -> kube::
         finalizers.retain(|f| f != FINALIZER);
     }
     let api: Api<Namespace> = Api::all(control.client.clone());
-    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    let params = control.params();
     match api.replace_subresource("finalize", &namespace.name_any(), &params, &namespace).await {
         Err(error) if !is_not_found(&error) => Err(error),
         _ => Ok(()),

@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
+    api::{ObjectMeta, Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -153,7 +153,7 @@ async fn hold_lease(control: &mut ControlLoop, node: &Node) -> kube::Result<()> 
         }),
     };
     let api: Api<Lease> = Api::namespaced(control.client.clone(), LEASES);
-    let params = PostParams { field_manager: Some("kubelet".to_owned()), ..PostParams::default() };
+    let params = control.params();
     match api.create(&params, &lease).await {
         Err(error) if is_already_exists(&error) => Ok(()),
         other => other.map(drop),

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{
     Binding, Node, NodeSelectorRequirement, ObjectReference, Pod, PodCondition, Taint, Toleration,
 };
-use kube::{
-    Api, ResourceExt as _,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Api, ResourceExt as _, api::ObjectMeta};
 
 use super::{capacity::Requested, node, preemption, volumes};
 use crate::{
@@ -182,7 +179,7 @@ async fn bind(control: &mut ControlLoop, pod: &Pod, node: &str) -> kube::Result<
         },
     };
     let api: Api<Pod> = Api::namespaced(control.client.clone(), &namespace);
-    let params = PostParams { field_manager: Some("kube-scheduler".to_owned()), ..PostParams::default() };
+    let params = control.params();
     let answer = api.create_subresource::<_, serde_json::Value>("binding", &name, &params, &binding).await;
     match answer {
         Err(error) if is_not_found(&error) => return Ok(()),

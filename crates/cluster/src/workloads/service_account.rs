@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
-use kube::{
-    Api,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Api, api::ObjectMeta};
 
-use crate::control_loop::{ControlLoop, MANAGER, ROOT_CERTIFICATE, is_already_exists};
+use crate::control_loop::{Actor, ControlLoop, ROOT_CERTIFICATE, is_already_exists};
 
 pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str) -> kube::Result<()> {
     let Some(found) = control.caches.namespaces.get("", namespace) else { return Ok(()) };
@@ -35,9 +32,10 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str) -> kub
          Kubernetes clusters."
             .to_owned(),
     )]));
-    let data = BTreeMap::from([("ca.crt".to_owned(), control.options.root_certificate.clone())]);
+    let data = BTreeMap::from([("ca.crt".to_owned(), control.options.authority.certificate().to_owned())]);
     let api: Api<ConfigMap> = Api::namespaced(control.client.clone(), namespace);
-    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    control.act_as(Actor::Account("root-ca-cert-publisher"));
+    let params = control.params();
     match api.get_opt(ROOT_CERTIFICATE).await? {
         Some(found) if found.data.as_ref() == Some(&data) => Ok(()),
         Some(mut found) => {

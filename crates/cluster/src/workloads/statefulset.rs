@@ -6,13 +6,10 @@ use k8s_openapi::api::{
     apps::v1::{StatefulSet, StatefulSetStatus},
     core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume},
 };
-use kube::{
-    Api, ResourceExt as _,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Api, ResourceExt as _, api::ObjectMeta};
 
 use super::{pods, replicaset::message, revisions};
-use crate::control_loop::{ControlLoop, Controller, MANAGER, NewEvent, is_already_exists};
+use crate::control_loop::{ControlLoop, Controller, NewEvent, is_already_exists};
 
 const NAME: &str = "statefulset-controller";
 
@@ -215,7 +212,7 @@ impl StatefulSetSync {
             status: None,
         };
         let api: Api<PersistentVolumeClaim> = Api::namespaced(control.client.clone(), &namespace);
-        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        let params = control.params();
         match api.create(&params, &claim).await {
             Err(error) if is_already_exists(&error) => Ok(()),
             other => other.map(drop),

@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use tokio::time::Instant;
 
 use super::{pods, scheduler};
-use crate::control_loop::{ControlLoop, Controller, NewEvent};
+use crate::control_loop::{Actor, ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "taint-eviction-controller";
 
@@ -46,6 +46,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, pod: &Pod, node: &Node)
         control.push_after(Controller::Pod, &pod.namespace().unwrap_or_default(), &pod.name_any(), left);
         return Ok(false);
     }
+    control.act_as(Actor::Account("node-controller"));
     // It is remembered until it is on its way out: one that could not be evicted has waited for long enough.
     evict(control, pod).await?;
     control.evictions.0.remove(&uid);

@@ -317,9 +317,12 @@ fn pull(begin: Duration, since: Duration) -> ContainerSnapshot {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
+    use crate::pki::Authority;
 
     fn plan(annotations: &[(&str, &str)], restart: &str) -> Plan {
         let annotations: serde_json::Map<_, _> =
@@ -336,7 +339,7 @@ mod tests {
             pod_run_time: Duration::from_secs(1),
             pod_stop_delay: Duration::ZERO,
             missing_images: BTreeSet::from(["gone:1".to_owned()]),
-            root_certificate: String::new(),
+            authority: Arc::new(Authority::generate().unwrap()),
         }
     }
 

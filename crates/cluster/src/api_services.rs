@@ -1,0 +1,116 @@
+//! How the API server reaches other API servers: by HTTPS with the certificate of a front proxy, or in the process.
+
+use std::{
+    io,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use futures::TryStreamExt as _;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use steersman_api::{BoxFuture, http::Body};
+use steersman_apiserver::{ApiServiceClient, ApiServiceTarget, ProxyBody, ServiceTarget};
+use steersman_listener::{Peer, Tunnel};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+use crate::{
+    services::{Route, Services},
+    tls_client::{ClientCertificate, TlsPeer, secure},
+};
+
+/// What to do about a server that nothing is known of.
+const ADVICE: &str = "the address at which the server runs, such as 127.0.0.1:4443";
+
+/// Sends requests to the servers behind APIServices.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiServers {
+    services: Services,
+    /// The certificate by which they know this server for one whose word about users counts.
+    identity: Arc<RwLock<Option<Arc<ClientCertificate>>>>,
+}
+
+impl ApiServers {
+    pub(crate) fn new(services: Services, identity: ClientCertificate) -> Self {
+        Self { services, identity: Arc::new(RwLock::new(Some(Arc::new(identity)))) }
+    }
+
+    /// Shows another certificate from now on, or none.
+    pub(crate) fn identify(&self, identity: Option<ClientCertificate>) {
+        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity.map(Arc::new);
+    }
+
+    async fn ask(
+        &self,
+        target: ApiServiceTarget<'_>,
+        mut request: Request<ProxyBody>,
+    ) -> Result<Response<Body>, String> {
+        forward_for(&mut request);
+        let stream = match self.services.find(target.service, ADVICE)?.open().await? {
+            Route::Connection(stream) => stream,
+            Route::Handler(handler) => {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+                return Ok(handler(Request::from_parts(head, body)).await.map(Body::whole));
+            }
+        };
+        let name = format!("{}.{}.svc", target.service.name, target.service.namespace);
+        let identity = self.identity.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let peer = TlsPeer {
+            name: &name,
+            ca_bundle: target.ca_bundle,
+            insecure: target.insecure,
+            identity: identity.as_deref(),
+        };
+        send(secure(stream, peer).await?, request).await
+    }
+}
+
+impl ApiServiceClient for ApiServers {
+    fn knows(&self, service: ServiceTarget<'_>) -> bool {
+        self.services.known(service).is_some()
+    }
+
+    fn send<'a>(
+        &'a self,
+        target: ApiServiceTarget<'a>,
+        request: Request<ProxyBody>,
+    ) -> BoxFuture<'a, Result<Response<Body>, String>> {
+        Box::pin(self.ask(target, request))
+    }
+}
+
+/// Says for which client a request is made.
+fn forward_for(request: &mut Request<ProxyBody>) {
+    const FORWARDED_FOR: &str = "x-forwarded-for";
+    let Some(Peer(peer)) = request.extensions().get().copied() else { return };
+    let earlier = request.headers().get(FORWARDED_FOR).and_then(|value| value.to_str().ok());
+    let all = match earlier {
+        Some(earlier) => format!("{earlier}, {}", peer.ip()),
+        None => peer.ip().to_string(),
+    };
+    if let Ok(all) = HeaderValue::from_str(&all) {
+        request.headers_mut().insert(FORWARDED_FOR, all);
+    }
+}
+
+/// Sends a request over a connection of its own, which ends with the answer's body or carries another protocol from then on.
+async fn send(stream: TlsStream<TcpStream>, request: Request<ProxyBody>) -> Result<Response<Body>, String> {
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    tokio::spawn(async move {
+        // What goes wrong with it is told to the reader of the answer.
+        let _ = connection.with_upgrades().await;
+    });
+    let mut response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let upgraded = hyper::upgrade::on(&mut response).await.map_err(|error| error.to_string())?;
+        let (head, _) = response.into_parts();
+        let mut answer = Response::from_parts(head, Body::whole(""));
+        answer.extensions_mut().insert(Tunnel::new(TokioIo::new(upgraded)));
+        return Ok(answer);
+    }
+    Ok(response.map(|body| Body::fallible(body.into_data_stream().map_err(io::Error::other))))
+}
