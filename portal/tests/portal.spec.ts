@@ -379,9 +379,12 @@ test("a server that is gone is told, and found again", async () => {
   await expect(page.getByText("The server does not answer")).toHaveCount(0);
 });
 
-test("a server without figures of the operator says so", async () => {
+test("the operator's own page shows its reconciles and its log", async () => {
   await page.goto(`${server.origin}/operator`);
-  await expect(page.getByRole("heading", { name: "This server has no figures of an operator" })).toBeVisible();
+  const operator = page.getByRole("region", { name: "charts and plays" });
+  await expect(operator.getByText("Reconciles", { exact: true }).locator("+ dd")).toHaveText(/^[1-9]/);
+  await expect(operator.getByRole("link", { name: "minimarts.charts.samutup.com" })).toBeVisible();
+  await expect(page.getByLabel("Log", { exact: true })).toContainText("INFO");
   await expectAccessible("operator");
 });
 

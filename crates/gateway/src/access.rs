@@ -8,9 +8,11 @@ use crate::{
     actions::{self, Action},
     answer::{self, Body},
     kinds::Kind,
-    problem::Result,
+    problem::{Problem, Result},
     request::Ask,
 };
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// Asks the cluster whether the caller may do something.
 pub(crate) async fn check(
@@ -49,8 +51,7 @@ async fn ask_cluster(
             "namespace": namespace.unwrap_or_default(), "name": name.unwrap_or_default(),
         }},
     });
-    let answer =
-        ask.caller.cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await?;
+    let answer = ask.caller.cluster.post(REVIEWS, &review).await?;
     let allowed = answer["status"]["allowed"] == true && answer["status"]["denied"] != true;
     let mut reason = answer["status"]["reason"].as_str().unwrap_or_default().to_owned();
     if allowed {
@@ -62,6 +63,20 @@ async fn ask_cluster(
         reason = format!("{} may not {verb} {resource}{part}{group}{place}", ask.caller.user.name);
     }
     Ok(json!({"allowed": allowed, "reason": reason}))
+}
+
+/// Refuses callers who may not use a path of the cluster's API server, such as `/metrics`.
+pub(crate) async fn require_path(ask: &Ask, verb: &str, path: &str) -> Result<()> {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"nonResourceAttributes": {"path": path, "verb": verb}},
+    });
+    let answer = ask.caller.cluster.post(REVIEWS, &review).await?;
+    if answer["status"]["allowed"] == true {
+        return Ok(());
+    }
+    let detail = format!("{} may not {verb} {path}", ask.caller.user.name);
+    Err(Problem::new(StatusCode::FORBIDDEN, "Forbidden", detail))
 }
 
 pub(crate) async fn of_actions(

@@ -13,7 +13,7 @@ use crate::{
     problem::{Problem, Result},
     redact,
     request::Ask,
-    upstream::encode,
+    upstream::{Cluster, encode},
     writes::{self, Change},
 };
 
@@ -248,12 +248,11 @@ struct Page {
 }
 
 /// All objects under a path, with the version of the list.
-pub(crate) async fn all(ask: &Ask, path: &str, selectors: &str) -> Result<(Vec<Value>, String)> {
+pub(crate) async fn all(cluster: &Cluster, path: &str, selectors: &str) -> Result<(Vec<Value>, String)> {
     let mut objects = Vec::new();
     let mut from = String::new();
     loop {
-        let mut page =
-            ask.caller.cluster.get(&format!("{path}?limit={DEFAULT_LIMIT}{from}{selectors}")).await?;
+        let mut page = cluster.get(&format!("{path}?limit={DEFAULT_LIMIT}{from}{selectors}")).await?;
         if let Value::Array(items) = page["items"].take() {
             objects.extend(items);
         }
@@ -292,7 +291,7 @@ async fn sorted(
                 .ok_or_else(wrong)?
         }
     };
-    let (mut objects, version) = all(ask, path, &selection.selectors).await?;
+    let (mut objects, version) = all(&ask.caller.cluster, path, &selection.selectors).await?;
     objects.retain(|object| selection.holds(object, kind));
     for key in sort.unwrap_or_default().split(',').rev().filter(|key| !key.is_empty()) {
         let (key, down) = key.strip_prefix('-').map_or((key, false), |key| (key, true));

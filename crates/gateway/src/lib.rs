@@ -5,6 +5,8 @@ mod actions;
 mod answer;
 mod audit;
 mod diff;
+mod embed;
+mod exposition;
 mod field;
 mod health;
 mod history;
@@ -15,6 +17,7 @@ mod kinds;
 mod limits;
 mod logs;
 mod openapi;
+mod operator;
 mod overview;
 mod portal;
 mod problem;
@@ -26,9 +29,13 @@ mod stream;
 mod tree;
 mod upstream;
 mod watch;
+mod webhooks;
 mod writes;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use kube::Config;
 use rustls::{
@@ -39,12 +46,15 @@ use serde_json::Value;
 use steersman_listener::Listener;
 use tokio::net::TcpListener;
 
+pub use crate::{operator::OperatorLog, webhooks::Webhook};
+
 use crate::{
     audit::Audit,
     idempotency::Replays,
     identity::Identities,
     kinds::Kinds,
     limits::Limits,
+    operator::Operator,
     shared_watch::SharedWatches,
     upstream::{Cluster, Credentials, Upstream},
 };
@@ -66,6 +76,12 @@ pub enum Error {
     /// The certificate or its key cannot be used.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
+    /// A webhook's address or secret cannot be used.
+    #[error("the webhook cannot be used: {0}")]
+    Webhook(String),
+    /// The client for webhooks and metrics cannot be made.
+    #[error("the client for webhooks and metrics cannot be made: {0}")]
+    Client(#[source] reqwest::Error),
     /// No random numbers can be drawn.
     #[error("a link to sign in cannot be made: the system gives no random numbers")]
     Random,
@@ -80,6 +96,9 @@ pub struct Builder {
     audit_log: Option<PathBuf>,
     history_namespace: String,
     samples: Vec<Value>,
+    operators: Vec<Operator>,
+    operator_log: OperatorLog,
+    webhooks: Vec<Webhook>,
     tls: Option<Arc<ServerConfig>>,
 }
 
@@ -119,6 +138,27 @@ impl Builder {
         self
     }
 
+    /// An operator, by a name to show and the address of its metrics, for `/v1/operator`. Default: none.
+    #[must_use]
+    pub fn operator(mut self, name: impl Into<String>, metrics: impl Into<String>) -> Self {
+        self.operators.push(Operator::new(name.into(), metrics.into()));
+        self
+    }
+
+    /// The log whose latest lines `/v1/operator` shows. Default: an empty one.
+    #[must_use]
+    pub fn operator_log(mut self, log: OperatorLog) -> Self {
+        self.operator_log = log;
+        self
+    }
+
+    /// A receiver of a request for each condition that changes, watched for with the gateway's own credentials. Default: none.
+    #[must_use]
+    pub fn webhook(mut self, webhook: Webhook) -> Self {
+        self.webhooks.push(webhook);
+        self
+    }
+
     /// Speaks TLS with a certificate chain and its key, both in PEM, and marks cookies as secure. Default: plain HTTP.
     ///
     /// # Errors
@@ -150,6 +190,13 @@ impl Builder {
         let audit = Audit::new(self.audit_log.as_ref())
             .map_err(|source| Error::AuditLog { path: self.audit_log.unwrap_or_default(), source })?;
         let own = upstream.calls_as(&Credentials::Own);
+        // Another provider that the program has chosen stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("steersman/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(Error::Client)?;
         let shared = Shared {
             kinds: Kinds::new(own.clone()),
             own,
@@ -163,6 +210,10 @@ impl Builder {
             origins: self.origins,
             history_namespace: self.history_namespace,
             samples: self.samples,
+            operators: self.operators,
+            operator_log: self.operator_log,
+            http,
+            webhooks: Mutex::new(self.webhooks),
             is_tls: self.tls.is_some(),
         };
         Ok(Gateway { shared: Arc::new(shared), tls: self.tls })
@@ -184,6 +235,12 @@ pub(crate) struct Shared {
     pub(crate) origins: Vec<String>,
     pub(crate) history_namespace: String,
     pub(crate) samples: Vec<Value>,
+    pub(crate) operators: Vec<Operator>,
+    pub(crate) operator_log: OperatorLog,
+    /// For receivers of webhooks and operators' metrics; follows no redirects.
+    pub(crate) http: reqwest::Client,
+    /// Those that no server of this gateway has taken on.
+    webhooks: Mutex<Vec<Webhook>>,
     pub(crate) is_tls: bool,
 }
 
@@ -213,6 +270,9 @@ impl Gateway {
             audit_log: None,
             history_namespace: "default".into(),
             samples: Vec::new(),
+            operators: Vec::new(),
+            operator_log: OperatorLog::default(),
+            webhooks: Vec::new(),
             tls: None,
         }
     }
@@ -226,18 +286,22 @@ impl Gateway {
         Ok(format!("/?once={code}"))
     }
 
-    /// Serves on a port until it is dropped.
+    /// Serves on a port until it is dropped. Webhooks are sent meanwhile, by the first of several servers of one gateway.
     pub async fn serve(self, socket: TcpListener) {
         let mut listener = Listener::new(socket);
         if let Some(tls) = self.tls {
             listener = listener.tls(tls);
         }
         let shared = self.shared;
-        listener
-            .serve(move |_| {
-                let shared = Arc::clone(&shared);
-                move |request| server::answer(Arc::clone(&shared), request)
-            })
-            .await;
+        let webhooks = std::mem::take(&mut *shared.webhooks.lock().unwrap_or_else(PoisonError::into_inner));
+        let sending = webhooks::run(Arc::clone(&shared), webhooks);
+        let serving = listener.serve(move |_| {
+            let shared = Arc::clone(&shared);
+            move |request| server::answer(Arc::clone(&shared), request)
+        });
+        tokio::select! {
+            () = serving => {}
+            () = sending => {}
+        }
     }
 }

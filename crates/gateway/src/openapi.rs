@@ -82,6 +82,7 @@ fn general() -> Map<String, Value> {
     let mut paths = Map::new();
     paths.insert("/v1/me".into(), get("me", "Who the caller is", &[]));
     paths.insert("/v1/overview".into(), get("overview", "How all instances are", &[]));
+    paths.insert("/v1/operator".into(), get("operator", "Queues, reconciles and errors of operators", &[]));
     paths.insert("/v1/audit".into(), get("audit", "Who did what", &audit));
     paths.insert("/v1/kinds".into(), get("kinds", "The kinds of the cluster", &[builtin()]));
     paths.insert("/v1/kinds/{kind}".into(), get("kind", "A kind, with its schema", &[kind()]));

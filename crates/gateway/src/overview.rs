@@ -26,7 +26,7 @@ pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
     let catalog = ask.shared.kinds.now().await?;
     let kinds: Vec<_> = catalog.iter().filter(|kind| kind.custom && kind.has_verb("list")).cloned().collect();
     let lists = stream::iter(kinds).map(|kind| async move {
-        let objects = instances::all(ask, &kind.path(None, None), "").await;
+        let objects = instances::all(&ask.caller.cluster, &kind.path(None, None), "").await;
         (kind, objects)
     });
     // In the order of the kinds.

@@ -10,7 +10,7 @@ use crate::answer::{self, Body};
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) reason: String,
-    detail: String,
+    pub(crate) detail: String,
     causes: Vec<Value>,
     /// More members of the document.
     extra: Map<String, Value>,

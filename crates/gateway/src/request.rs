@@ -21,12 +21,23 @@ pub(crate) enum Route {
     Session,
     Overview,
     Audit,
+    Operator,
+    /// A page with a button for an action.
+    Embed(String),
     OpenApi,
     Kinds,
     Kind(String),
     Access(String),
-    Instances { kind: String, namespace: Option<String> },
-    Instance { kind: String, namespace: Option<String>, name: String, part: Part },
+    Instances {
+        kind: String,
+        namespace: Option<String>,
+    },
+    Instance {
+        kind: String,
+        namespace: Option<String>,
+        name: String,
+        part: Part,
+    },
 }
 
 /// A part of one instance.
@@ -65,6 +76,8 @@ impl Route {
             ["session"] => Self::Session,
             ["overview"] => Self::Overview,
             ["audit"] => Self::Audit,
+            ["operator"] => Self::Operator,
+            ["embed", action] => Self::Embed(own(action)),
             ["kinds"] => Self::Kinds,
             ["kinds", kind] => Self::Kind(own(kind)),
             ["kinds", kind, "access"] => Self::Access(own(kind)),

@@ -12,9 +12,9 @@ use steersman_listener::{Peer, RequestBody};
 use crate::{
     Shared, access, actions,
     answer::{self, Body},
-    audit, history,
+    audit, embed, history,
     identity::{self, Caller, Via},
-    instances, logs, openapi, overview, portal,
+    instances, logs, openapi, operator, overview, portal,
     problem::{Problem, Result},
     request::{Ask, Part, Query, Route},
     stream, tree,
@@ -28,7 +28,8 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
     let id = request_id();
     let (parts, body) = request.into_parts();
     let origin = parts.headers.get(header::ORIGIN).cloned();
-    let is_api = Route::parse(parts.uri.path()).is_some();
+    let parsed = Route::parse(parts.uri.path());
+    let (is_api, is_embedded) = (parsed.is_some(), matches!(parsed, Some(Ok(Route::Embed(_)))));
     let answered = route(&shared, parts, body, &id).await;
     let mut response = answered.unwrap_or_else(|problem| problem.response(&id));
     let headers = response.headers_mut();
@@ -37,7 +38,10 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
     };
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(header::REFERRER_POLICY, "no-referrer");
-    set(header::X_FRAME_OPTIONS, "DENY");
+    // Which sites may show a button in a frame is said by its own policy.
+    if !is_embedded {
+        set(header::X_FRAME_OPTIONS, "DENY");
+    }
     if is_api {
         set(header::CACHE_CONTROL, "no-store");
     }
@@ -104,6 +108,10 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
             response.headers_mut().insert(header::ALLOW, allowed);
         }
         return Ok(response);
+    }
+    if let Route::Embed(action) = &route {
+        shared.limits.request(&format!("address {remote}"))?;
+        return embed::page(shared, action, &query);
     }
     if route == Route::Session && parts.method == Method::POST {
         shared.limits.request(&format!("address {remote}"))?;
@@ -293,6 +301,8 @@ async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
         }
         Route::Overview => overview::get(&ask).await,
         Route::Audit => audit::list(&ask).await,
+        Route::Operator => operator::get(&ask).await,
+        Route::Embed(action) => embed::page(&ask.shared, &action, &ask.query),
         Route::OpenApi => openapi::get(&ask).await,
         Route::Kinds => {
             ask.query.allow(&["builtin"])?;

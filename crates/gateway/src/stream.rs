@@ -126,7 +126,7 @@ pub(crate) async fn instances(
     }
     let (objects, version) = match resumed {
         None => {
-            let (objects, version) = instances::all(&ask, &path, &selection.selectors).await?;
+            let (objects, version) = instances::all(&ask.caller.cluster, &path, &selection.selectors).await?;
             (Some(objects), version)
         }
         Some(version) => (None, version),
@@ -207,7 +207,9 @@ impl Feed {
                 Ok(Next::Expired) => {
                     self.frames.send(frame("reset", None, &json!({}))).await?;
                     self.known = Some(HashSet::new());
-                    match instances::all(&self.ask, &self.path, &self.selection.selectors).await {
+                    match instances::all(&self.ask.caller.cluster, &self.path, &self.selection.selectors)
+                        .await
+                    {
                         Ok((objects, version)) => {
                             source = self.source(&version);
                             self.state(objects, &version).await?;

@@ -217,10 +217,12 @@ export interface OperatorView {
     name: string;
     kinds: string[];
     leader: boolean | null;
-    queue: { depth: number; oldestSeconds: number } | null;
+    queue: { depth: number } | null;
     reconciles: { success: number; error: number; perMinute: number | null } | null;
     latency: { p50: number; p99: number } | null;
     startedAt: string | null;
+    /** Why its metrics cannot be read. */
+    problem: string | null;
   }[];
   log: { at: string; level: string; message: string; fields?: Record<string, Json> }[];
 }

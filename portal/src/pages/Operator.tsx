@@ -43,6 +43,7 @@ export function OperatorPage() {
               </span>
             )}
           </header>
+          {each.problem && <p className="body h-failing">{each.problem}</p>}
           <dl className="stat-grid">
             <Stat title="Waiting in the queue" value={each.queue?.depth} />
             <Stat title="Reconciles" value={each.reconciles ? each.reconciles.success + each.reconciles.error : undefined} />
@@ -51,17 +52,19 @@ export function OperatorPage() {
             <Stat title="Median time" value={each.latency ? seconds(each.latency.p50) : undefined} />
             <Stat title="99th percentile" value={each.latency ? seconds(each.latency.p99) : undefined} />
           </dl>
-          <p className="body muted small">
-            Watches{" "}
-            {each.kinds.map((kind, i) => (
-              <span key={kind}>
-                {i > 0 && ", "}
-                <Link to="/kinds/$kind" params={{ kind }}>
-                  {kind}
-                </Link>
-              </span>
-            ))}
-          </p>
+          {each.kinds.length > 0 && (
+            <p className="body muted small">
+              Watches{" "}
+              {each.kinds.map((kind, i) => (
+                <span key={kind}>
+                  {i > 0 && ", "}
+                  <Link to="/kinds/$kind" params={{ kind }}>
+                    {kind}
+                  </Link>
+                </span>
+              ))}
+            </p>
+          )}
         </section>
       ))}
       {operator.data && operator.data.log.length > 0 && (

@@ -2,6 +2,8 @@
 
 mod instances;
 mod load;
+mod operator;
 mod security;
 mod streams;
 mod support;
+mod webhooks;

@@ -25,6 +25,7 @@ async fn nothing_is_answered_without_credentials() {
         ("GET", "/v1/kinds/shops.example.com/access".into()),
         ("GET", "/v1/overview".into()),
         ("GET", "/v1/audit".into()),
+        ("GET", "/v1/operator".into()),
         ("GET", "/openapi.json".into()),
         ("DELETE", "/v1/session".into()),
         ("GET", SHOPS.into()),
@@ -419,4 +420,47 @@ async fn pages_come_with_a_policy() {
     let api = place.get(VIEWER, "/v1/me").await;
     assert_eq!(api.header("cache-control"), Some("no-store"));
     assert!(api.header("x-request-id").is_some());
+}
+
+/// Keeps what is logged, at every level.
+#[derive(Clone, Default)]
+struct Logged(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// On one thread, so that all of it is logged to the subscriber of the test.
+#[tokio::test]
+async fn tokens_are_in_no_log() {
+    let logged = Logged::default();
+    let writer = logged.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let place = Place::new().await;
+    place.post(EDITOR, SHOPS, &shop("a", 1)).await.expect(201);
+    place.post("not-a-token-of-anyone", SHOPS, &shop("a", 1)).await.expect(401);
+    let body = json!({"token": VIEWER}).to_string();
+    let answer =
+        place.raw("POST", "/v1/session", &[("content-type", "application/json")], body.as_bytes()).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let session = cookie(&answer);
+    place.raw("GET", SHOPS, &[("cookie", session.as_str())], b"").await.expect(200);
+    let text = String::from_utf8_lossy(&logged.0.lock().unwrap()).into_owned();
+    assert!(text.contains("DEBUG"), "everything is logged: {text}");
+    let id = session.split_once('=').unwrap().1;
+    for secret in [EDITOR, VIEWER, "not-a-token-of-anyone", id] {
+        let found = text.lines().find(|line| line.contains(secret));
+        assert_eq!(found, None, "{secret} is in the log");
+    }
 }

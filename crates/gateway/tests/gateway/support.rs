@@ -10,6 +10,7 @@ use steersman_cluster::{Cluster, User};
 use steersman_gateway::{Builder, Gateway};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::mpsc;
 
 pub(crate) const SHOPS: &str = "/v1/kinds/shops.example.com/namespaces/default/instances";
 /// May do everything.
@@ -259,22 +260,25 @@ impl Place {
 }
 
 async fn read_head(stream: &mut BufReader<TcpStream>) -> (u16, Vec<(String, String)>) {
-    let mut lines = Vec::new();
+    let mut line = String::new();
+    assert!(stream.read_line(&mut line).await.unwrap() > 0, "the server closed");
+    (line.split(' ').nth(1).unwrap().parse().unwrap(), read_lines(stream).await)
+}
+
+/// Reads the headers of a request, after its first line.
+async fn read_headers(stream: &mut BufReader<TcpStream>) -> Vec<(String, String)> {
+    stream.read_line(&mut String::new()).await.unwrap();
+    read_lines(stream).await
+}
+
+async fn read_lines(stream: &mut BufReader<TcpStream>) -> Vec<(String, String)> {
+    let mut headers = Vec::new();
     loop {
         let mut line = String::new();
-        assert!(stream.read_line(&mut line).await.unwrap() > 0, "the server closed");
-        let line = line.trim_end().to_owned();
-        if line.is_empty() {
-            break;
-        }
-        lines.push(line);
+        assert!(stream.read_line(&mut line).await.unwrap() > 0, "the other side closed");
+        let Some((name, value)) = line.trim_end().split_once(':') else { return headers };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
-    let status = lines[0].split(' ').nth(1).unwrap().parse().unwrap();
-    let pair = |line: &String| {
-        let (name, value) = line.split_once(':').unwrap();
-        (name.to_ascii_lowercase(), value.trim().to_owned())
-    };
-    (status, lines[1..].iter().map(pair).collect())
 }
 
 async fn read_chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
@@ -285,6 +289,44 @@ async fn read_chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     stream.read_exact(&mut chunk).await.unwrap();
     chunk.truncate(size);
     (size > 0).then_some(chunk)
+}
+
+/// A request that a server of a test got.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Got {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str()).unwrap_or_default()
+    }
+}
+
+/// Serves HTTP on a port of this machine: each request is handed on, and answered as `answer` says, with a status and a body.
+pub(crate) async fn serve(
+    mut answer: impl FnMut() -> (u16, String) + Send + 'static,
+) -> (SocketAddr, mpsc::UnboundedReceiver<Got>) {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = socket.accept().await {
+            let mut stream = BufReader::new(stream);
+            let headers = read_headers(&mut stream).await;
+            let length = headers.iter().find(|(name, _)| name == "content-length");
+            let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
+            stream.read_exact(&mut body).await.unwrap();
+            let (status, text) = answer();
+            let head =
+                format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", text.len());
+            stream.write_all(format!("{head}{text}").as_bytes()).await.unwrap();
+            let _ = sender.send(Got { headers, body });
+        }
+    });
+    (address, receiver)
 }
 
 /// An event stream, frame by frame.
