@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::files::{Plan, Written};
 use crate::init::put_project;
 use crate::project::{Plugin, Project, Resource, qualified};
-use crate::{helm, names, rust};
+use crate::update::Base;
+use crate::{ansible, helm, names, rust};
 
 /// What a new kind is.
 #[derive(Clone, Debug)]
@@ -33,6 +34,10 @@ pub struct ApiOptions {
     pub image: Option<String>,
     /// The chart that is released for each object. Default: a small one to start from.
     pub chart: Option<Chart>,
+    /// Whether an Ansible role is written for the kind. Default: no.
+    pub generate_role: bool,
+    /// Whether a playbook is written for the kind, which calls the role if that is written too. Default: no.
+    pub generate_playbook: bool,
 }
 
 impl Default for ApiOptions {
@@ -48,6 +53,8 @@ impl Default for ApiOptions {
             force: false,
             image: None,
             chart: None,
+            generate_role: false,
+            generate_playbook: false,
         }
     }
 }
@@ -100,16 +107,23 @@ pub fn create_api(root: &Path, options: &ApiOptions) -> Result<Vec<Written>> {
     let mut files = Plan::default();
     plan(root, &mut files, &mut project, options)?;
     put_project(root, &mut files, &project)?;
+    Base::complete_known(root, &mut files, &project)?;
     files.write(root)
 }
 
 pub(crate) fn plan(root: &Path, plan: &mut Plan, project: &mut Project, options: &ApiOptions) -> Result<()> {
     let resource = options.resource(project)?;
     let plugin = project.plugin()?;
-    if plugin == Plugin::Rust && options.chart.is_some() {
+    if plugin != Plugin::Helm && options.chart.is_some() {
         return Err(Error::usage(
             "--helm-chart is for Helm projects",
             "`steer init --plugins helm` makes one",
+        ));
+    }
+    if plugin != Plugin::Ansible && (options.generate_role || options.generate_playbook) {
+        return Err(Error::usage(
+            "--generate-role and --generate-playbook are for Ansible projects",
+            "`steer init --plugins ansible` makes one",
         ));
     }
     let twin = project.resources().into_iter().find(|known| {
@@ -124,5 +138,6 @@ pub(crate) fn plan(root: &Path, plan: &mut Plan, project: &mut Project, options:
     match plugin {
         Plugin::Helm => helm::create_api(root, plan, project, options, &resource),
         Plugin::Rust => rust::create_api(root, plan, project, options, &resource),
+        Plugin::Ansible => ansible::create_api(root, plan, project, options, &resource),
     }
 }

@@ -1,12 +1,12 @@
-//! Definitions of kinds whose objects are releases of a chart.
+//! Definitions of kinds that the project's files describe, and not its code.
 
 use serde_json::{Value, json};
 
 use crate::project::Resource;
 use crate::schema::open_object;
 
-/// The definition of a kind, with a schema for its spec.
-pub(crate) fn definition(resource: &Resource, namespaced: bool, spec: Value) -> Value {
+/// The definition of a kind, with a schema for its spec and the columns that kubectl prints.
+pub(crate) fn definition(resource: &Resource, namespaced: bool, spec: Value, columns: Value) -> Value {
     let Resource { group, version, kind, plural, .. } = resource;
     let singular = kind.to_ascii_lowercase();
     json!({
@@ -22,11 +22,7 @@ pub(crate) fn definition(resource: &Resource, namespaced: bool, spec: Value) -> 
                 "served": true,
                 "storage": true,
                 "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status" },
-                    { "name": "Release", "type": "string", "jsonPath": ".status.deployedRelease.name" },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                ],
+                "additionalPrinterColumns": columns,
                 "schema": { "openAPIV3Schema": {
                     "description": format!("{kind} is the Schema for the {plural} API"),
                     "type": "object",
@@ -38,7 +34,7 @@ pub(crate) fn definition(resource: &Resource, namespaced: bool, spec: Value) -> 
                         "kind": { "description": "Kind of the object.", "type": "string" },
                         "metadata": { "type": "object" },
                         "spec": spec,
-                        "status": open_object("Observed state: conditions, the deployed release and its history."),
+                        "status": open_object("Observed state: conditions, and what the operator last did."),
                     },
                 } },
             }],

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::files::{Existing, Plan, Written};
-use crate::init::{CONFIG, put_project, values};
+use crate::init::put_project;
+use crate::layout;
 use crate::project::{Plugin, Project};
-use crate::templates::render;
+use crate::update::Base;
 
 /// What is changed of a project. What is not said stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,9 +17,6 @@ pub struct EditOptions {
     /// Whether the operator works in its own namespace alone.
     pub namespaced: Option<bool>,
 }
-
-/// The files that say where the operator works.
-const SCOPED: [&str; 2] = ["config/manager/manager.yaml", "config/rbac/role_binding.yaml"];
 
 /// Changes how the project in a directory works.
 ///
@@ -47,19 +45,22 @@ pub fn edit(root: &Path, options: &EditOptions) -> Result<Vec<Written>> {
 
 /// Writes the files that say where the operator works anew, where they are as they were scaffolded.
 fn scope(root: &Path, plan: &mut Plan, before: &Project, after: &Project) -> Result<()> {
-    let (old, new) = (values(before), values(after));
-    for (path, template) in CONFIG.iter().filter(|(path, _)| SCOPED.contains(path)) {
-        let current = plan.text(root, path)?;
-        let existing = match current == Some(render(*template, &old)?) {
+    let (old, new) = (layout::files(before)?, layout::files(after)?);
+    for ((path, old), (_, new)) in old.iter().zip(&new).filter(|(old, new)| old != new) {
+        // The rules are the kinds', so only the role's own kind changes, below.
+        if path == layout::ROLE {
+            continue;
+        }
+        let existing = match plan.text(root, path)?.as_ref() == Some(old) {
             true => Existing::Replace,
             false => Existing::Keep,
         };
-        plan.put(root, *path, render(*template, &new)?, existing)?;
+        plan.put(root, path.as_str(), new.as_str(), existing)?;
     }
-    // The rules are the kinds', so only the role's own kind changes here.
+    Base::follow(root, plan, &old, &new)?;
     let (from, to) = match after.is_namespaced() {
         true => ("kind: ClusterRole\n", "kind: Role\n"),
         false => ("kind: Role\n", "kind: ClusterRole\n"),
     };
-    plan.edit(root, "config/rbac/role.yaml", |text| Some(text.replacen(from, to, 1)))
+    plan.edit(root, layout::ROLE, |text| Some(text.replacen(from, to, 1)))
 }

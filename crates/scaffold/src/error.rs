@@ -53,6 +53,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// Files of the project have conflict markers in them that an earlier merge left.
+    #[error("conflicts that are not resolved yet in {}", .0.join(", "))]
+    Unresolved(Vec<String>),
     /// The chart does not load or render.
     #[error(transparent)]
     Chart(#[from] steersman_chart::Error),
@@ -89,9 +92,13 @@ impl Error {
     pub fn help(&self) -> Option<String> {
         Some(match self {
             Self::Usage { help, .. } => help.clone(),
-            Self::UnknownPlugin(_) => "the plugins are helm and rust".to_owned(),
+            Self::UnknownPlugin(_) => "the plugins are helm, rust and ansible".to_owned(),
             Self::NotEmpty { .. } => {
                 "run it in an empty directory: mkdir my-operator && cd my-operator".to_owned()
+            }
+            Self::Unresolved(_) => {
+                "decide between the lines of <<<<<<< and >>>>>>>, remove the markers, and run it again"
+                    .to_owned()
             }
             Self::NotAProject(_) => "`steer init` makes a project; run this in its directory".to_owned(),
             Self::Name { flag: "--project-name", .. } => {

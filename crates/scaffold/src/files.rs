@@ -16,6 +16,10 @@ pub enum Outcome {
     Unchanged,
     /// It differs, and stays as it is: it was edited by hand.
     Kept,
+    /// It was changed both by hand and by the scaffold in the same place: both are in it, between git's conflict markers.
+    Conflict,
+    /// It is no part of the scaffold any more, was not edited, and is gone.
+    Removed,
 }
 
 /// A file of a project, and what became of it.
@@ -73,6 +77,28 @@ impl Plan {
         Ok(())
     }
 
+    /// Gives a file a content, whatever is there.
+    pub(crate) fn set(&mut self, root: &Path, path: &str, content: &str, outcome: Outcome) -> Result<()> {
+        check(root, path)?;
+        self.add(path.to_owned(), outcome, Some(content.as_bytes().to_vec()));
+        Ok(())
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&mut self, root: &Path, path: &str) -> Result<()> {
+        check(root, path)?;
+        self.add(path.to_owned(), Outcome::Removed, None);
+        Ok(())
+    }
+
+    /// Leaves a file as it is, and says what a person has to do there.
+    pub(crate) fn keep(&mut self, path: &str, by_hand: Option<String>) {
+        self.add(path.to_owned(), Outcome::Kept, None);
+        if let Some(change) = self.changes.iter_mut().find(|change| change.written.path == path) {
+            change.written.by_hand = by_hand.or(change.written.by_hand.take());
+        }
+    }
+
     /// Changes a file that is there: `change` gives its new text, or nothing if it is as it should be.
     pub(crate) fn edit(
         &mut self,
@@ -98,12 +124,8 @@ impl Plan {
         match insert_before(&current, mark, text) {
             Some(changed) => self.add(path.to_owned(), Outcome::Updated, Some(changed.into_bytes())),
             None => {
-                self.add(path.to_owned(), Outcome::Kept, None);
-                if let Some(change) = self.changes.iter_mut().find(|change| change.written.path == path) {
-                    let text = text.trim_end();
-                    change.written.by_hand =
-                        Some(format!("it has no line +kubebuilder:scaffold:{mark}; add\n{text}"));
-                }
+                let text = text.trim_end();
+                self.keep(path, Some(format!("it has no line +kubebuilder:scaffold:{mark}; add\n{text}")));
             }
         }
         Ok(())
@@ -120,12 +142,7 @@ impl Plan {
         if let Some(content) = planned.and_then(|change| change.content.as_ref()) {
             return Ok(Some(content.clone()));
         }
-        let path = root.join(path);
-        match fs::read(&path) {
-            Ok(content) => Ok(Some(content)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io(&path)(error)),
-        }
+        on_disk(root, path)
     }
 
     fn add(&mut self, path: String, outcome: Outcome, content: Option<Vec<u8>>) {
@@ -140,10 +157,42 @@ impl Plan {
         self.changes.push(Change { written: Written { path, outcome, by_hand: None }, content });
     }
 
+    /// What the changes are, without making them.
+    pub(crate) fn preview(self) -> Vec<Written> {
+        self.changes.into_iter().map(|change| change.written).collect()
+    }
+
+    /// The changes of text as a unified diff, each with its path.
+    pub(crate) fn differences(&self, root: &Path) -> Result<Vec<(String, String)>> {
+        let mut differences = Vec::new();
+        for Change { written, content } in &self.changes {
+            let (before, after) = match (written.outcome, content) {
+                (Outcome::Removed, _) => (on_disk(root, &written.path)?, None),
+                (_, Some(content)) => (on_disk(root, &written.path)?, Some(content.as_slice())),
+                (_, None) => continue,
+            };
+            let before = before.as_deref().map(String::from_utf8_lossy);
+            let after = after.map(String::from_utf8_lossy);
+            let name = |prefix: &str, text: &Option<_>| match text {
+                Some(_) => format!("{prefix}/{}", written.path),
+                None => "/dev/null".to_owned(),
+            };
+            let mut options = diffy::DiffOptions::new();
+            options.set_original_filename(name("a", &before)).set_modified_filename(name("b", &after));
+            let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+            differences.push((written.path.clone(), options.create_patch(&before, &after).to_string()));
+        }
+        Ok(differences)
+    }
+
     /// Makes the changes, in their order.
     pub(crate) fn write(self, root: &Path) -> Result<Vec<Written>> {
         let mut written = Vec::with_capacity(self.changes.len());
         for change in self.changes {
+            if change.written.outcome == Outcome::Removed {
+                let path = root.join(&change.written.path);
+                fs::remove_file(&path).map_err(Error::io(&path))?;
+            }
             if let Some(content) = change.content {
                 let path = root.join(&change.written.path);
                 if let Some(parent) = path.parent() {
@@ -154,6 +203,15 @@ impl Plan {
             written.push(change.written);
         }
         Ok(written)
+    }
+}
+
+fn on_disk(root: &Path, path: &str) -> Result<Option<Vec<u8>>> {
+    let path = root.join(path);
+    match fs::read(&path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(&path)(error)),
     }
 }
 

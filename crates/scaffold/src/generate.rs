@@ -43,10 +43,23 @@ pub fn generate_rbac(root: &Path, force: bool) -> Result<Vec<Written>> {
     plan.write(root)
 }
 
+/// The rules of a Helm project's kinds, planned for another directory than the one with its charts.
+pub(crate) fn plan_rbac(root: &Path, target: &Path, plan: &mut Plan, project: &Project) -> Result<()> {
+    for (resource, chart) in kinds(root, project)? {
+        let options = ApiOptions { namespaced: is_namespaced(root, &resource)?, ..ApiOptions::default() };
+        helm::write_rules(target, plan, project, &options, &resource, &chart)?;
+    }
+    Ok(())
+}
+
 fn helm_project(root: &Path) -> Result<Project> {
     let project = Project::load(root)?;
     match project.plugin()? {
         Plugin::Helm => Ok(project),
+        Plugin::Ansible => Err(Error::usage(
+            "what roles and playbooks do is not known before they run",
+            "definitions and rules are edited by hand; `steer rbac learn` writes the rules that a run needs",
+        )),
         Plugin::Rust => Err(Error::usage(
             "the definitions and the role of a project in Rust follow from its code",
             "`make manifests` writes them",
@@ -78,7 +91,7 @@ fn kinds(root: &Path, project: &Project) -> Result<Vec<(Resource, Chart)>> {
 }
 
 /// Whether objects of a kind are in namespaces, as its definition says. Default: they are.
-fn is_namespaced(root: &Path, resource: &Resource) -> Result<bool> {
+pub(crate) fn is_namespaced(root: &Path, resource: &Resource) -> Result<bool> {
     let path = root.join("config/crd/bases").join(resource.crd_file());
     if !path.exists() {
         return Ok(true);

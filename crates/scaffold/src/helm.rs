@@ -8,7 +8,7 @@ use steersman_chart::{Chart, File};
 use crate::api::ApiOptions;
 use crate::error::{Error, Result};
 use crate::files::{Existing, Plan};
-use crate::init::values;
+use crate::layout::{ROLE as RULES, values};
 use crate::project::{Project, Resource};
 use crate::templates::{Template, render, template};
 use crate::{crd, files, role, sample, schema};
@@ -35,7 +35,6 @@ const STARTER: &[(&str, Template)] = &[
     ("templates/serviceaccount.yaml", template!("starter-chart/templates/serviceaccount.yaml")),
 ];
 
-const RULES: &str = "config/rbac/role.yaml";
 const CLUSTER_RULES: &str = "config/rbac/cluster_role.yaml";
 const RULES_MARK: &str = "rules";
 
@@ -62,7 +61,7 @@ pub(crate) fn create_api(
         parts.push(("api.crdVersion", "v1".into()));
     }
     if options.controller {
-        watch(root, plan, resource, &directory)?;
+        watch(root, plan, resource, &format!("chart: {directory}"))?;
         write_rules(root, plan, project, options, resource, &chart)?;
     }
     project.record(resource, options.namespaced, &parts);
@@ -96,9 +95,25 @@ pub(crate) fn write_definition(
     namespaced: bool,
     existing: Existing,
 ) -> Result<()> {
-    let definition = crd::definition(resource, namespaced, schema::of_chart(chart, resource));
+    let columns = json!([
+        { "name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status" },
+        { "name": "Release", "type": "string", "jsonPath": ".status.deployedRelease.name" },
+        { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+    ]);
+    let definition = crd::definition(resource, namespaced, schema::of_chart(chart, resource), columns);
+    write_crd(root, plan, resource, &definition, existing)
+}
+
+/// A definition in its file, listed among those that are installed.
+pub(crate) fn write_crd(
+    root: &Path,
+    plan: &mut Plan,
+    resource: &Resource,
+    definition: &Value,
+    existing: Existing,
+) -> Result<()> {
     let crd_file = resource.crd_file();
-    plan.put(root, format!("config/crd/bases/{crd_file}"), format!("---\n{}", yaml(&definition)?), existing)?;
+    plan.put(root, format!("config/crd/bases/{crd_file}"), format!("---\n{}", yaml(definition)?), existing)?;
     list(root, plan, "config/crd/kustomization.yaml", &format!("bases/{crd_file}"), "crdkustomizeresource")
 }
 
@@ -141,8 +156,8 @@ pub(crate) fn list(root: &Path, plan: &mut Plan, kustomization: &str, file: &str
     plan.insert(root, kustomization, mark, &line)
 }
 
-/// Adds the kind to watches.yaml, unless it is watched already.
-fn watch(root: &Path, plan: &mut Plan, resource: &Resource, chart: &str) -> Result<()> {
+/// Adds the kind to watches.yaml with what is run for its objects, unless it is watched already.
+pub(crate) fn watch(root: &Path, plan: &mut Plan, resource: &Resource, run: &str) -> Result<()> {
     const WATCHES: &str = "watches.yaml";
     let text = plan.text(root, WATCHES)?.unwrap_or_default();
     let broken = |reason: String| Error::Broken { path: root.join(WATCHES), reason };
@@ -156,7 +171,7 @@ fn watch(root: &Path, plan: &mut Plan, resource: &Resource, chart: &str) -> Resu
         return Ok(());
     }
     let Resource { group, version, kind, .. } = resource;
-    let entry = format!("- group: {group}\n  version: {version}\n  kind: {kind}\n  chart: {chart}\n");
+    let entry = format!("- group: {group}\n  version: {version}\n  kind: {kind}\n  {run}\n");
     plan.insert(root, WATCHES, "watch", &entry)
 }
 
@@ -169,12 +184,38 @@ pub(crate) fn write_rules(
     resource: &Resource,
     chart: &Chart,
 ) -> Result<()> {
-    let heading = heading(resource);
-    let known = plan.text(root, RULES)?.is_some_and(|text| text.contains(&heading));
-    if known && !options.force {
+    if has_rules(root, plan, resource)? && !options.force {
         return Ok(());
     }
-    let role::Needs { mut inside, outside } = role::of_chart(chart, resource, options.namespaced)?;
+    put_needs(
+        root,
+        plan,
+        project,
+        resource,
+        role::of_chart(chart, resource, options.namespaced)?,
+        options.force,
+    )
+}
+
+/// Whether the role has rules of a kind.
+fn has_rules(root: &Path, plan: &Plan, resource: &Resource) -> Result<bool> {
+    Ok(plan.text(root, RULES)?.is_some_and(|text| text.contains(&heading(resource))))
+}
+
+/// Adds what the operator needs for a kind to its roles. Rules of the kind that are there already stay, unless `force` is set.
+pub(crate) fn put_needs(
+    root: &Path,
+    plan: &mut Plan,
+    project: &Project,
+    resource: &Resource,
+    needs: role::Needs,
+    force: bool,
+) -> Result<()> {
+    if has_rules(root, plan, resource)? && !force {
+        return Ok(());
+    }
+    let heading = heading(resource);
+    let role::Needs { mut inside, outside } = needs;
     if !project.is_namespaced() {
         inside.extend(outside);
         return put_rules(root, plan, RULES, &heading, &inside.rules());

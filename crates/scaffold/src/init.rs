@@ -2,14 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-
 use crate::api::{self, ApiOptions};
 use crate::error::{Error, Result};
 use crate::files::{Existing, Plan, Written};
 use crate::project::{FILE, Plugin, Project};
-use crate::templates::{Template, render, template};
-use crate::{helm, names, rust};
+use crate::update::Base;
+use crate::{layout, names, rust};
 
 /// The domain of a project that is given none, as in operator-sdk.
 pub const DEFAULT_DOMAIN: &str = "my.domain";
@@ -91,6 +89,10 @@ pub fn init(root: &Path, options: &InitOptions, api: Option<&ApiOptions>) -> Res
     if !options.domain.is_empty() {
         names::check_domain(&options.domain)?;
     }
+    if options.plugin == Plugin::Rust {
+        rust::check_package_name(&name)?;
+    }
+    let mut is_new = false;
     let mut project = match Project::load(root) {
         Ok(project) => {
             check_same(&project, &name, options)?;
@@ -98,7 +100,10 @@ pub fn init(root: &Path, options: &InitOptions, api: Option<&ApiOptions>) -> Res
         }
         Err(Error::NotAProject(_)) => {
             check_empty(root, &options.beside)?;
+            is_new = true;
             let mut project = Project::new(&name, &options.domain, options.plugin, &options.repo);
+            project.record_own("owner", &options.owner);
+            project.record_own("license", options.license.spdx());
             project.set_flag("namespaced", options.namespaced);
             project.set_flag("multigroup", options.multigroup);
             project
@@ -106,69 +111,19 @@ pub fn init(root: &Path, options: &InitOptions, api: Option<&ApiOptions>) -> Res
         Err(error) => return Err(error),
     };
     let mut plan = Plan::default();
-    let mut values = values(&project);
-    values["Owner"] = options.owner.as_str().into();
-    values["OwnerQuoted"] = json!(options.owner).to_string().into();
-    values["License"] = options.license.spdx().into();
-    let files: Vec<&(&str, Template)> = match options.plugin {
-        Plugin::Helm => helm::FILES.iter().chain(CONFIG).collect(),
-        Plugin::Rust => {
-            rust::add_values(&mut values, options, &name)?;
-            rust::FILES.iter().collect()
-        }
-    };
-    for (path, template) in files {
-        plan.put(root, *path, render(*template, &values)?, Existing::Keep)?;
+    for (path, text) in layout::files(&project)? {
+        plan.put(root, path, text, Existing::Keep)?;
     }
     if let Some(api) = api {
         api::plan(root, &mut plan, &mut project, api)?;
     }
     put_project(root, &mut plan, &project)?;
+    if is_new {
+        Base::default().complete(root, &mut plan, &project)?;
+    } else {
+        Base::complete_known(root, &mut plan, &project)?;
+    }
     plan.write(root)
-}
-
-/// The files under config/ of projects that are deployed as kubebuilder's are.
-pub(crate) const CONFIG: &[(&str, Template)] = &[
-    ("config/crd/kustomization.yaml", template!("config/crd/kustomization.yaml")),
-    ("config/default/kustomization.yaml", template!("config/default/kustomization.yaml")),
-    ("config/default/metrics_service.yaml", template!("config/default/metrics_service.yaml")),
-    ("config/manager/kustomization.yaml", template!("config/manager/kustomization.yaml")),
-    ("config/manager/manager.yaml", template!("config/manager/manager.yaml")),
-    ("config/manifests/kustomization.yaml", template!("config/manifests/kustomization.yaml")),
-    (
-        "config/network-policy/allow-metrics-traffic.yaml",
-        template!("config/network-policy/allow-metrics-traffic.yaml"),
-    ),
-    ("config/network-policy/kustomization.yaml", template!("config/network-policy/kustomization.yaml")),
-    ("config/prometheus/kustomization.yaml", template!("config/prometheus/kustomization.yaml")),
-    ("config/prometheus/monitor.yaml", template!("config/prometheus/monitor.yaml")),
-    ("config/rbac/kustomization.yaml", template!("config/rbac/kustomization.yaml")),
-    ("config/rbac/leader_election_role.yaml", template!("config/rbac/leader_election_role.yaml")),
-    (
-        "config/rbac/leader_election_role_binding.yaml",
-        template!("config/rbac/leader_election_role_binding.yaml"),
-    ),
-    ("config/rbac/metrics_auth_role.yaml", template!("config/rbac/metrics_auth_role.yaml")),
-    ("config/rbac/metrics_auth_role_binding.yaml", template!("config/rbac/metrics_auth_role_binding.yaml")),
-    ("config/rbac/metrics_reader_role.yaml", template!("config/rbac/metrics_reader_role.yaml")),
-    ("config/rbac/role.yaml", template!("config/rbac/role.yaml")),
-    ("config/rbac/role_binding.yaml", template!("config/rbac/role_binding.yaml")),
-    ("config/rbac/service_account.yaml", template!("config/rbac/service_account.yaml")),
-    ("config/samples/kustomization.yaml", template!("config/samples/kustomization.yaml")),
-    ("config/scorecard/bases/config.yaml", template!("config/scorecard/bases/config.yaml")),
-    ("config/scorecard/kustomization.yaml", template!("config/scorecard/kustomization.yaml")),
-    ("config/scorecard/patches/basic.config.yaml", template!("config/scorecard/patches/basic.config.yaml")),
-    ("config/scorecard/patches/olm.config.yaml", template!("config/scorecard/patches/olm.config.yaml")),
-];
-
-/// What templates of a project are filled in with.
-pub(crate) fn values(project: &Project) -> Value {
-    json!({
-        "ProjectName": project.name(),
-        "Domain": project.domain(),
-        "Namespaced": project.is_namespaced(),
-        "RoleKind": if project.is_namespaced() { "Role" } else { "ClusterRole" },
-    })
 }
 
 /// Writes PROJECT, unless it says the same already.

@@ -1,7 +1,7 @@
 //! Operator projects: templates of them, definitions and roles from charts, and what commands change in a project.
 //!
 //! [`init`] makes a project, [`create_api`] adds a kind to it, [`create_webhook`] webhooks for one, and [`edit`] changes how
-//! it works. [`generate_crds`] and [`generate_rbac`] write anew what follows from charts, [`kustomize`] renders a project's
+//! it works. [`update`] merges a newer scaffold into it. [`generate_crds`] and [`generate_rbac`] write anew what follows from charts, [`kustomize`] renders a project's
 //! manifests, and [`generate_chart`] makes a chart of them. The layout, the names and the
 //! PROJECT file are those of operator-sdk and kubebuilder.
 //!
@@ -33,6 +33,7 @@
 //!
 //! **Invariant:** nothing is run here, neither programs nor operators, and nothing is fetched.
 
+mod ansible;
 mod api;
 mod bundle;
 mod crd;
@@ -43,6 +44,8 @@ mod generate;
 mod helm;
 mod init;
 mod kustomize;
+mod layout;
+mod learn;
 mod names;
 mod operator_chart;
 mod project;
@@ -51,16 +54,22 @@ mod rust;
 mod sample;
 mod schema;
 mod templates;
+mod update;
 mod webhook;
 
 pub use api::{ApiOptions, create_api};
-pub use bundle::{BundleFinding, BundleOptions, generate_bundle, validate_bundle};
+pub use bundle::{
+    BundleContent, BundleFinding, BundleOptions, ScorecardResult, ScorecardState, ScorecardTest,
+    generate_bundle, scorecard_tests, validate_bundle,
+};
 pub use edit::{EditOptions, edit};
 pub use error::{Error, Result};
 pub use files::{Outcome, Written};
 pub use generate::{generate_crds, generate_rbac};
 pub use init::{DEFAULT_DOMAIN, InitOptions, License, init};
 pub use kustomize::{Image, kustomize, to_yaml};
+pub use learn::{LearnOptions, LearnedRole, ObservedRequest, learn_rbac};
 pub use operator_chart::{ChartOptions, generate_chart};
 pub use project::{Plugin, Project, Resource, SCAFFOLD_VERSION};
+pub use update::{Update, update};
 pub use webhook::{WebhookOptions, create_webhook};

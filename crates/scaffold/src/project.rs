@@ -25,10 +25,12 @@ pub enum Plugin {
     Helm,
     /// Code in Rust.
     Rust,
+    /// Roles and playbooks of Ansible.
+    Ansible,
 }
 
 impl Plugin {
-    /// Reads what `--plugins` takes: `helm`, `rust`, or a long key such as `helm.sdk.operatorframework.io/v1`.
+    /// Reads what `--plugins` takes: `helm`, `rust`, `ansible`, or a long key such as `helm.sdk.operatorframework.io/v1`.
     ///
     /// # Errors
     /// Fails for other plugins, and says for those of operator-sdk what to use instead.
@@ -39,14 +41,11 @@ impl Plugin {
         match (short, version) {
             ("helm" | "base-helm", "" | "v1") if ours => Ok(Self::Helm),
             ("rust", "" | "v1") if matches!(domain, "" | "steersman.dev") => Ok(Self::Rust),
+            ("ansible" | "base-ansible", "" | "v1") if ours => Ok(Self::Ansible),
             ("go" | "deploy-image" | "kustomize" | "hybrid", _) => Err(Error::usage(
                 format!("plugin {text:?}: Go projects are not scaffolded"),
                 "--plugins rust makes an operator in code, --plugins helm one from a chart; \
                  kubebuilder makes Go projects",
-            )),
-            ("ansible", _) => Err(Error::usage(
-                format!("plugin {text:?}: Ansible projects are not scaffolded yet"),
-                "--plugins helm makes an operator from a chart, --plugins rust one in code",
             )),
             _ => Err(Error::UnknownPlugin(text.to_owned())),
         }
@@ -57,6 +56,7 @@ impl Plugin {
         match self {
             Self::Helm => "helm.sdk.operatorframework.io/v1",
             Self::Rust => "rust.steersman.dev/v1",
+            Self::Ansible => "ansible.sdk.operatorframework.io/v1",
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct Project {
 impl Project {
     pub(crate) fn new(name: &str, domain: &str, plugin: Plugin, repo: &str) -> Self {
         let mut plugins = Map::new();
-        if plugin == Plugin::Helm {
+        if plugin != Plugin::Rust {
             plugins.insert("manifests.sdk.operatorframework.io/v2".into(), json!({}));
             plugins.insert("scorecard.sdk.operatorframework.io/v2".into(), json!({}));
         }
@@ -171,6 +171,40 @@ impl Project {
     #[must_use]
     pub fn scaffold_version(&self) -> Option<&str> {
         self.content.get("plugins")?.get(OWN)?.get("version")?.as_str()
+    }
+
+    /// Records that the project is as this program scaffolds it.
+    pub(crate) fn set_scaffold_version(&mut self) {
+        self.record_own("version", SCAFFOLD_VERSION);
+    }
+
+    /// Who owns the project, as it was said when it was made; empty if nothing was.
+    pub(crate) fn owner(&self) -> &str {
+        self.own("owner")
+    }
+
+    /// The SPDX name of the project's licence; empty if it has none, or another program made the project.
+    pub(crate) fn license(&self) -> &str {
+        self.own("license")
+    }
+
+    fn own(&self, key: &str) -> &str {
+        let own = self.content.get("plugins").and_then(|plugins| plugins.get(OWN));
+        own.and_then(|own| own.get(key)).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Records what concerns this program alone. Nothing is recorded of an empty text.
+    pub(crate) fn record_own(&mut self, key: &str, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let plugins = self.content.entry("plugins").or_insert_with(|| json!({}));
+        if let Some(plugins) = plugins.as_object_mut() {
+            let own = plugins.entry(OWN).or_insert_with(|| json!({}));
+            if let Some(own) = own.as_object_mut() {
+                own.insert(key.into(), text.into());
+            }
+        }
     }
 
     /// What the operator is made of.
@@ -296,6 +330,9 @@ mod tests {
             assert_eq!(Plugin::parse(key).unwrap(), Plugin::Helm, "{key}");
         }
         assert_eq!(Plugin::parse("rust").unwrap(), Plugin::Rust);
+        for key in ["ansible", "ansible/v1", "ansible.sdk.operatorframework.io/v1"] {
+            assert_eq!(Plugin::parse(key).unwrap(), Plugin::Ansible, "{key}");
+        }
         for key in ["go", "go/v4", "go.kubebuilder.io/v4", "deploy-image.go.kubebuilder.io/v1-alpha"] {
             let error = Plugin::parse(key).unwrap_err();
             assert!(error.help().unwrap().contains("--plugins rust"), "{key}");

@@ -8,7 +8,7 @@ use crate::api::ApiOptions;
 use crate::error::{Error, Result};
 use crate::files::{Existing, Plan};
 use crate::helm::{list, write_user_roles};
-use crate::init::{InitOptions, values};
+use crate::layout::values;
 use crate::project::{Project, Resource};
 use crate::templates::{Template, render, template};
 
@@ -76,8 +76,8 @@ const KEYWORDS: [&str; 49] = [
     "while",
 ];
 
-/// Adds what the files of a project are filled in with.
-pub(crate) fn add_values(values: &mut Value, options: &InitOptions, name: &str) -> Result<()> {
+/// Checks that a package can have the project's name.
+pub(crate) fn check_package_name(name: &str) -> Result<()> {
     let crate_name = name.replace('-', "_");
     if RESERVED_NAMES.contains(&crate_name.as_str())
         || KEYWORDS.contains(&crate_name.as_str())
@@ -89,16 +89,21 @@ pub(crate) fn add_values(values: &mut Value, options: &InitOptions, name: &str) 
             reason: "no Rust package of an operator can have that name".to_owned(),
         });
     }
+    Ok(())
+}
+
+/// Adds what the files of a project are filled in with.
+pub(crate) fn add_values(values: &mut Value, project: &Project) -> Result<()> {
     let path = Path::new(CRATE).canonicalize().map_err(|_| {
         Error::usage(
             format!("the checkout that steer was built from is gone: there is no {CRATE}"),
             "the crates are not published yet: build steer from a checkout that stays",
         )
     })?;
-    values["CrateName"] = crate_name.into();
+    values["CrateName"] = project.name().replace('-', "_").into();
     values["SteersmanPath"] = json!(path.display().to_string()).to_string().into();
-    values["Repo"] = options.repo.as_str().into();
-    values["RepoQuoted"] = json!(options.repo).to_string().into();
+    values["Repo"] = project.repo().into();
+    values["RepoQuoted"] = json!(project.repo()).to_string().into();
     Ok(())
 }
 

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::files::{Existing, Plan, Written};
-use crate::init::{put_project, values};
+use crate::init::put_project;
+use crate::layout::values;
 use crate::project::{Plugin, Project, Resource};
 use crate::rust;
 use crate::templates::{Template, render, template};
@@ -38,9 +39,9 @@ pub struct WebhookOptions {
 /// Fails if there is no such kind, the project has no code, or a file cannot be written.
 pub fn create_webhook(root: &Path, options: &WebhookOptions) -> Result<Vec<Written>> {
     let mut project = Project::load(root)?;
-    if project.plugin()? == Plugin::Helm {
+    if project.plugin()? != Plugin::Rust {
         return Err(Error::usage(
-            "a Helm project has no code that webhooks could call",
+            "only a project in Rust has code that webhooks could call",
             "the definition's schema fills in defaults and refuses objects; --plugins rust makes a project with code",
         ));
     }

@@ -1,12 +1,14 @@
 //! Bundles for the Operator Lifecycle Manager: made of a project's manifests, and validated.
 
 mod csv;
+mod scorecard;
 mod validate;
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
+pub use self::scorecard::{BundleContent, ScorecardResult, ScorecardState, ScorecardTest, scorecard_tests};
 pub use self::validate::{BundleFinding, validate_bundle};
 use crate::error::{Error, Result};
 use crate::files::{Existing, Plan, Written};

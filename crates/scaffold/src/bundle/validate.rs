@@ -97,7 +97,7 @@ pub fn validate_bundle(directory: &Path) -> Result<Vec<BundleFinding>> {
     Ok(findings.0)
 }
 
-fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(Error::io(directory))? {
         let path = entry.map_err(Error::io(directory))?.path();

@@ -124,7 +124,7 @@ fn settle(spec: &mut Value, values: &Value, resource: &Resource) {
 }
 
 fn fits(spec: &Value, values: &Value, resource: &Resource) -> bool {
-    let mut crd = crd::definition(resource, true, spec.clone());
+    let mut crd = crd::definition(resource, true, spec.clone(), serde_json::json!([]));
     // As an API server completes it before it judges.
     crd["spec"]["conversion"] = json!({ "strategy": "None" });
     crd["status"] =
