@@ -1,9 +1,12 @@
-//! Simulation: an operator on an embedded cluster in virtual time, run again and again while something else breaks each time.
+//! Simulation: an operator on an embedded cluster, run again and again while something else breaks each time.
 //!
 //! A [`Scenario`] says what users do. Fault-free runs say how it ends, what the operator writes on the way, and which fields differ
 //! between runs without meaning anything. Then each [`Fault`] is tried at each of those writes, and after them combinations at
 //! random. Whatever breaks, a run must end as the fault-free one did; the [`Oracle`]s say what that means. A failure comes with a
 //! timeline and with a [`Plan`], which replays it: the same plan gives the same timeline, in any process.
+//!
+//! An operator in this process runs on a paused clock, in virtual time. [`Simulation::of_command`] runs any program over HTTP and in
+//! real time.
 //!
 //! ```no_run
 //! # fn operator() -> steersman::Operator { steersman::Operator::new("shells") }
@@ -19,10 +22,14 @@
 //! Changes of the clock other than its passing, node loss, pods that fail, quotas, admission refusals, and events that arrive in
 //! another order across kinds than their watches deliver them. The operator's webhooks are not served.
 
+mod command;
 mod fault;
+mod invariant;
 mod network;
 mod oracle;
 mod panics;
+mod properties;
+mod query;
 mod report;
 mod run;
 mod scenario;
@@ -30,10 +37,14 @@ mod simulation;
 mod state;
 mod target;
 mod timeline;
+mod timing;
+mod user;
 
+pub use command::Command;
 pub use fault::{Fault, ParsePlanError, Plan};
 pub use oracle::{Finding, Objects, Oracle};
 pub use report::{Failure, Report, Tried};
+pub use run::Interrupt;
 pub use scenario::{Scenario, Step};
 pub use simulation::{REPLAY, Simulation};
 pub use timeline::{Actor, Entry};
@@ -45,6 +56,9 @@ pub enum Error {
     /// The cluster, the scenario's given objects or the operator's declarations could not be set up.
     #[error("the simulation can't be set up: {0}")]
     Setup(String),
+    /// An invariant does not compile: its text, and why.
+    #[error("the invariant {0:?} is wrong: {1}")]
+    Invariant(String, String),
     /// The plan to replay is not one.
     #[error(transparent)]
     Plan(#[from] ParsePlanError),

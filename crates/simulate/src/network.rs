@@ -1,7 +1,7 @@
 //! The network between an operator and the API server: it numbers what passes, and breaks what the plan says.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
@@ -13,28 +13,20 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use http::{Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use http::{Method, Request};
+use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
-use serde_json::{Value, json};
 use steersman_api::store::Store;
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
 
 use crate::{
     fault::Fault,
+    query::{Answer, Query, refusal, verb},
     target::Target,
     timeline::{Actor, Entry},
+    timing::Timing,
 };
-
-/// How long a request takes. It makes time pass for an operator that asks without end.
-const LATENCY: Duration = Duration::from_millis(1);
-/// How late a delayed write is, and how long watches are held.
-const DELAY: Duration = Duration::from_secs(10);
-/// How far behind the API server is that an operator is restarted onto.
-const STALENESS: Duration = Duration::from_secs(5);
-/// How long a replica is cut off: longer than leases last.
-const PARTITION: Duration = Duration::from_secs(30);
 
 /// The traffic of all replicas of an operator. Cheap to clone.
 #[derive(Clone)]
@@ -43,7 +35,11 @@ pub(crate) struct Network(Arc<Shared>);
 struct Shared {
     store: Store,
     faults: Vec<Fault>,
-    latency: Duration,
+    timing: Timing,
+    /// Requests that are answered.
+    request_limit: u64,
+    /// Watches that a program opens when it starts.
+    usual_watches: BTreeSet<String>,
     start: Instant,
     state: Mutex<State>,
 }
@@ -86,14 +82,24 @@ pub(crate) struct Traffic {
 }
 
 impl Network {
-    pub(crate) fn new(store: Store, faults: Vec<Fault>, slow: bool) -> Self {
-        let latency = if slow { LATENCY * 3 } else { LATENCY };
-        let state = Mutex::default();
-        Self(Arc::new(Shared { store, faults, latency, start: Instant::now(), state }))
+    pub(crate) fn new(
+        store: Store,
+        faults: Vec<Fault>,
+        timing: Timing,
+        request_limit: u64,
+        usual_watches: BTreeSet<String>,
+    ) -> Self {
+        let (start, state) = (Instant::now(), Mutex::default());
+        Self(Arc::new(Shared { store, faults, timing, request_limit, usual_watches, start, state }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The beginning of the run.
+    pub(crate) fn start(&self) -> Instant {
+        self.0.start
     }
 
     /// Time since the beginning of the run.
@@ -158,7 +164,7 @@ impl Network {
         let (start, stale) = (state.starts, state.stale.take());
         drop(state);
         let watches = Watches {
-            held_until: stale.map(|_| Instant::now() + STALENESS),
+            held_until: stale.map(|_| Instant::now() + self.0.timing.staleness),
             stale_revision: stale,
             ..Watches::default()
         };
@@ -169,6 +175,12 @@ impl Network {
             dead: watch::Sender::new(false),
             cut_off_until: watch::Sender::new(Instant::now()),
             watches: watch::Sender::new(watches),
+            activity: Mutex::new(Activity {
+                requests: 0,
+                streams: BTreeMap::new(),
+                awaited: self.0.usual_watches.clone(),
+                since: Instant::now(),
+            }),
         }))
     }
 }
@@ -183,6 +195,63 @@ struct ProcessState {
     dead: watch::Sender<bool>,
     cut_off_until: watch::Sender<Instant>,
     watches: watch::Sender<Watches>,
+    activity: Mutex<Activity>,
+}
+
+/// What a process has under way.
+struct Activity {
+    /// Requests without an answer, watches apart.
+    requests: usize,
+    /// Open watches.
+    streams: BTreeMap<String, usize>,
+    /// Watches that it is about to open: those of a start, or those that broke.
+    awaited: BTreeSet<String>,
+    /// When a watch was last opened or broken.
+    since: Instant,
+}
+
+/// A request under way.
+struct Pending(Process);
+
+impl Pending {
+    fn begin(process: &Process) -> Self {
+        process.activity().requests += 1;
+        Self(process.clone())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.activity().requests -= 1;
+    }
+}
+
+/// A watch that is open.
+struct Stream {
+    process: Process,
+    identity: String,
+}
+
+impl Stream {
+    fn open(process: &Process, identity: String) -> Self {
+        let mut activity = process.activity();
+        *activity.streams.entry(identity.clone()).or_default() += 1;
+        activity.since = Instant::now();
+        drop(activity);
+        Self { process: process.clone(), identity }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let mut activity = self.process.activity();
+        if let Some(open) = activity.streams.get_mut(&self.identity) {
+            *open -= 1;
+            if *open == 0 {
+                activity.streams.remove(&self.identity);
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -226,8 +295,38 @@ impl Process {
         self.0.watches.send_modify(|watches| watches.silent = true);
     }
 
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.0.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The watches that are open.
+    pub(crate) fn open_watches(&self) -> BTreeSet<String> {
+        self.activity().streams.keys().cloned().collect()
+    }
+
+    /// Since when the process waits for events: not while it has requests under way or watches still to open.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let activity = self.activity();
+        let is_late = activity.since.elapsed() >= self.0.network.0.timing.startup;
+        let has_watches = !activity.streams.is_empty()
+            && activity.awaited.iter().all(|identity| activity.streams.contains_key(identity));
+        if activity.requests > 0 || !(has_watches || is_late) {
+            return None;
+        }
+        let held = self.0.watches.borrow().held_until.unwrap_or(activity.since);
+        Some(activity.since.max(held).max(*self.0.cut_off_until.borrow()))
+    }
+
+    /// Notes that the open watches will be opened again.
+    fn await_watches(&self) {
+        let mut activity = self.activity();
+        activity.awaited = activity.streams.keys().cloned().collect();
+        activity.since = Instant::now();
+    }
+
     /// Ends all watches, whose versions are then too old.
     pub(crate) fn expire_watches(&self) {
+        self.await_watches();
         self.0.watches.send_modify(|watches| {
             watches.silent = false;
             watches.epoch += 1;
@@ -236,11 +335,13 @@ impl Process {
     }
 
     fn break_watches(&self) {
+        self.await_watches();
         self.0.watches.send_modify(|watches| watches.epoch += 1);
     }
 
     fn hold_watches(&self) {
-        self.0.watches.send_modify(|watches| watches.held_until = Some(Instant::now() + DELAY));
+        let until = Instant::now() + self.0.network.0.timing.delay;
+        self.0.watches.send_modify(|watches| watches.held_until = Some(until));
     }
 
     /// Waits as long as the process can't reach the API server: for ever if it is dead.
@@ -259,12 +360,21 @@ impl Process {
 
     async fn forward(self, inner: Client, request: Request<Body>) -> Result<Answer, kube::Error> {
         let network = &self.0.network;
-        network.lock().requests += 1;
-        tokio::time::sleep(network.0.latency).await;
+        let is_over = {
+            let mut state = network.lock();
+            state.requests += 1;
+            state.requests > network.0.request_limit
+        };
+        if is_over {
+            // The run is given up at the next look, which an operator that never waits would put off for long.
+            return std::future::pending().await;
+        }
+        let pending = Pending::begin(&self);
+        tokio::time::sleep(network.0.timing.latency).await;
         self.reach().await;
         let target = Target::of(request.uri());
         if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
-            return self.read(inner, request, &target).await;
+            return self.read(inner, request, &target, pending).await;
         }
         if target.is_lease() || target.is_not_counted() {
             let answer = self.answer(&inner, request).await?;
@@ -301,6 +411,7 @@ impl Process {
             (number, found.and_then(|index| network.0.faults.get(index)))
         };
         let what = format!("write {number}: {} {target}", verb(&method, request.headers()));
+        let timing = &network.0.timing;
         let note = |text: String, fault: bool| network.note(self.actor(), text, fault);
         match fault {
             Some(Fault::CrashBefore(_)) => {
@@ -313,13 +424,13 @@ impl Process {
                 return Ok(refusal(*code));
             }
             Some(Fault::Delayed(_)) => {
-                note(format!("{what}: held for {DELAY:?}"), true);
-                tokio::time::sleep(DELAY).await;
+                note(format!("{what}: held for {:?}", timing.delay), true);
+                tokio::time::sleep(timing.delay).await;
                 self.reach().await;
             }
             Some(Fault::LeaseLost(_)) => {
-                note(format!("{what}: the replica is cut off for {PARTITION:?}"), true);
-                self.0.cut_off_until.send_replace(Instant::now() + PARTITION);
+                note(format!("{what}: the replica is cut off for {:?}", timing.partition), true);
+                self.0.cut_off_until.send_replace(Instant::now() + timing.partition);
                 self.reach().await;
             }
             _ => {}
@@ -361,7 +472,7 @@ impl Process {
                 return Ok(refusal(504));
             }
             Some(Fault::WatchHeld(_)) => {
-                note(format!("{what}: watches are held for {DELAY:?} from here"), true);
+                note(format!("{what}: watches are held for {:?} from here", timing.delay), true);
                 self.hold_watches();
             }
             Some(Fault::WatchBroken(_)) => {
@@ -383,6 +494,7 @@ impl Process {
         inner: Client,
         request: Request<Body>,
         target: &Target,
+        pending: Pending,
     ) -> Result<Answer, kube::Error> {
         let query = Query::of(request.uri());
         if !query.is_watch() {
@@ -416,7 +528,7 @@ impl Process {
             return Ok(refusal(410));
         }
         self.0.watches.send_modify(|watches| {
-            watches.open.insert(identity);
+            watches.open.insert(identity.clone());
         });
         let stale = self.0.watches.borrow().stale_revision.filter(|_| begins && self.is_behind());
         let (initial, request) = match stale {
@@ -425,7 +537,9 @@ impl Process {
         };
         let answer = inner.send(request).await?;
         self.reach().await;
-        Ok(answer.map(|body| self.watch(body, initial)))
+        let stream = answer.status().is_success().then(|| Stream::open(&self, identity));
+        drop(pending);
+        Ok(answer.map(|body| self.watch(body, initial, stream)))
     }
 
     fn is_behind(&self) -> bool {
@@ -442,12 +556,17 @@ impl Process {
     }
 
     /// A watch whose events are held, and that ends, as the plan says.
-    fn watch(&self, body: Body, initial: Option<Bytes>) -> UnsyncBoxBody<Bytes, kube::Error> {
+    fn watch(
+        &self,
+        body: Body,
+        initial: Option<Bytes>,
+        stream: Option<Stream>,
+    ) -> UnsyncBoxBody<Bytes, kube::Error> {
         let watches = self.0.watches.subscribe();
         let epoch = watches.borrow().epoch;
         let events = stream::unfold(
-            (body, watches, self.clone()),
-            move |(mut body, mut watches, process)| async move {
+            (body, watches, self.clone(), stream),
+            move |(mut body, mut watches, process, stream)| async move {
                 let broken = async {
                     // The sender lives in the process that this stream holds.
                     let _ = watches.wait_for(|watches| watches.epoch != epoch).await;
@@ -479,7 +598,7 @@ impl Process {
                     }
                 }
                 process.reach().await;
-                Some((frame, (body, watches, process)))
+                Some((frame, (body, watches, process, stream)))
             },
         );
         let initial = initial.map(|bytes| Ok(http_body::Frame::data(bytes)));
@@ -494,8 +613,6 @@ struct Faulty {
     process: Process,
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, kube::Error>>;
-
 impl Service<Request<Body>> for Faulty {
     type Response = Answer;
     type Error = kube::Error;
@@ -508,142 +625,4 @@ impl Service<Request<Body>> for Faulty {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         Box::pin(self.process.clone().forward(self.inner.clone(), request))
     }
-}
-
-/// The parameters of a request.
-struct Query(Vec<(String, String)>);
-
-impl Query {
-    fn of(uri: &Uri) -> Self {
-        Self(form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect())
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    fn is_watch(&self) -> bool {
-        matches!(self.get("watch"), Some("true" | "1"))
-    }
-
-    /// What is watched, whatever the version.
-    fn identity(&self, target: &Target) -> String {
-        let selector = |name| self.get(name).unwrap_or_default().to_owned();
-        format!("{target}?{}&{}", selector("labelSelector"), selector("fieldSelector"))
-    }
-
-    /// The request with other parameters.
-    fn rewrite(&self, mut request: Request<Body>, drop: &[&str], add: &[(&str, &str)]) -> Request<Body> {
-        let kept = self.0.iter().filter(|(key, _)| !drop.contains(&key.as_str()));
-        let kept = kept.map(|(key, value)| (key.as_str(), value.as_str()));
-        let query = form_urlencoded::Serializer::new(String::new())
-            .extend_pairs(kept.chain(add.iter().copied()))
-            .finish();
-        if let Ok(uri) = format!("{}?{query}", request.uri().path()).parse() {
-            *request.uri_mut() = uri;
-        }
-        request
-    }
-
-    fn at_revision(&self, request: Request<Body>, revision: u64) -> Request<Body> {
-        let revision = revision.to_string();
-        let add = [("resourceVersion", revision.as_str()), ("resourceVersionMatch", "Exact")];
-        self.rewrite(request, &["resourceVersion", "resourceVersionMatch"], &add)
-    }
-
-    /// The initial events of a watch as of an old revision, and the request for what follows.
-    async fn initial_events(
-        &self,
-        inner: &Client,
-        request: Request<Body>,
-        revision: u64,
-    ) -> Result<(Option<Bytes>, Request<Body>), kube::Error> {
-        const OF_WATCHES: [&str; 6] = [
-            "watch",
-            "sendInitialEvents",
-            "allowWatchBookmarks",
-            "resourceVersion",
-            "resourceVersionMatch",
-            "timeoutSeconds",
-        ];
-        let version = revision.to_string();
-        let mut list =
-            Request::get(request.uri().clone()).body(Body::empty()).map_err(kube::Error::HttpError)?;
-        if let Some(accept) = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok()) {
-            let accept = accept.replace("PartialObjectMetadata;", "PartialObjectMetadataList;");
-            if let Ok(accept) = accept.parse() {
-                list.headers_mut().insert(header::ACCEPT, accept);
-            }
-        }
-        let exact = [("resourceVersion", version.as_str()), ("resourceVersionMatch", "Exact")];
-        let list = self.rewrite(list, &OF_WATCHES, &exact);
-        let answer = inner.send(list).await?;
-        let follow = self.rewrite(
-            request,
-            &["sendInitialEvents", "resourceVersionMatch", "resourceVersion"],
-            &exact[..1],
-        );
-        if !answer.status().is_success() {
-            return Ok((None, follow));
-        }
-        let bytes = answer.into_body().collect().await?.to_bytes();
-        let list: Value = serde_json::from_slice(&bytes).map_err(kube::Error::SerdeError)?;
-        let kind = list["kind"].as_str().unwrap_or_default().trim_end_matches("List").to_owned();
-        let types = |mut object: Value| {
-            if object["kind"].is_null() {
-                object["kind"] = json!(kind);
-                object["apiVersion"] = list["apiVersion"].clone();
-            }
-            object
-        };
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        let mut events: Vec<Value> =
-            items.into_iter().map(|item| json!({"type": "ADDED", "object": types(item)})).collect();
-        let end = json!({"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}});
-        events.push(json!({"type": "BOOKMARK", "object": types(json!({"metadata": end}))}));
-        let text: String = events.iter().map(|event| format!("{event}\n")).collect();
-        Ok((Some(text.into()), follow))
-    }
-}
-
-fn verb(method: &Method, headers: &http::HeaderMap) -> &'static str {
-    let form = headers.get(header::CONTENT_TYPE).and_then(|form| form.to_str().ok()).unwrap_or_default();
-    match *method {
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::DELETE => "delete",
-        _ if form.contains("apply") => "apply",
-        _ => "patch",
-    }
-}
-
-/// An answer of the API server that is none.
-fn refusal(code: u16) -> Answer {
-    let (reason, message) = match code {
-        409 => (
-            "Conflict",
-            "the object has been modified; please apply your changes to the latest version and try again",
-        ),
-        410 => ("Expired", "too old resource version"),
-        429 => (
-            "TooManyRequests",
-            "the server has received too many requests and has asked us to try again later",
-        ),
-        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
-        504 => ("Timeout", "request did not complete within the allotted timeout"),
-        _ => ("InternalError", "an error on the server has prevented the request from succeeding"),
-    };
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": reason, "code": code, "message": message,
-    });
-    let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
-    let mut answer = Response::new(body.boxed_unsync());
-    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    if code == 429 {
-        headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-    }
-    answer
 }

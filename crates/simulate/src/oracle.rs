@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
 };
 
 use serde::Serialize;
@@ -11,13 +10,14 @@ use serde_json::Value;
 
 use crate::{
     fault::{Fault, Plan},
+    invariant::Invariant,
     run::Outcome,
     scenario::{Scenario, Step},
     state::{Ignored, Masks, State},
 };
 
 /// Exits of the process on its own that a run with faults may have.
-const EXITS: usize = 5;
+pub(crate) const MAX_EXITS: usize = 5;
 /// Requests beyond those of the fault-free run: a factor, and a number for restarts.
 const REQUESTS: (u64, u64) = (5, 300);
 /// Messages of one oracle that are kept.
@@ -48,6 +48,8 @@ pub enum Oracle {
     Deposed,
     /// One of the user's invariants did not hold.
     Invariant,
+    /// A change of a property showed nowhere, or left something behind when it was taken back.
+    Property,
     /// The same seed gave another timeline.
     Determinism,
 }
@@ -65,6 +67,7 @@ impl fmt::Display for Oracle {
             Self::Requests => "requests",
             Self::Deposed => "deposed leader",
             Self::Invariant => "invariant",
+            Self::Property => "property",
             Self::Determinism => "determinism",
         })
     }
@@ -83,15 +86,6 @@ pub struct Finding {
 /// Objects by `resource.group/namespace/name`, for invariants.
 pub type Objects = BTreeMap<String, Value>;
 
-type Holds = dyn Fn(&Objects) -> Result<(), String> + Send + Sync;
-
-/// Something that must hold in every state.
-#[derive(Clone)]
-pub(crate) struct Invariant {
-    pub(crate) name: String,
-    pub(crate) holds: Arc<Holds>,
-}
-
 /// What runs are compared with.
 pub(crate) struct Baseline {
     pub(crate) states: Vec<State>,
@@ -107,16 +101,21 @@ pub(crate) struct Rules {
     pub(crate) kept: BTreeSet<String>,
     pub(crate) ignored: Ignored,
     pub(crate) invariants: Vec<Invariant>,
+    /// Paths of properties that need not show.
+    pub(crate) ignored_properties: Vec<String>,
 }
 
 impl Baseline {
-    pub(crate) fn new(first: &Outcome, second: &Outcome, rules: &Rules) -> Self {
+    /// Learns from fault-free runs: how the first ended, and in what others differ from it.
+    pub(crate) fn new(first: &Outcome, others: &[&Outcome], rules: &Rules) -> Self {
         let states = |outcome: &Outcome| -> Vec<_> { outcome.states.iter().flatten().cloned().collect() };
-        let masks = Masks::learn(&states(first), &states(second), rules.ignored.clone());
+        let seconds: Vec<_> = others.iter().map(|other| states(other)).collect();
+        let masks = Masks::learn(&states(first), &seconds, rules.ignored.clone());
+        let requests = others.iter().map(|other| other.traffic.requests).max().unwrap_or_default();
         Self {
             states: states(first).iter().map(|objects| masks.normalize(objects)).collect(),
             counts: counts(first, &masks),
-            requests: first.traffic.requests.max(second.traffic.requests),
+            requests: first.traffic.requests.max(requests),
             masks,
         }
     }
@@ -124,6 +123,38 @@ impl Baseline {
     /// Requests that a run with faults may make.
     pub(crate) fn request_limit(&self) -> u64 {
         self.requests * REQUESTS.0 + REQUESTS.1
+    }
+
+    /// What a run in which properties were changed is to blame for.
+    pub(crate) fn judge_properties(&self, outcome: &Outcome, rules: &Rules) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = outcome
+            .trouble
+            .iter()
+            .map(|trouble| Finding { oracle: Oracle::Convergence, message: trouble.clone() })
+            .collect();
+        let mut add = |message| findings.push(Finding { oracle: Oracle::Property, message });
+        for tried in &outcome.properties {
+            let what = &tried.change.description;
+            if rules.ignored_properties.iter().any(|path| {
+                what.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with([' ', '.', '[']))
+            }) {
+                continue;
+            }
+            let normal = |objects: &Objects| self.masks.normalize(objects);
+            let without_spec = |objects: &Objects| {
+                let mut objects = objects.clone();
+                if let Some(object) = objects.get_mut(&tried.key).and_then(Value::as_object_mut) {
+                    object.remove("spec");
+                }
+                normal(&objects)
+            };
+            if self.masks.differences(&without_spec(&tried.before), &without_spec(&tried.after)).is_empty() {
+                add(format!("{what}: nothing in the cluster changed but the property itself"));
+            }
+            let left = self.masks.differences(&normal(&tried.before), &normal(&tried.back));
+            left.into_iter().for_each(|one| add(format!("{what}, and back: {one}")));
+        }
+        findings
     }
 
     /// What a run with faults is to blame for.
@@ -166,7 +197,7 @@ impl Baseline {
             let (requests, usual) = (outcome.traffic.requests, self.requests);
             add(Oracle::Requests, format!("{requests} requests, {usual} without faults"));
         }
-        if outcome.exits.len() > EXITS {
+        if outcome.exits.len() > MAX_EXITS {
             let last = outcome.exits.last().map_or("", String::as_str);
             add(Oracle::Exit, format!("the process ended {} times: {last}", outcome.exits.len()));
         }
@@ -209,7 +240,7 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
             _ => drop(objects.insert(change.key.clone(), change.object.clone())),
         }
         for invariant in &rules.invariants {
-            if let Err(why) = (invariant.holds)(&objects)
+            if let Err(why) = invariant.check(&objects, &change.key)
                 && broken.insert(&invariant.name)
             {
                 let (revision, key) = (change.revision, &change.key);

@@ -1,6 +1,10 @@
 //! What a simulation found, for people and for continuous builds.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, Instant},
+};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -18,11 +22,14 @@ pub struct Failure {
     pub timeline: Vec<Entry>,
     /// The SHA-256 of the timeline: a replay has the same.
     pub hash: String,
+    /// The last lines that a program wrote.
+    pub log: Vec<String>,
 }
 
 impl Failure {
     pub(crate) fn new(plan: Plan, findings: Vec<Finding>, outcome: &Outcome) -> Self {
-        Self { plan, findings, timeline: outcome.timeline.clone(), hash: outcome.hash.clone() }
+        let (timeline, log) = (outcome.timeline.clone(), outcome.log.clone());
+        Self { plan, findings, timeline, hash: outcome.hash.clone(), log }
     }
 }
 
@@ -35,6 +42,12 @@ impl fmt::Display for Failure {
         writeln!(f, "  timeline ({}):", self.hash.get(..12).unwrap_or_default())?;
         for entry in &self.timeline {
             writeln!(f, "  {entry}")?;
+        }
+        if !self.log.is_empty() {
+            writeln!(f, "  the operator's last words:")?;
+        }
+        for line in &self.log {
+            writeln!(f, "    {line}")?;
         }
         writeln!(f, "  replay: {REPLAY}='{}'", self.plan)
     }
@@ -65,6 +78,8 @@ pub struct Report {
     pub seed: u64,
     /// The SHA-256 of the fault-free timeline.
     pub hash: String,
+    /// The SHA-256 of the timeline of a plan that was replayed.
+    pub replayed: Option<String>,
     /// The fault-free timeline.
     pub timeline: Vec<Entry>,
     /// Where a second fault-free run of the same seed differed, for operators that may.
@@ -79,6 +94,12 @@ pub struct Report {
     pub runs: usize,
     /// Runs that failed.
     pub failed: usize,
+    /// Plans of a program that failed once, and not a second time.
+    pub unrepeated: usize,
+    /// Plans that were left out, as time was up.
+    pub untried: usize,
+    /// Changes of properties, each taken back.
+    pub properties: usize,
     /// Failures with different findings, ten at most.
     pub failures: Vec<Failure>,
     /// How often each kind of faults was tried.
@@ -92,6 +113,7 @@ impl Report {
         Self {
             seed,
             hash: baseline.hash.clone(),
+            replayed: None,
             timeline: baseline.timeline.clone(),
             varies: None,
             writes: baseline.traffic.writes.len(),
@@ -99,10 +121,27 @@ impl Report {
             requests: baseline.traffic.requests,
             runs: 0,
             failed: 0,
+            unrepeated: 0,
+            untried: 0,
+            properties: 0,
             failures: Vec::new(),
             faults: BTreeMap::new(),
             elapsed: Duration::ZERO,
         }
+    }
+
+    /// The report of an operator that fails by itself.
+    pub(crate) fn failed_without_faults(
+        mut self,
+        plan: Plan,
+        findings: Vec<Finding>,
+        outcome: &Outcome,
+        begin: Instant,
+    ) -> Self {
+        self.failures.push(Failure::new(plan, findings, outcome));
+        self.failed = 1;
+        self.elapsed = begin.elapsed();
+        self
     }
 
     pub(crate) fn cover(&mut self, coverage: &Coverage) {
@@ -139,13 +178,13 @@ impl Report {
             .map(|failure| {
                 json!({
                     "plan": failure.plan.to_string(), "findings": failure.findings, "hash": failure.hash,
-                    "timeline": failure.timeline,
+                    "timeline": failure.timeline, "log": failure.log,
                 })
             })
             .collect();
         json!({
             "seed": self.seed, "hash": self.hash, "writes": self.writes, "reads": self.reads, "requests": self.requests,
-            "runs": self.runs, "failed": self.failed, "faults": self.faults, "failures": failures,
+            "runs": self.runs, "failed": self.failed, "unrepeated": self.unrepeated, "untried": self.untried, "properties": self.properties, "faults": self.faults, "failures": failures,
             "timeline": self.timeline,
         })
     }
@@ -244,6 +283,18 @@ impl Report {
         );
         if let Some(varies) = &self.varies {
             text += &format!("not repeatable: {varies}\n");
+        }
+        if self.properties > 0 {
+            text += &format!("{} changes of properties, each taken back\n", self.properties);
+        }
+        if self.unrepeated > 0 {
+            text += &format!("{} more failed once and not again\n", self.unrepeated);
+        }
+        if self.untried > 0 {
+            text += &format!(
+                "{} plans were not tried: time was up, or the first failure was enough\n",
+                self.untried
+            );
         }
         for (kind, tried) in &self.faults {
             text += &format!("  {kind:<16} {:>5} planned, {:>5} injected\n", tried.planned, tried.injected);

@@ -2,15 +2,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
 };
 
 use futures::future::BoxFuture;
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams},
-    core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta},
+    api::{DeleteParams, ListParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use serde_json::Value;
 use steersman::{BoxError, Operator, testing::TestEnv};
@@ -19,18 +21,19 @@ use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 use crate::{
     Error,
+    command::{self, Command, Log},
     fault::{Fault, Plan},
     network::{Network, Process, Traffic},
+    oracle::MAX_EXITS,
     panics,
+    properties::{self, Trial},
     scenario::{Scenario, Step},
     state::{Change, Tables},
     timeline::{self, Actor, Entry},
+    timing::Timing,
+    user,
 };
 
-/// Pause between two looks at whether something still changes: the first after a change, and the longest.
-const LOOK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(16));
-/// Pause until a process that has ended is started again: the first, and the longest.
-const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Requests after which a fault-free run is given up.
 pub(crate) const REQUEST_LIMIT: u64 = 5_000;
 
@@ -46,18 +49,39 @@ pub(crate) enum Subject {
     Prepared(Arc<Prepare>),
     /// Any program that takes a client.
     Program(Arc<Program>),
+    /// A program outside of this process.
+    Command(Arc<Command>),
 }
 
 /// How runs are made.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    pub(crate) quiet: Duration,
-    pub(crate) limit: Duration,
+    pub(crate) timing: Timing,
     pub(crate) replicas: u32,
     pub(crate) account: Option<(String, String)>,
     pub(crate) workloads: bool,
     /// Requests after which a run is given up.
     pub(crate) requests: u64,
+    /// Watches that a program opens when it starts, if that is known.
+    pub(crate) usual_watches: BTreeSet<String>,
+    pub(crate) interrupt: Interrupt,
+}
+
+/// Ends a simulation early. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Ends the simulation that has this: processes of the operator are killed, and no run is begun.
+    pub fn raise(&self) {
+        self.0.store(true, SeqCst);
+    }
+
+    /// Whether it was raised.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.0.load(SeqCst)
+    }
 }
 
 /// What came of a run.
@@ -77,32 +101,54 @@ pub(crate) struct Outcome {
     pub(crate) trouble: Option<String>,
     pub(crate) timeline: Vec<Entry>,
     pub(crate) hash: String,
+    /// What a program wrote last.
+    pub(crate) log: Vec<String>,
+    /// Watches that were open when the operator had started.
+    pub(crate) watches: BTreeSet<String>,
+    pub(crate) properties: Vec<Trial>,
 }
 
-/// Makes a run on this thread, in virtual time.
+/// What is done in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// The scenario.
+    Scenario,
+    /// The scenario with slower answers.
+    SlowScenario,
+    /// What the scenario applies first, and then each property of it changed and changed back.
+    Properties,
+}
+
+/// Makes a run on this thread, in virtual time unless the operator is a program outside.
 pub(crate) fn execute(
     subject: &Subject,
     scenario: &Scenario,
     settings: &Settings,
     plan: &Plan,
-    slow: bool,
+    course: Course,
 ) -> Result<Outcome, Error> {
     // Some libraries draw their jitter from the thread's generator.
     fastrand::seed(plan.seed);
     panics::record();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .start_paused(true)
+        .start_paused(!settings.timing.is_real)
         .build()
         .map_err(|error| Error::Setup(error.to_string()))?;
     let result = runtime.block_on(async {
-        let mut run = Run::start(subject, scenario, settings, plan, slow).await?;
-        let trouble = run.play(scenario).await.err();
+        let mut run = Run::start(subject, scenario, settings, plan, course == Course::SlowScenario).await?;
+        let trouble = match course {
+            Course::Properties => run.change_properties(scenario).await.err(),
+            Course::Scenario | Course::SlowScenario => run.play(scenario).await.err(),
+        };
         Ok(run.finish(trouble))
     });
     drop(runtime);
     let panics = panics::take();
-    result.map(|outcome| Outcome { panics, ..outcome })
+    result.map(|mut outcome| {
+        outcome.panics.extend(panics);
+        outcome
+    })
 }
 
 struct Run<'a> {
@@ -119,6 +165,9 @@ struct Run<'a> {
     by_user: Vec<(u64, u64)>,
     at_restart: Vec<String>,
     exits: Arc<Mutex<Vec<String>>>,
+    log: Log,
+    watches: BTreeSet<String>,
+    properties: Vec<Trial>,
 }
 
 /// A replica of the operator, which is restarted when it dies.
@@ -140,6 +189,14 @@ impl Replica {
             act(process);
         }
     }
+
+    /// Since when it waits for events, which one that is down always does.
+    fn idle_since(&self, network: &Network) -> Option<Instant> {
+        if *self.down.borrow() || network.stays_dead() {
+            return Some(network.start());
+        }
+        self.process.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.idle_since()
+    }
 }
 
 impl<'a> Run<'a> {
@@ -151,16 +208,26 @@ impl<'a> Run<'a> {
         slow: bool,
     ) -> Result<Self, Error> {
         let setup = |error: &dyn std::fmt::Display| Error::Setup(error.to_string());
-        let cluster = Cluster::builder()
-            .seed(plan.seed)
-            .workloads(settings.workloads)
-            .start()
-            .await
-            .map_err(|error| setup(&error))?;
+        let mut builder = Cluster::builder().seed(plan.seed).workloads(settings.workloads);
+        let mut timing = settings.timing.clone();
+        if timing.is_real {
+            // A program compares times of objects with its own.
+            builder = builder.starting_at(jiff::Timestamp::now());
+        }
+        if slow {
+            timing.latency *= 3;
+        }
+        let cluster = builder.start().await.map_err(|error| setup(&error))?;
         cluster.settled().await;
         let env = Arc::new(TestEnv::on(cluster.clone()));
         let mut run = Self {
-            network: Network::new(cluster.server().store().clone(), plan.faults.clone(), slow),
+            network: Network::new(
+                cluster.server().store().clone(),
+                plan.faults.clone(),
+                timing,
+                settings.requests,
+                settings.usual_watches.clone(),
+            ),
             cluster,
             env,
             replicas: Vec::new(),
@@ -171,9 +238,12 @@ impl<'a> Run<'a> {
             by_user: Vec::new(),
             at_restart: Vec::new(),
             exits: Arc::default(),
+            log: Log::default(),
+            watches: BTreeSet::new(),
+            properties: Vec::new(),
         };
         for object in &scenario.given {
-            run.apply(object).await.map_err(|error| setup(&error))?;
+            user::apply(&run.cluster, object).await.map_err(|error| setup(&error))?;
             if object["kind"] == "CustomResourceDefinition" {
                 let crd = serde_json::from_value(object.clone()).map_err(|error| setup(&error))?;
                 run.env.install(&crd).await.map_err(|error| setup(&error))?;
@@ -185,7 +255,7 @@ impl<'a> Run<'a> {
                 run.env.install_operator(&operator).await.map_err(|error| setup(&error))?;
                 run.env.client_for(&operator).map_err(|error| setup(&error))?
             }
-            Subject::Prepared(_) | Subject::Program(_) => match &settings.account {
+            Subject::Prepared(_) | Subject::Program(_) | Subject::Command(_) => match &settings.account {
                 Some((namespace, name)) => run.cluster.client_as(User::service_account(namespace, name)),
                 None => run.cluster.client(),
             },
@@ -204,23 +274,28 @@ impl<'a> Run<'a> {
         let (down, process) = (watch::Sender::new(false), Arc::new(Mutex::new(None)));
         let (network, env, subject) = (self.network.clone(), Arc::clone(&self.env), subject.clone());
         let (mut is_down, current, exits) = (down.subscribe(), Arc::clone(&process), Arc::clone(&self.exits));
+        let (log, (first_delay, longest_delay)) = (self.log.clone(), self.settings.timing.restart);
         let task = tokio::spawn(async move {
-            let mut delay = RESTART.0;
+            let mut delay = first_delay;
             loop {
                 // The sender lives as long as this task.
                 let _ = is_down.wait_for(|down| !*down).await;
                 let process = network.process(number);
                 *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.clone());
-                let mut running =
-                    tokio::spawn(launch(subject.clone(), Arc::clone(&env), process.client(client.clone())));
+                let launched =
+                    launch(subject.clone(), Arc::clone(&env), process.clone(), client.clone(), log.clone());
+                let mut running = tokio::spawn(launched);
                 tokio::select! {
                     biased;
                     () = process.dead() => {
-                        running.abort();
+                        // A program's task ends when the program is gone.
+                        if !matches!(subject, Subject::Command(_)) {
+                            running.abort();
+                        }
                         let _ = running.await;
-                        delay = RESTART.0;
+                        delay = first_delay;
                         while network.stays_dead() {
-                            tokio::time::sleep(RESTART.0).await;
+                            tokio::time::sleep(first_delay).await;
                         }
                     }
                     ended = &mut running => {
@@ -232,10 +307,13 @@ impl<'a> Run<'a> {
                         process.kill();
                         network.note(process.actor(), why.clone(), false);
                         exits.lock().unwrap_or_else(PoisonError::into_inner).push(why);
-                        delay = (delay * 2).min(RESTART.1);
+                        delay = (delay * 2).min(longest_delay);
                     }
                 }
                 current.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Subject::Command(_) = subject {
+                    forget_leases(&env).await;
+                }
                 tokio::time::sleep(delay).await;
             }
         });
@@ -245,6 +323,9 @@ impl<'a> Run<'a> {
     /// Takes all steps, with the faults that are not tied to a request.
     async fn play(&mut self, scenario: &Scenario) -> Result<(), String> {
         self.settle().await?;
+        for replica in &self.replicas {
+            replica.with_process(|process| self.watches.extend(process.open_watches()));
+        }
         self.rest(0).await?;
         let mut number = 0;
         while let Some(step) = scenario.steps.get(number) {
@@ -263,8 +344,7 @@ impl<'a> Run<'a> {
                     self.states.push(None);
                     continue;
                 }
-                self.network.revive();
-                self.settle().await?;
+                self.recover().await?;
                 self.rest(at).await?;
                 continue;
             };
@@ -279,14 +359,14 @@ impl<'a> Run<'a> {
                 }
             }
             self.take(step).await?;
-            tokio::time::sleep(LOOK.0).await;
+            tokio::time::sleep(self.settings.timing.look.0).await;
             let next = scenario.steps.get(number).filter(|next| !self.waits_for_deletion(next));
             let mut last = at;
             if let Some(next) = next {
                 number += 1;
                 last += 1;
                 self.take(next).await?;
-                tokio::time::sleep(LOOK.0).await;
+                tokio::time::sleep(self.settings.timing.look.0).await;
             }
             for replica in &self.replicas {
                 replica.down.send_replace(false);
@@ -296,7 +376,63 @@ impl<'a> Run<'a> {
                 self.states.push(None);
             }
             self.settle().await?;
+            self.recover().await?;
             self.rest(last).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies what the scenario applies first, and changes one property after the other, and back.
+    async fn change_properties(&mut self, scenario: &Scenario) -> Result<(), String> {
+        self.settle().await?;
+        let applied = scenario.steps.iter().take_while(|step| matches!(step, Step::Apply(_)));
+        let applied: Vec<&Step> = applied.collect();
+        for step in &applied {
+            self.take(step).await?;
+            self.settle().await?;
+        }
+        let samples = applied.iter().flat_map(|step| match step {
+            Step::Apply(objects) => objects.as_slice(),
+            _ => &[],
+        });
+        for sample in samples {
+            let Some(definition) = user::definition_of(&self.cluster, sample) else { continue };
+            for change in properties::changes(&definition, sample) {
+                let is_accepted = user::patch(&self.cluster, sample, &change.patch, true).await.is_ok();
+                if !is_accepted {
+                    continue;
+                }
+                let before = self.objects();
+                let mut states = Vec::new();
+                for patch in [&change.patch, &change.back] {
+                    let step = Step::Patch { object: sample.clone(), patch: patch.clone() };
+                    self.take(&step).await?;
+                    self.settle().await?;
+                    states.push(self.objects());
+                }
+                if let (Some(back), Some(after)) = (states.pop(), states.pop()) {
+                    let is_sample = |object: &Value| {
+                        object["kind"] == sample["kind"]
+                            && object["metadata"]["name"] == sample["metadata"]["name"]
+                    };
+                    let key = before.iter().find(|(_, object)| is_sample(object));
+                    let key = key.map(|(key, _)| key.clone()).unwrap_or_default();
+                    self.properties.push(Trial { change, key, before, after, back });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn objects(&self) -> BTreeMap<String, Value> {
+        Tables::of(&self.cluster).objects(&self.cluster, self.origin)
+    }
+
+    /// Starts an operator that was to stay dead, and again if it dies while it catches up, until it lives.
+    async fn recover(&self) -> Result<(), String> {
+        while self.network.stays_dead() {
+            self.network.revive();
+            self.settle().await?;
         }
         Ok(())
     }
@@ -321,106 +457,30 @@ impl<'a> Run<'a> {
                 }
                 Fault::DeletedOutside(step, object) if *step == at => {
                     self.network.injected(fault);
-                    self.delete_outside(object).await;
+                    let before = self.cluster.server().store().latest();
+                    user::delete_key(&self.cluster, object).await;
+                    self.by_user.push((before, self.cluster.server().store().latest()));
                     self.settle().await?;
                 }
                 _ => {}
             }
         }
-        let objects = Tables::of(&self.cluster).objects(&self.cluster, self.origin);
-        self.states.push(Some(objects));
+        self.states.push(Some(self.objects()));
         Ok(())
-    }
-
-    async fn delete_outside(&mut self, key: &str) {
-        let mut parts = key.split('/');
-        let resource = parts.next().unwrap_or_default();
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-        let (namespace, name) = match (parts.next(), parts.next()) {
-            (Some(namespace), Some(name)) => (Some(namespace), name),
-            (Some(name), None) => (None, name),
-            _ => return,
-        };
-        let catalog = self.cluster.server().catalog();
-        let found = catalog.resources().find(|resource| resource.group == group && resource.plural == plural);
-        let Some(found) = found else { return };
-        let gvk = GroupVersionKind::gvk(group, &found.version, &found.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-        let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => Api::namespaced_with(self.cluster.client(), namespace, &resource),
-            None => Api::all_with(self.cluster.client(), &resource),
-        };
-        let before = self.cluster.server().store().latest();
-        // An object that is gone already is as good as deleted.
-        let _ = api.delete(name, &DeleteParams::background()).await;
-        self.by_user.push((before, self.cluster.server().store().latest()));
     }
 
     async fn take(&mut self, step: &Step) -> Result<(), String> {
         self.network.note(Actor::User, step.describe(), false);
         let before = self.cluster.server().store().latest();
-        let taken = match step {
-            Step::Apply(objects) => {
-                let mut taken = Ok(());
-                for object in objects {
-                    taken = taken.and(self.apply(object).await);
-                }
-                taken
-            }
-            Step::Patch { object, patch } => match self.api(object) {
-                Ok((api, name)) => api
-                    .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
-                    .await
-                    .map(drop)
-                    .map_err(|e| e.to_string()),
-                Err(error) => Err(error),
-            },
-            Step::Delete(object) => match self.api(object) {
-                Ok((api, name)) => match api.delete(&name, &DeleteParams::background()).await {
-                    Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-                    other => other.map(drop).map_err(|error| error.to_string()),
-                },
-                Err(error) => Err(error),
-            },
-            Step::Advance(time) => {
-                tokio::time::sleep(*time).await;
-                Ok(())
-            }
-        };
+        let taken = user::take(&self.cluster, step).await;
         self.by_user.push((before, self.cluster.server().store().latest()));
-        taken.map_err(|error| format!("the user could not {}: {error}", step.describe()))
-    }
-
-    async fn apply(&self, object: &Value) -> Result<(), String> {
-        let (api, name) = self.api(object)?;
-        let params = PatchParams::apply("simulated-user").force();
-        api.patch(&name, &params, &Patch::Apply(object)).await.map(drop).map_err(|error| error.to_string())
-    }
-
-    /// The way to an object of the scenario, and its name.
-    fn api(&self, object: &Value) -> Result<(Api<DynamicObject>, String), String> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let types = TypeMeta { api_version: text(&object["apiVersion"]), kind: text(&object["kind"]) };
-        let gvk = GroupVersionKind::try_from(&types).map_err(|error| error.to_string())?;
-        let catalog = self.cluster.server().catalog();
-        let Some(found) = catalog.find_kind(&gvk.group, &gvk.version, &gvk.kind) else {
-            return Err(format!("the cluster does not know {} {}", types.api_version, types.kind));
-        };
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &found.plural);
-        let client = self.cluster.client();
-        let api = if found.namespaced {
-            let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-            Api::namespaced_with(client, namespace, &resource)
-        } else {
-            Api::all_with(client, &resource)
-        };
-        Ok((api, text(&object["metadata"]["name"])))
+        taken
     }
 
     /// Whether a step makes an object anew that is still being deleted: users wait until it is gone.
     fn waits_for_deletion(&self, step: &Step) -> bool {
         let Step::Apply(objects) = step else { return false };
-        let live = Tables::of(&self.cluster).objects(&self.cluster, self.origin);
+        let live = self.objects();
         let same = |one: &Value, other: &Value| {
             one["kind"] == other["kind"] && one["metadata"]["name"] == other["metadata"]["name"]
         };
@@ -434,28 +494,44 @@ impl<'a> Run<'a> {
         let store = self.cluster.server().store();
         let begin = Instant::now();
         let (mut looked, mut changed, mut since) = (store.latest(), store.latest(), begin);
-        let mut pause = LOOK.0;
+        let timing = &self.settings.timing;
+        let mut pause = timing.look.0;
         loop {
             self.cluster.settled().await;
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOOK.1);
+            pause = (pause * 2).min(timing.look.1);
             let latest = store.latest();
             if latest != looked {
                 let last = tables.last_change(&self.cluster, looked);
                 if last > looked {
                     (changed, since) = (last, Instant::now());
-                    pause = LOOK.0;
+                    pause = timing.look.0;
                 }
                 looked = latest;
             }
-            if since.elapsed() >= self.settings.quiet {
+            // A program outside is waited for while it starts, has requests under way or watches still to open.
+            let idle = if timing.is_real { self.idle_since() } else { Some(begin) };
+            if idle.is_some_and(|idle| idle.max(since).elapsed() >= timing.quiet) {
                 return Ok(());
             }
-            if begin.elapsed() >= self.settings.limit {
+            if self.settings.interrupt.is_raised() {
+                return Err("interrupted".into());
+            }
+            if timing.is_real {
+                let exits = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_in_vain = |last: &&String| exits.len() > MAX_EXITS || last.contains(command::NOT_RUN);
+                if let Some(last) = exits.last().filter(is_in_vain) {
+                    return Err(format!("the operator ended {} times: {last}", exits.len()));
+                }
+            }
+            if begin.elapsed() >= timing.limit {
+                if idle.is_none() {
+                    return Err(format!("the operator does not run after {:?}", timing.limit));
+                }
                 let recent = tables.changes(&self.cluster, changed.saturating_sub(1)).pop();
                 let what = recent
                     .map_or_else(String::new, |change| format!(": last {} {}", change.verb, change.key));
-                return Err(format!("still writing after {:?}{what}", self.settings.limit));
+                return Err(format!("still writing after {:?}{what}", timing.limit));
             }
             let limit = self.settings.requests;
             if self.network.counts().0 > limit {
@@ -464,7 +540,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self, trouble: Option<String>) -> Outcome {
+    /// Since when all replicas wait for events.
+    fn idle_since(&self) -> Option<Instant> {
+        let idle = self.replicas.iter().map(|replica| replica.idle_since(&self.network));
+        idle.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    fn finish(mut self, trouble: Option<String>) -> Outcome {
         let changes = Tables::of(&self.cluster).changes(&self.cluster, self.origin);
         let mut traffic = self.network.finish();
         let within = |ranges: &[(u64, u64)], revision: u64| {
@@ -511,21 +593,48 @@ impl<'a> Run<'a> {
             made,
             at_restart,
             traffic,
-            panics: Vec::new(),
+            panics: self.log.panics(),
             exits,
             trouble,
             timeline,
             hash,
+            log: self.log.last(),
+            watches: std::mem::take(&mut self.watches),
+            properties: std::mem::take(&mut self.properties),
         }
     }
 }
 
 /// One life of the operator's process.
-async fn launch(subject: Subject, env: Arc<TestEnv>, client: Client) -> Result<(), BoxError> {
+async fn launch(
+    subject: Subject,
+    env: Arc<TestEnv>,
+    process: Process,
+    client: Client,
+    log: Log,
+) -> Result<(), BoxError> {
+    let client = process.client(client);
     let operator = match subject {
         Subject::Operator(make) => make(),
         Subject::Prepared(prepare) => prepare(client.clone()).await?,
         Subject::Program(program) => return program(client).await,
+        Subject::Command(command) => return command::run(&command, &process, client, &log).await,
     };
     Ok(env.confine(operator).run_until(client, std::future::pending()).await?)
+}
+
+/// Deletes the leases of elections: in real time, a new leader would wait for a quarter of a minute.
+async fn forget_leases(env: &TestEnv) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
+    let all: Api<DynamicObject> = Api::all_with(env.client(), &resource);
+    let Ok(leases) = all.list(&ListParams::default()).await else { return };
+    for lease in leases {
+        let (Some(namespace), Some(name)) = (lease.metadata.namespace, lease.metadata.name) else { continue };
+        // Those of nodes are heartbeats.
+        if namespace != "kube-node-lease" {
+            let api: Api<DynamicObject> = Api::namespaced_with(env.client(), &namespace, &resource);
+            // It may be gone already.
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+        }
+    }
 }

@@ -17,6 +17,8 @@ pub enum Step {
         /// The merge patch.
         patch: Value,
     },
+    /// Changes one property of an object as its definition allows it: a number before anything else. Nothing if there is none.
+    Change(Value),
     /// Deletes an object.
     Delete(Value),
     /// Lets time pass.
@@ -71,6 +73,12 @@ impl Scenario {
         self
     }
 
+    /// Changes one property of an object, a number if it has one, as its definition allows it.
+    pub fn change(mut self, object: &Value) -> Self {
+        self.steps.push(Step::Change(object.clone()));
+        self
+    }
+
     /// Deletes an object.
     pub fn delete(mut self, object: &Value) -> Self {
         self.steps.push(Step::Delete(object.clone()));
@@ -109,6 +117,7 @@ impl Step {
                 format!("apply {}", names.join(", "))
             }
             Self::Patch { object, patch } => format!("patch {} {patch}", describe(object)),
+            Self::Change(object) => format!("change {}", describe(object)),
             Self::Delete(object) => format!("delete {}", describe(object)),
             Self::Advance(time) => format!("advance {time:?}"),
         }

@@ -15,23 +15,26 @@ use steersman::{BoxError, Operator};
 
 use crate::{
     Error,
+    command::Command,
     fault::{Fault, Plan},
-    oracle::{Baseline, Finding, Invariant, Objects, Oracle, Rules, judge_alone},
+    invariant::Invariant,
+    oracle::{Baseline, Finding, Objects, Oracle, Rules, judge_alone},
     report::{Coverage, Failure, Report},
-    run::{self, Outcome, Settings, Subject},
+    run::{self, Course, Interrupt, Outcome, Settings, Subject},
     scenario::Scenario,
     timeline::Entry,
+    timing::Timing,
 };
 
 /// The environment variable with a plan to replay alone.
 pub const REPLAY: &str = "STEERSMAN_SIM";
 
-/// How long a run may take of the machine's time: one that never yields would otherwise hold up everything.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Distinct failures that are kept with their timelines.
 const KEPT: usize = 10;
 /// Faults of a random plan at most.
 const COMBINED: usize = 3;
+/// Runs of a program at the same time, for each processor: they wait for most of their time.
+const WAITING: usize = 4;
 
 /// A simulation of an operator, described.
 ///
@@ -60,6 +63,8 @@ pub struct Simulation {
     only: Option<BTreeSet<&'static str>>,
     without: BTreeSet<&'static str>,
     threads: usize,
+    budget: Option<Duration>,
+    properties: bool,
     replay: Option<Plan>,
 }
 
@@ -69,12 +74,13 @@ impl Simulation {
             subject,
             scenario: Scenario::new(),
             settings: Settings {
-                quiet: Duration::from_secs(90),
-                limit: Duration::from_secs(1800),
+                timing: Timing::virtual_time(),
                 replicas: 1,
                 account: None,
                 workloads: true,
                 requests: run::REQUEST_LIMIT,
+                usual_watches: BTreeSet::new(),
+                interrupt: Interrupt::default(),
             },
             rules: Rules::default(),
             seed: 1,
@@ -83,6 +89,8 @@ impl Simulation {
             only: None,
             without: BTreeSet::new(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            budget: None,
+            properties: false,
             replay: None,
         }
     }
@@ -111,6 +119,16 @@ impl Simulation {
         R: Future<Output = Result<(), BoxError>> + Send + 'static,
     {
         Self::new(Subject::Program(Arc::new(move |client| Box::pin(program(client)))))
+    }
+
+    /// A program outside of this process, in any language: it speaks to the embedded cluster over HTTP, in real time, and is
+    /// killed and started again. [`Scenario::given`] brings its definitions. Runs repeat as far as the program does, so
+    /// that a run which fails is made a second time, and counts if it fails again.
+    pub fn of_command(command: Command) -> Self {
+        let mut simulation = Self::new(Subject::Command(Arc::new(command)));
+        simulation.settings.timing = Timing::real_time();
+        simulation.threads *= WAITING;
+        simulation
     }
 
     /// What users do. Default: nothing.
@@ -143,9 +161,35 @@ impl Simulation {
         self
     }
 
-    /// How long nothing must change, in virtual time, until a step is over. Default: 90 s.
+    /// How long nothing must change until a step is over. Default: 90 s of virtual time, 1 s of real time for a program.
     pub fn quiet(mut self, time: Duration) -> Self {
-        self.settings.quiet = time;
+        self.settings.timing.quiet = time;
+        self
+    }
+
+    /// Begins no run after this time; the report says how many were left out. Default: none is.
+    pub fn budget(mut self, time: Duration) -> Self {
+        self.budget = Some(time);
+        self
+    }
+
+    /// Whether each property of what the scenario applies first is changed by itself, as its definition allows, and changed
+    /// back: the change must show in another object or in the status, and leave nothing behind. Default: no.
+    pub fn properties(mut self, yes: bool) -> Self {
+        self.properties = yes;
+        self
+    }
+
+    /// Leaves a property and all in it, `.spec.pause` for instance, out of what [`Simulation::properties`] demands.
+    /// Default: none.
+    pub fn ignores_property(mut self, path: impl Into<String>) -> Self {
+        self.rules.ignored_properties.push(path.into());
+        self
+    }
+
+    /// What ends the simulation early. Default: nothing does.
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.settings.interrupt = interrupt;
         self
     }
 
@@ -193,8 +237,18 @@ impl Simulation {
     where
         F: Fn(&Objects) -> Result<(), String> + Send + Sync + 'static,
     {
-        self.rules.invariants.push(Invariant { name: name.into(), holds: Arc::new(holds) });
+        self.rules.invariants.push(Invariant::of_function(name.into(), holds));
         self
+    }
+
+    /// An invariant in CEL: of each `object` of a kind, or of all `objects` if there is no kind. An expression that asks for a
+    /// field that an object does not have yet is not asked of it; one that is never asked fails the simulation.
+    ///
+    /// # Errors
+    /// Fails if the expression does not compile.
+    pub fn invariant_expression(mut self, kind: Option<&str>, expression: &str) -> Result<Self, Error> {
+        self.rules.invariants.push(Invariant::of_expression(kind, expression)?);
+        Ok(self)
     }
 
     /// Ends at the first failure. Default: all plans are tried.
@@ -203,7 +257,7 @@ impl Simulation {
         self
     }
 
-    /// Runs at the same time. Default: one for each processor.
+    /// Runs at the same time. Default: one for each processor, four for a program.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
@@ -228,15 +282,40 @@ impl Simulation {
         };
         let seed = replay.as_ref().map_or(self.seed, |plan| plan.seed);
         let free = Plan::new(seed, []);
-        let (first, again, other) = (
-            self.execute(&free, false, run::REQUEST_LIMIT)?,
-            self.execute(&free, false, run::REQUEST_LIMIT)?,
-            self.execute(&Plan::new(seed.wrapping_add(1), []), true, run::REQUEST_LIMIT)?,
-        );
+        let is_real = self.settings.timing.is_real;
+        let first = self.execute(&free, Course::Scenario, run::REQUEST_LIMIT)?;
         let mut report = Report::new(seed, &first);
         let mut alone = judge_alone(&first, &self.scenario, &self.rules);
         alone.extend(first.exits.iter().map(|exit| Finding { oracle: Oracle::Exit, message: exit.clone() }));
-        if first.hash != again.hash {
+        alone.extend(self.rules.invariants.iter().filter_map(|invariant| {
+            let why = invariant.unasked()?;
+            let message = format!("{} could not be asked in any state: {why}", invariant.name);
+            Some(Finding { oracle: Oracle::Invariant, message })
+        }));
+        if is_real && first.traffic.requests == 0 && alone.is_empty() {
+            let message =
+                "the operator made no request: it does not use the KUBECONFIG that it is given".into();
+            alone.push(Finding { oracle: Oracle::Convergence, message });
+        }
+        if is_real && !alone.is_empty() {
+            // Each run takes its time.
+            return Ok(report.failed_without_faults(free, alone, &first, begin));
+        }
+        let mut simulation = self.clone();
+        simulation.settings.usual_watches = if is_real { first.watches.clone() } else { BTreeSet::new() };
+        let again = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
+        let another = Plan::new(seed.wrapping_add(1), []);
+        let (again, other) = std::thread::scope(|scope| {
+            let again = scope.spawn(again);
+            let other = simulation.execute(&another, Course::SlowScenario, run::REQUEST_LIMIT);
+            (again.join(), other)
+        });
+        let again = again.map_err(|_| Error::Setup("a fault-free run panicked".into()))??;
+        let other = other?;
+        if is_real {
+            let watches = &mut simulation.settings.usual_watches;
+            watches.retain(|watch| again.watches.contains(watch) && other.watches.contains(watch));
+        } else if first.hash != again.hash {
             let message = differing(&first, &again);
             // A chart is rendered outside of this thread, so the seed alone does not decide when that ends.
             if matches!(self.subject, Subject::Prepared(_)) && first.trouble == again.trouble {
@@ -245,43 +324,49 @@ impl Simulation {
                 alone.push(Finding { oracle: Oracle::Determinism, message });
             }
         }
-        let baseline = Baseline::new(&first, &other, &self.rules);
+        let baseline = Baseline::new(&first, &[&again, &other], &self.rules);
         if alone.is_empty() {
             // Another seed and slower answers must make no difference that the masks do not explain.
             alone = baseline.judge(&other, &free, &self.scenario, &self.rules);
         }
         if !alone.is_empty() {
-            report.failures.push(Failure::new(free, alone, &first));
-            report.failed = 1;
-            report.elapsed = begin.elapsed();
-            return Ok(report);
+            return Ok(report.failed_without_faults(free, alone, &first, begin));
+        }
+        if self.properties {
+            let outcome = simulation.execute(&free, Course::Properties, u64::MAX)?;
+            report.properties = outcome.properties.len();
+            let findings = baseline.judge_properties(&outcome, &self.rules);
+            if !findings.is_empty() {
+                report.failed += 1;
+                report.failures.push(Failure::new(free, findings, &outcome));
+            }
         }
         let (plans, shrinks) = match replay {
             Some(plan) => (vec![plan], false),
             None => (self.plans(&first), true),
         };
-        self.explore(&baseline, &plans, shrinks, &mut report)?;
+        simulation.explore(&baseline, &plans, shrinks, begin, &mut report)?;
         report.elapsed = begin.elapsed();
         Ok(report)
     }
 
     /// Makes a run on a thread of its own.
-    fn execute(&self, plan: &Plan, slow: bool, requests: u64) -> Result<Outcome, Error> {
+    fn execute(&self, plan: &Plan, course: Course, requests: u64) -> Result<Outcome, Error> {
         let (subject, scenario) = (self.subject.clone(), self.scenario.clone());
         let settings = Settings { requests, ..self.settings.clone() };
-        let (plan, (send, receive)) = (plan.clone(), mpsc::channel());
+        let (plan, patience, (send, receive)) = (plan.clone(), settings.timing.patience, mpsc::channel());
         let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(8 << 20);
         builder
             .spawn(move || {
                 // The receiver is gone if this took too long.
-                let _ = send.send(run::execute(&subject, &scenario, &settings, &plan, slow));
+                let _ = send.send(run::execute(&subject, &scenario, &settings, &plan, course));
             })
             .map_err(|error| Error::Setup(error.to_string()))?;
-        match receive.recv_timeout(PATIENCE) {
+        match receive.recv_timeout(patience) {
             Ok(outcome) => outcome,
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(Outcome {
                 trouble: Some(format!(
-                    "the run took {PATIENCE:?} of the machine's time: the operator never waits"
+                    "the run took {patience:?} of the machine's time: the operator never waits"
                 )),
                 ..Outcome::default()
             }),
@@ -376,20 +461,30 @@ impl Simulation {
         baseline: &Baseline,
         plans: &[Plan],
         shrinks: bool,
+        begin: Instant,
         report: &mut Report,
     ) -> Result<(), Error> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let results = Mutex::new(Vec::new());
+        let is_over = || {
+            stop.load(SeqCst)
+                || self.settings.interrupt.is_raised()
+                || self.budget.is_some_and(|budget| begin.elapsed() >= budget)
+        };
         let work = || {
-            while !stop.load(SeqCst) {
+            while !is_over() {
                 let index = next.fetch_add(1, SeqCst);
                 let Some(plan) = plans.get(index) else { break };
                 let judged = self.try_plan(baseline, plan);
-                let failed = !matches!(&judged, Ok((_, findings)) if findings.is_empty());
+                if self.settings.interrupt.is_raised() {
+                    break;
+                }
+                let failed = !matches!(&judged, Ok(tried) if tried.findings.is_empty());
                 // Timelines are many, and only those of failures are shown.
-                let kept = judged.map(|(outcome, findings)| {
-                    let coverage = Coverage::of(plan, &outcome);
-                    (coverage, (!findings.is_empty()).then_some((outcome, findings)))
+                let kept = judged.map(|tried| {
+                    let coverage = Coverage::of(plan, &tried.outcome);
+                    let hash = (!shrinks).then(|| tried.outcome.hash.clone());
+                    (coverage, hash, tried.was_alone, (!tried.findings.is_empty()).then_some(tried))
                 });
                 results.lock().unwrap_or_else(PoisonError::into_inner).push((index, kept));
                 if failed && self.stop_early {
@@ -404,20 +499,23 @@ impl Simulation {
         });
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_by_key(|(index, _)| *index);
+        report.untried = plans.len() - results.len();
         let mut seen = BTreeSet::new();
         for (index, judged) in results {
-            let (coverage, failed) = judged?;
+            let (coverage, hash, was_alone, failed) = judged?;
             report.runs += 1;
+            report.replayed = hash;
             report.cover(&coverage);
-            let Some((outcome, findings)) = failed else { continue };
+            report.unrepeated += usize::from(was_alone);
+            let Some(tried) = failed else { continue };
             report.failed += 1;
-            let signature = findings.first().map(|finding| (finding.oracle, finding.message.clone()));
+            let signature = tried.findings.first().map(|finding| (finding.oracle, finding.message.clone()));
             if report.failures.len() < KEPT && seen.insert(signature) {
                 let failure = match plans.get(index) {
                     Some(plan) if shrinks && plan.faults.len() > 1 => {
-                        self.shrink(baseline, plan.clone(), findings, outcome)?
+                        self.shrink(baseline, plan.clone(), tried)?
                     }
-                    Some(plan) => Failure::new(plan.clone(), findings, &outcome),
+                    Some(plan) => Failure::new(plan.clone(), tried.findings, &tried.outcome),
                     None => continue,
                 };
                 report.failures.push(failure);
@@ -426,34 +524,46 @@ impl Simulation {
         Ok(())
     }
 
-    fn try_plan(&self, baseline: &Baseline, plan: &Plan) -> Result<(Outcome, Vec<Finding>), Error> {
-        let outcome = self.execute(plan, false, baseline.request_limit())?;
-        let findings = baseline.judge(&outcome, plan, &self.scenario, &self.rules);
-        Ok((outcome, findings))
+    /// Makes the run of a plan and judges it. That of a program counts as failed if it fails twice.
+    fn try_plan(&self, baseline: &Baseline, plan: &Plan) -> Result<Judged, Error> {
+        let judge = || {
+            let outcome = self.execute(plan, Course::Scenario, baseline.request_limit())?;
+            let findings = baseline.judge(&outcome, plan, &self.scenario, &self.rules);
+            Ok::<_, Error>(Judged { outcome, findings, was_alone: false })
+        };
+        let tried = judge()?;
+        if !self.settings.timing.is_real || tried.findings.is_empty() {
+            return Ok(tried);
+        }
+        let again = judge()?;
+        let was_alone = again.findings.is_empty();
+        Ok(Judged { was_alone, ..again })
     }
 
     /// Leaves out faults without which the run fails as well.
-    fn shrink(
-        &self,
-        baseline: &Baseline,
-        mut plan: Plan,
-        mut findings: Vec<Finding>,
-        mut outcome: Outcome,
-    ) -> Result<Failure, Error> {
+    fn shrink(&self, baseline: &Baseline, mut plan: Plan, mut tried: Judged) -> Result<Failure, Error> {
         let mut index = 0;
         while plan.faults.len() > 1 && index < plan.faults.len() {
             let mut smaller = plan.clone();
             smaller.faults.remove(index);
-            let (other, found) = self.try_plan(baseline, &smaller)?;
-            if found.is_empty() {
+            let other = self.try_plan(baseline, &smaller)?;
+            if other.findings.is_empty() {
                 index += 1;
             } else {
-                (plan, findings, outcome) = (smaller, found, other);
+                (plan, tried) = (smaller, other);
                 index = 0;
             }
         }
-        Ok(Failure::new(plan, findings, &outcome))
+        Ok(Failure::new(plan, tried.findings, &tried.outcome))
     }
+}
+
+/// A run, and what it is to blame for.
+struct Judged {
+    outcome: Outcome,
+    findings: Vec<Finding>,
+    /// Whether a first run of the plan failed and the second did not.
+    was_alone: bool,
 }
 
 fn number(index: usize) -> u32 {

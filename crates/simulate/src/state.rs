@@ -83,6 +83,15 @@ impl Tables {
         self.0.iter().filter_map(last).max().unwrap_or(after)
     }
 
+    /// The custom resource definitions of the cluster.
+    pub(crate) fn definitions(&self, cluster: &Cluster) -> Vec<Value> {
+        let of_definitions = |name: &str| name == "customresourcedefinitions.apiextensions.k8s.io";
+        let tables = self.0.iter().filter(|(_, name)| of_definitions(name));
+        let store = cluster.server().store();
+        let all = tables.flat_map(|(table, _)| store.snapshot(table, "", None).entries);
+        all.map(|entry| Entry::value(&entry)).collect()
+    }
+
     /// The objects that were written after a revision.
     pub(crate) fn objects(&self, cluster: &Cluster, after: u64) -> BTreeMap<String, Value> {
         let store = cluster.server().store();
@@ -139,21 +148,22 @@ pub(crate) struct Masks {
 }
 
 impl Masks {
-    /// Learns from two fault-free runs with different seeds.
+    /// Learns from fault-free runs with different seeds.
     pub(crate) fn learn(
         first: &[BTreeMap<String, Value>],
-        second: &[BTreeMap<String, Value>],
+        others: &[Vec<BTreeMap<String, Value>>],
         ignored: Ignored,
     ) -> Self {
         let mut masks = Self { ignored, ..Self::default() };
-        for (one, other) in first.iter().zip(second) {
+        let pairs = || others.iter().flat_map(|other| first.iter().zip(other));
+        for (one, other) in pairs() {
             let prefix = |key: &String| key.rsplit_once('-').map(|(prefix, _)| format!("{prefix}-"));
             let only = |one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>| -> BTreeSet<String> {
                 one.keys().filter(|key| !other.contains_key(*key)).filter_map(prefix).collect()
             };
             masks.prefixes.extend(only(one, other).intersection(&only(other, one)).cloned());
         }
-        for (one, other) in first.iter().zip(second) {
+        for (one, other) in pairs() {
             let (one, other) = (masks.normalize(one), masks.normalize(other));
             for (key, value) in &one {
                 if let Some(other) = other.get(key) {
@@ -425,7 +435,7 @@ mod tests {
             )])]
         };
         let (one, other) = (make("x1", "abc", 1), make("y2", "def", 1));
-        let masks = Masks::learn(&one, &other, Ignored::default());
+        let masks = Masks::learn(&one, std::slice::from_ref(&other), Ignored::default());
         let state = |objects: &[BTreeMap<String, Value>]| masks.normalize(&objects[0]);
         assert_eq!(masks.differences(&state(&one), &state(&make("z3", "ghi", 1))), [""; 0]);
         assert_eq!(
@@ -450,7 +460,7 @@ mod tests {
             fields: vec![("Shop".into(), ".status.history".into())],
         };
         let one = make("secrets/a/sh.helm.release.v1.one.v1", &[1], true);
-        let masks = Masks::learn(std::slice::from_ref(&one), std::slice::from_ref(&one), ignored);
+        let masks = Masks::learn(std::slice::from_ref(&one), &[vec![one.clone()]], ignored);
         let differences = |other| masks.differences(&masks.normalize(&one), &masks.normalize(&other));
         assert_eq!(differences(make("secrets/b/sh.helm.release.v1.one.v2", &[2], true)), [""; 0]);
         assert_eq!(

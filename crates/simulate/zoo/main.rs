@@ -15,7 +15,7 @@ use kube::{Client, CustomResourceExt as _};
 use serde_json::json;
 use site::{Site, site};
 use steersman::{BoxError, Operator};
-use steersman_simulate::{Oracle, Scenario, Simulation};
+use steersman_simulate::{Command, Oracle, Scenario, Simulation};
 
 /// An operator of the zoo: with its mistake, or corrected.
 #[derive(Clone, Copy)]
@@ -91,44 +91,56 @@ fn every_mistake_is_found_within_a_minute() {
     find(chosen());
 }
 
+/// How long the simulation of an exhibit may take.
+const MINUTE: Duration = Duration::from_secs(60);
+
 fn find(exhibits: impl Iterator<Item = &'static (&'static str, Exhibit)>) {
-    let mut missed = Vec::new();
+    let (mut count, mut missed, mut longest) = (0, Vec::new(), Duration::ZERO);
     for (name, exhibit) in exhibits {
         let begin = Instant::now();
         let report = simulation(name, *exhibit, false).stop_early(true).run().unwrap();
+        let elapsed = begin.elapsed();
+        (count, longest) = (count + 1, longest.max(elapsed));
         let Some(failure) = report.failures.first() else {
+            println!("{name}: NOT FOUND in {} runs, {elapsed:.1?}", report.runs);
             missed.push(format!("{name}: not found in {} runs", report.runs));
             continue;
         };
-        println!("{name}: {} after {} runs, {:?}", failure.plan, report.runs, begin.elapsed());
+        let oracle = failure.findings[0].oracle;
+        println!("{name}: found by {oracle}, {} after {} runs, {elapsed:.1?}", failure.plan, report.runs);
         if std::env::var_os("ZOO").is_some() {
             println!("{failure}");
         }
-        for finding in &failure.findings {
-            println!("    {}: {}", finding.oracle, finding.message);
-        }
         if failure.plan.faults.is_empty() {
             missed.push(format!("{name}: not clean without faults\n{failure}"));
-        }
-        if begin.elapsed() > Duration::from_secs(60) {
-            missed.push(format!("{name}: took {:?}", begin.elapsed()));
+        } else if elapsed > MINUTE {
+            missed.push(format!("{name}: took {elapsed:?}"));
         }
         assert!(failure.findings.iter().all(|finding| finding.oracle != Oracle::Determinism));
     }
+    println!("{} of {count} mistakes found, the slowest in {longest:.1?}", count - missed.len());
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
 #[test]
 #[ignore = "thousands of runs: make sim"]
 fn no_corrected_twin_raises_an_alarm() {
-    let mut alarms = Vec::new();
+    let (mut count, mut alarms, mut longest) = (0, Vec::new(), Duration::ZERO);
     for (name, exhibit) in chosen() {
         let report = simulation(name, *exhibit, true).run().unwrap();
-        println!("{name}: {} runs, {} failed in {:?}", report.runs, report.failed, report.elapsed);
+        let (runs, failed, elapsed) = (report.runs, report.failed, report.elapsed);
+        (count, longest) = (count + 1, longest.max(elapsed));
+        println!("{name}, corrected: {runs} runs, {failed} failed, {elapsed:.1?}");
         if let Some(failure) = report.failures.first() {
-            alarms.push(format!("{name}: {} of {} runs\n{failure}", report.failed, report.runs));
+            alarms.push(format!("{name}: {failed} of {runs} runs\n{failure}"));
+        } else if elapsed > MINUTE {
+            alarms.push(format!("{name}: took {elapsed:?}"));
         }
     }
+    println!(
+        "{} of {count} corrected twins without an alarm, the slowest in {longest:.1?}",
+        count - alarms.len()
+    );
     assert!(alarms.is_empty(), "{}", alarms.join("\n"));
 }
 
@@ -159,6 +171,18 @@ fn the_same_plan_gives_the_same_timeline_in_every_process() {
     assert_ne!(hashes("7/crash-after@2+watch-broken@5"), first);
 }
 
+/// The operator dies while it catches up with two steps that it did not see.
+#[test]
+fn an_operator_that_is_to_stay_dead_is_not_forgotten() {
+    let twin = Runtime(making::replaced_by_delete_and_create);
+    for plan in ["42/blind@3+dead-after@6", "42/blind@3+dead-after@5+dead-after@6"] {
+        let simulation = simulation("replaced-by-delete-and-create", twin, true);
+        let report = simulation.replay(plan.parse().unwrap()).run().unwrap();
+        report.assert_passed();
+        assert!(report.faults.values().all(|tried| tried.injected == tried.planned), "{report}");
+    }
+}
+
 #[test]
 fn a_corrected_twin_survives_every_crash() {
     for (name, exhibit) in chosen().take(2) {
@@ -169,4 +193,103 @@ fn a_corrected_twin_survives_every_crash() {
         assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{name}: {report}");
         assert_eq!(report.runs, crashes.injected * 2, "{name}");
     }
+}
+
+/// The variable with the name of the exhibit that a child process runs.
+const OPERATOR: &str = "STEERSMAN_ZOO_OPERATOR";
+/// Set for the corrected twin.
+const CORRECTED: &str = "STEERSMAN_ZOO_CORRECTED";
+
+/// Runs an exhibit as a program of its own; as a test it does nothing.
+#[tokio::test]
+async fn an_exhibit_as_a_program() {
+    let Ok(wanted) = std::env::var(OPERATOR) else { return };
+    let (_, exhibit) = ZOO.iter().find(|(name, _)| *name == wanted).unwrap();
+    let (client, corrected) = (Client::try_default().await.unwrap(), std::env::var_os(CORRECTED).is_some());
+    match exhibit {
+        Runtime(operator) => operator(corrected).run_until(client, std::future::pending()).await.unwrap(),
+        Program(program) => program(corrected, client).await.unwrap(),
+    }
+}
+
+fn program(name: &str, corrected: bool) -> Simulation {
+    let command = Command::new(std::env::current_exe().unwrap());
+    let command = command.argument("--exact").argument("an_exhibit_as_a_program").argument("--nocapture");
+    let command = command.variable(OPERATOR, name);
+    let command = if corrected { command.variable(CORRECTED, "yes") } else { command };
+    let scenario = Scenario::lifecycle(&site(1, "red")).given(serde_json::to_value(Site::crd()).unwrap());
+    Simulation::of_command(command).scenario(scenario).workloads(false).quiet(Duration::from_millis(500))
+}
+
+#[test]
+fn a_mistake_is_found_in_a_program() {
+    let plan = "1/crash-after@2";
+    let report = program("generated-twice", false).replay(plan.parse().unwrap()).run().unwrap();
+    let failure = report.failures.first().unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(failure.plan.to_string(), plan);
+    let finding = &failure.findings[0];
+    assert_eq!(finding.oracle, Oracle::EndState, "{report}");
+    assert!(finding.message.contains("configmaps/default/shop-*"), "{report}");
+    // The process that was killed, and the one after it.
+    let starts = failure.timeline.iter().filter(|entry| entry.text == "replica 1 starts");
+    assert_eq!(starts.count(), 2, "{report}");
+}
+
+#[test]
+fn a_corrected_program_raises_no_alarm() {
+    let plans = ["1/crash-after@2", "1/stale-restart@2+watch-expired@3", "1/lost@2"];
+    for plan in plans {
+        let report = program("generated-twice", true).replay(plan.parse().unwrap()).run().unwrap();
+        assert!(report.passed(), "{report}");
+        assert!(report.faults.values().all(|tried| tried.planned == tried.injected), "{report}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_fails_without_faults() {
+    let command = Command::new(std::env::current_exe().unwrap()).argument("--list");
+    let report = Simulation::of_command(command).scenario(Scenario::new()).workloads(false).run().unwrap();
+    let failure = &report.failures[0];
+    assert!(failure.plan.faults.is_empty(), "{report}");
+    assert!(
+        failure.findings[0].message.starts_with("the operator ended 6 times: it ended: exit status: 0"),
+        "{report}"
+    );
+    assert!(failure.log.iter().any(|line| line.contains("a_program_that_ends")), "{report}");
+}
+
+#[test]
+fn an_invariant_is_asked_in_every_state() {
+    let twin = || simulation("generated-twice", Runtime(making::generated_twice), true).only([]);
+    let count = "objects.filter(one, one.kind == 'ConfigMap').size() <= 1";
+    let report = twin().invariant_expression(None, count).unwrap().run().unwrap();
+    report.assert_passed();
+    let wrong = "object.status.made > object.spec.size";
+    let report = twin().invariant_expression(Some("Site"), wrong).unwrap().run().unwrap();
+    let finding = &report.failures[0].findings[0];
+    assert_eq!(finding.oracle, Oracle::Invariant, "{report}");
+    assert!(
+        finding.message.starts_with("Site: object.status.made > object.spec.size (at revision"),
+        "{report}"
+    );
+    let misspelt = "object.status.maid > 0";
+    let report = twin().invariant_expression(Some("Site"), misspelt).unwrap().run().unwrap();
+    let message = &report.failures[0].findings[0].message;
+    assert!(message.ends_with("could not be asked in any state: no such key: maid"), "{message}");
+}
+
+#[test]
+fn properties_are_changed_one_at_a_time_and_back() {
+    let of = |name: &str, exhibit, corrected| {
+        let report = simulation(name, exhibit, corrected).only([]).properties(true).run().unwrap();
+        let findings = report.failures.iter().flat_map(|failure| &failure.findings);
+        (report.properties, findings.map(|finding| finding.message.clone()).collect::<Vec<_>>())
+    };
+    // The colour is all that the migration goes by.
+    let (changes, findings) = of("repeated-migration", Runtime(making::repeated_migration), true);
+    assert!(changes >= 2, "{findings:?}");
+    assert!(findings.iter().all(|finding| finding.starts_with(".spec.size")), "{findings:?}");
+    let (_, findings) = of("hoarder", Runtime(making::hoarder), false);
+    let left = findings.iter().find(|finding| finding.starts_with(".spec.color")).unwrap();
+    assert!(left.ends_with("and back: configmaps/default/shop-red-changed is left over"), "{findings:?}");
 }

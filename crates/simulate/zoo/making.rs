@@ -40,6 +40,15 @@ pub(crate) fn status_as_memory(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
+/// Keeps what it made for every colour that a site ever had. No fault is needed to see that: no exhibit of the zoo.
+pub(crate) fn hoarder(_: bool) -> Operator {
+    let reconcile = move |site: Arc<Site>, ctx: Context| async move {
+        Maps::of(&ctx).put(&format!("shop-{}", site.spec.color), json!({})).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
+}
+
 /// Does not know what to do with an object that it has made already.
 pub(crate) fn create_without_adoption(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
@@ -302,7 +311,8 @@ pub(crate) fn writes_on_every_start(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Appends to a history what is new to the process.
+/// Appends to a history what is new to the process. Corrected, it keeps what follows from the spec alone: no operator sees
+/// every colour that a site has had.
 pub(crate) fn history_repeats(corrected: bool) -> Operator {
     let last = Arc::new(Mutex::new(String::new()));
     let reconcile = move |site: Arc<Site>, ctx: Context| {
@@ -310,13 +320,13 @@ pub(crate) fn history_repeats(corrected: bool) -> Operator {
         async move {
             let maps = Maps::of(&ctx);
             let color = site.spec.color.clone();
+            if corrected {
+                maps.put("shop", json!({"color": color})).await?;
+                return Ok(Action::await_change());
+            }
             let history = maps.value("shop", "history").await?.unwrap_or_default();
-            let known = if corrected {
-                history.rsplit(',').next().unwrap_or_default().to_owned()
-            } else {
-                last.lock().unwrap().clone()
-            };
-            if known != color || history.is_empty() {
+            let is_new = *last.lock().unwrap() != color;
+            if is_new {
                 maps.put("shop", json!({"history": format!("{history},{color}")})).await?;
                 *last.lock().unwrap() = color;
             }

@@ -1,23 +1,40 @@
 //! The operator under simulation: every crash, lost answer and stale view.
 
+use std::time::Duration;
+
 use myownshell_operator::operator;
 use serde_json::json;
-use steersman_simulate::{Scenario, Simulation};
+use steersman_simulate::{Command, Scenario, Simulation};
 
-fn simulation() -> Simulation {
+fn scenario() -> Scenario {
     let shell = json!({
         "apiVersion": "my-first-operator.jgato.io/v1alpha1", "kind": "MyOwnShell",
         "metadata": {"name": "sample"}, "spec": {"size": 2},
     });
-    let scenario =
-        Scenario::new().apply(shell.clone()).patch(&shell, json!({"spec": {"size": 3}})).delete(&shell);
-    Simulation::of(operator).scenario(scenario)
+    Scenario::new().apply(shell.clone()).patch(&shell, json!({"spec": {"size": 3}})).delete(&shell)
+}
+
+fn simulation() -> Simulation {
+    Simulation::of(operator).scenario(scenario())
 }
 
 /// After the deployment is made, and before the status says so.
 #[test]
 fn a_shell_survives_a_crash() {
     let report = simulation().replay("1/crash-after@2".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(report.faults["crash-after"].injected, 1);
+}
+
+/// The same as a program of its own, over HTTP and in real time.
+#[test]
+fn the_program_survives_a_crash() {
+    let program = Command::new(env!("CARGO_BIN_EXE_myownshell-operator")).argument("run");
+    let program = program.argument("--metrics-bind-address=0").argument("--health-probe-bind-address=0");
+    let definitions = operator().crds().into_iter().map(|crd| serde_json::to_value(crd).unwrap());
+    let scenario = definitions.fold(scenario(), Scenario::given);
+    let simulation = Simulation::of_command(program).scenario(scenario).quiet(Duration::from_millis(500));
+    let report = simulation.replay("1/crash-after@2".parse().unwrap()).run().unwrap();
     report.assert_passed();
     assert_eq!(report.faults["crash-after"].injected, 1);
 }

@@ -1,0 +1,313 @@
+//! Operators as programs: started for a run, spoken to over HTTP, and killed where the plan says.
+
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Limited, StreamBody};
+use kube::{Client, client::Body};
+use steersman::BoxError;
+use steersman_listener::{Limits, Listener, RequestBody};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    net::TcpListener,
+    process::Child,
+};
+
+use crate::{
+    network::Process,
+    query::{Answer, refusal},
+};
+
+/// Lines of a program's output that are kept.
+const LINES: usize = 30;
+/// Longest line of a program's output.
+const LINE: usize = 2000;
+/// Largest body of a request: the API server takes less.
+const BODY: usize = 8 << 20;
+/// What is said of a program that is not there: another attempt would be in vain.
+pub(crate) const NOT_RUN: &str = "can't be run";
+/// What programs write when they panic: those in Go, and those in Rust.
+const PANICS: [&str; 4] = ["panic: ", "fatal error: ", "Observed a panic", "panicked at"];
+
+/// An operator that is a program, in any language. It finds the cluster by `KUBECONFIG`.
+///
+/// ```
+/// use steersman_simulate::Command;
+///
+/// let manager = Command::new("bin/manager").argument("--metrics-bind-address=0").variable("OPERATOR_NAMESPACE", "default");
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Command {
+    program: OsString,
+    arguments: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
+}
+
+impl Command {
+    /// A program without arguments: a path, or a name that `PATH` is searched for.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self { program: program.into(), arguments: Vec::new(), variables: Vec::new(), directory: None }
+    }
+
+    /// Adds an argument.
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Sets an environment variable. Default: those of this process.
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// The directory that it runs in. Default: that of this process.
+    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.directory = Some(path.into());
+        self
+    }
+
+    fn spawn(&self, kubeconfig: &Path) -> Result<Child, BoxError> {
+        let mut command = tokio::process::Command::new(&self.program);
+        command.args(&self.arguments).env("KUBECONFIG", kubeconfig);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        // Killed as a group: `go run` and shells start the operator as a process of their own.
+        #[cfg(unix)]
+        command.process_group(0);
+        command.spawn().map_err(|error| format!("{} {NOT_RUN}: {error}", self.program.display()).into())
+    }
+}
+
+/// What the processes of a run have written. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Written>>);
+
+#[derive(Debug, Default)]
+struct Written {
+    last: VecDeque<String>,
+    panics: Vec<String>,
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line).trim_end().to_owned();
+        if line.is_empty() {
+            return;
+        }
+        let mut written = self.lock();
+        if PANICS.iter().any(|panic| line.contains(panic)) && written.panics.len() < LINES {
+            written.panics.push(line.clone());
+        }
+        if written.last.len() == LINES {
+            written.last.pop_front();
+        }
+        written.last.push_back(line);
+    }
+
+    /// The last lines.
+    pub(crate) fn last(&self) -> Vec<String> {
+        self.lock().last.iter().cloned().collect()
+    }
+
+    /// The lines that tell of a panic.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        self.lock().panics.clone()
+    }
+
+    /// Takes what a stream says, line by line.
+    async fn read(self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
+        let (mut chunk, mut line) = (vec![0; 4096], Vec::new());
+        while let Ok(length @ 1..) = stream.read(&mut chunk).await {
+            for byte in chunk.iter().take(length) {
+                match byte {
+                    b'\n' => {
+                        self.push(&line);
+                        line.clear();
+                    }
+                    byte if line.len() < LINE => line.push(*byte),
+                    _ => {}
+                }
+            }
+        }
+        self.push(&line);
+    }
+}
+
+/// A process with all that it has started, which ends with this.
+struct Group {
+    child: Child,
+    id: Option<u32>,
+}
+
+impl Group {
+    fn kill(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = self.id.take().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
+            // It may have ended meanwhile.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// One life of a program: until the plan kills it, or it ends by its own doing, which is an error.
+pub(crate) async fn run(
+    command: &Command,
+    process: &Process,
+    client: Client,
+    log: &Log,
+) -> Result<(), BoxError> {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let port = socket.local_addr()?.port();
+    let token = draw_token()?;
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, render(port, &token))?;
+    let expected: Arc<str> = format!("/{token}").into();
+    let serving = Listener::new(socket).limits(Limits::small()).serve(move |_| {
+        let (client, expected) = (client.clone(), Arc::clone(&expected));
+        move |request| answer(client.clone(), Arc::clone(&expected), request)
+    });
+    let child = command.spawn(&kubeconfig)?;
+    let mut group = Group { id: child.id(), child };
+    let reading = [
+        tokio::spawn(log.clone().read(group.child.stdout.take())),
+        tokio::spawn(log.clone().read(group.child.stderr.take())),
+    ];
+    let ended = tokio::select! {
+        () = serving => Err("its port was closed".into()),
+        () = process.dead() => Ok(()),
+        status = group.child.wait() => match status {
+            Ok(status) => Err(status.to_string().into()),
+            Err(error) => Err(error.into()),
+        },
+    };
+    group.kill();
+    // What it was about to say is complete when it is gone.
+    let _ = group.child.kill().await;
+    for read in reading {
+        let _ = read.await;
+    }
+    ended
+}
+
+/// Passes a request on to the API server, as the operator's user.
+async fn answer(client: Client, expected: Arc<str>, request: Request<RequestBody>) -> Answer {
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let Some(path) = path.strip_prefix(&*expected).filter(|path| path.starts_with('/')) else {
+        return refusal(401);
+    };
+    let Ok(uri) = path.parse() else { return refusal(400) };
+    parts.uri = uri;
+    let Ok(body) = Limited::new(body, BODY).collect().await else { return refusal(400) };
+    parts.headers.remove(header::AUTHORIZATION);
+    parts.headers.remove(header::HOST);
+    prefer_json(&mut parts.headers);
+    match client.send(Request::from_parts(parts, Body::from(body.to_bytes()))).await {
+        Ok(answer) => answer.map(BodyExt::boxed_unsync),
+        // A body that fails ends the connection.
+        Err(error) => {
+            Response::new(StreamBody::new(stream::iter([Err::<Frame<Bytes>, _>(error)])).boxed_unsync())
+        }
+    }
+}
+
+/// Leaves JSON as the only form of an answer where a client takes it: an old view is put together from JSON.
+fn prefer_json(headers: &mut HeaderMap) {
+    let Some(accept) = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()) else { return };
+    let forms = accept.split(',').map(str::trim);
+    let json: Vec<&str> = forms.filter(|form| form.starts_with("application/json")).collect();
+    if let Some(accept) = Some(json.join(",")).filter(|accept| !accept.is_empty())
+        && let Ok(accept) = HeaderValue::from_str(&accept)
+    {
+        headers.insert(header::ACCEPT, accept);
+    }
+}
+
+fn draw_token() -> Result<String, BoxError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The kubeconfig of a program. The secret is part of the path: client-go sends no token without TLS.
+fn render(port: u16, token: &str) -> String {
+    format!(
+        "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: simulation
+  cluster:
+    server: http://127.0.0.1:{port}/{token}
+users:
+- name: simulation
+  user: {{}}
+contexts:
+- name: simulation
+  context:
+    cluster: simulation
+    user: simulation
+    namespace: default
+current-context: simulation
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_taken_where_it_is_among_the_forms() {
+        let accept = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, text.parse().unwrap());
+            prefer_json(&mut headers);
+            headers[header::ACCEPT].to_str().unwrap().to_owned()
+        };
+        assert_eq!(accept("application/vnd.kubernetes.protobuf,application/json"), "application/json");
+        assert_eq!(accept("application/vnd.kubernetes.protobuf"), "application/vnd.kubernetes.protobuf");
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(
+            accept(&format!("application/vnd.kubernetes.protobuf;as=x,{metadata},application/json")),
+            format!("{metadata},application/json")
+        );
+    }
+
+    #[tokio::test]
+    async fn long_lines_are_cut_and_panics_are_noticed() {
+        let log = Log::default();
+        let text = format!("{}\n\npanic: assignment to entry in nil map", "x".repeat(5000));
+        log.clone().read(Some(text.as_bytes())).await;
+        assert_eq!(log.last().iter().map(String::len).collect::<Vec<_>>(), [LINE, 37]);
+        assert_eq!(log.panics(), ["panic: assignment to entry in nil map"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! Changes of a sample's spec, one property at a time, as the schema of its definition allows them.
+
+use serde_json::{Map, Value, json};
+
+use crate::oracle::Objects;
+
+/// How deep properties may be.
+const DEPTH: usize = 12;
+/// Changes of one sample at most.
+const CHANGES: usize = 200;
+
+/// A change of one property, and the way back.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PropertyChange {
+    /// `.spec.size`, and what becomes of it.
+    pub(crate) description: String,
+    /// How little it is what a user would do first: numbers are changed before switches and texts. None for a removal.
+    pub(crate) weight: Option<u8>,
+    /// The merge patch that makes it.
+    pub(crate) patch: Value,
+    /// The merge patch that takes it back.
+    pub(crate) back: Value,
+}
+
+/// The states around a change.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    pub(crate) change: PropertyChange,
+    /// The key of the object that was changed.
+    pub(crate) key: String,
+    pub(crate) before: Objects,
+    pub(crate) after: Objects,
+    pub(crate) back: Objects,
+}
+
+/// All changes of an object's spec by the schema of its definition.
+pub(crate) fn changes(definition: &Value, object: &Value) -> Vec<PropertyChange> {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let versions = definition["spec"]["versions"].as_array();
+    let Some(found) = versions.into_iter().flatten().find(|one| one["name"] == version) else {
+        return Vec::new();
+    };
+    let schema = &found["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let mut changes = Changes { path: vec!["spec".to_owned()], found: Vec::new() };
+    changes.walk(schema, object.get("spec"), true);
+    changes.found.truncate(CHANGES);
+    changes.found
+}
+
+struct Changes {
+    path: Vec<String>,
+    found: Vec<PropertyChange>,
+}
+
+impl Changes {
+    fn walk(&mut self, schema: &Value, value: Option<&Value>, is_required: bool) {
+        if self.path.len() > DEPTH || self.found.len() >= CHANGES {
+            return;
+        }
+        if let Some(other) = other_value(schema, value.unwrap_or(&schema["default"])) {
+            self.add(&other, value);
+        }
+        if let (Some(value), true) =
+            (value, self.path.len() > 1 && !is_required && schema["default"].is_null())
+        {
+            self.add(&Value::Null, Some(value));
+        }
+        if let (Some(Value::Object(_)) | None, Some(properties)) = (value, schema["properties"].as_object()) {
+            // An object that is not there would need more than one property.
+            if value.is_none() && self.path.len() > 1 {
+                return;
+            }
+            let required = |name: &String| {
+                schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name.as_str()))
+            };
+            for (name, schema) in properties {
+                self.path.push(name.clone());
+                self.walk(schema, value.and_then(|value| value.get(name)), required(name));
+                self.path.pop();
+            }
+        }
+    }
+
+    fn add(&mut self, new: &Value, old: Option<&Value>) {
+        let nested = |value: &Value| {
+            let wrap = |inner, name: &String| Value::Object(Map::from_iter([(name.clone(), inner)]));
+            self.path.iter().rev().fold(value.clone(), wrap)
+        };
+        let old = old.unwrap_or(&Value::Null);
+        let (patch, back) = (nested(new), nested(&way_back(new, old)));
+        let (shown, path) = (
+            |value: &Value| if value.is_null() { "nothing".to_owned() } else { value.to_string() },
+            self.path.join("."),
+        );
+        let description = format!(".{path} from {} to {}", shown(old), shown(new));
+        let weight = match new {
+            Value::Null => None,
+            Value::Number(_) => Some(0),
+            Value::Bool(_) => Some(1),
+            Value::String(_) => Some(2),
+            Value::Array(_) | Value::Object(_) => Some(3),
+        };
+        self.found.push(PropertyChange { description, weight, patch, back });
+    }
+}
+
+/// What a merge patch must say so that a value is as it was.
+fn way_back(new: &Value, old: &Value) -> Value {
+    let (Value::Object(new), Value::Object(old)) = (new, old) else { return old.clone() };
+    let added = new.keys().filter(|key| !old.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    Value::Object(old.iter().map(|(key, value)| (key.clone(), value.clone())).chain(added).collect())
+}
+
+/// Another value that a property may have.
+fn other_value(schema: &Value, value: &Value) -> Option<Value> {
+    if let Some(allowed) = schema["enum"].as_array() {
+        return allowed.iter().find(|allowed| *allowed != value).cloned();
+    }
+    let bound = |name: &str| schema[name].as_i64();
+    match (schema["type"].as_str().unwrap_or_default(), value) {
+        ("boolean", value) => Some(json!(value != true)),
+        ("integer" | "number" | "", Value::Number(number)) => {
+            let number = number.as_i64()?;
+            let higher =
+                number.checked_add(1).filter(|next| bound("maximum").is_none_or(|most| *next <= most));
+            let lower =
+                number.checked_sub(1).filter(|next| bound("minimum").is_none_or(|least| *next >= least));
+            higher.or(lower).map(Value::from)
+        }
+        ("string", Value::String(text)) if schema["pattern"].is_null() && schema["format"].is_null() => {
+            let longer = format!("{text}-changed");
+            let length = i64::try_from(longer.chars().count()).ok()?;
+            bound("maxLength").is_none_or(|most| length <= most).then(|| longer.into())
+        }
+        ("array", Value::Array(items)) => {
+            let least = bound("minItems").unwrap_or_default();
+            let (_, shorter) = items.split_last()?;
+            (i64::try_from(shorter.len()).ok()? >= least).then(|| shorter.into())
+        }
+        ("object", value) if schema["additionalProperties"]["type"] == "string" => {
+            let mut entries = value.as_object().cloned().unwrap_or_default();
+            entries.insert("simulated".into(), "changed".into());
+            Some(Value::Object(entries))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_property_is_changed_by_itself_and_back() {
+        let definition = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": {
+            "type": "object", "required": ["size"], "properties": {
+                "size": {"type": "integer", "maximum": 2},
+                "paused": {"type": "boolean"},
+                "image": {"type": "string"},
+                "host": {"type": "string", "pattern": "^[a-z]+$"},
+                "level": {"type": "string", "enum": ["low", "high"], "default": "low"},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "nested": {"type": "object", "properties": {"ports": {"type": "array", "items": {"type": "integer"}}}},
+                "absent": {"type": "object", "properties": {"deep": {"type": "boolean"}}},
+            },
+        }}}}}]}});
+        let object = json!({"apiVersion": "example.com/v1", "spec": {
+            "size": 2, "image": "busybox", "host": "a", "labels": {"a": "b"}, "nested": {"ports": [1, 2]},
+        }});
+        let found = changes(&definition, &object);
+        let descriptions: Vec<&str> = found.iter().map(|change| change.description.as_str()).collect();
+        assert_eq!(
+            descriptions,
+            [
+                ".spec.host from \"a\" to nothing",
+                ".spec.image from \"busybox\" to \"busybox-changed\"",
+                ".spec.image from \"busybox\" to nothing",
+                ".spec.labels from {\"a\":\"b\"} to {\"a\":\"b\",\"simulated\":\"changed\"}",
+                ".spec.labels from {\"a\":\"b\"} to nothing",
+                ".spec.level from nothing to \"high\"",
+                ".spec.nested from {\"ports\":[1,2]} to nothing",
+                ".spec.nested.ports from [1,2] to [1]",
+                ".spec.nested.ports from [1,2] to nothing",
+                ".spec.paused from nothing to true",
+                ".spec.size from 2 to 1",
+            ]
+        );
+        assert_eq!(found[3].back, json!({"spec": {"labels": {"a": "b", "simulated": null}}}));
+        assert_eq!(found[10].patch, json!({"spec": {"size": 1}}));
+        assert_eq!(found[10].back, json!({"spec": {"size": 2}}));
+        assert_eq!(found[9].back, json!({"spec": {"paused": null}}));
+    }
+}

@@ -1,0 +1,65 @@
+//! How long things take: in virtual time as long as in production, in real time as briefly as operators bear.
+
+use std::time::Duration;
+
+/// The durations of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Timing {
+    /// Whether time is the machine's own, as it must be for a program outside of this process.
+    pub(crate) is_real: bool,
+    /// Time that a request takes. It makes time pass for an operator that asks without end.
+    pub(crate) latency: Duration,
+    /// How late a delayed write is, and how long watches are held.
+    pub(crate) delay: Duration,
+    /// How far behind the API server is that an operator is restarted onto.
+    pub(crate) staleness: Duration,
+    /// How long a replica is cut off: longer than leases last.
+    pub(crate) partition: Duration,
+    /// Pause between two looks at whether something still changes: the first after a change, and the longest.
+    pub(crate) look: (Duration, Duration),
+    /// Pause until a process that has ended is started again: the first, and the longest.
+    pub(crate) restart: (Duration, Duration),
+    /// How long a program may take to open the watches that it usually has.
+    pub(crate) startup: Duration,
+    /// How long nothing must change until a step is over.
+    pub(crate) quiet: Duration,
+    /// How long a step may take.
+    pub(crate) limit: Duration,
+    /// How long a run may take of the machine's time: one that never yields would otherwise hold up everything.
+    pub(crate) patience: Duration,
+}
+
+impl Timing {
+    /// On the paused clock of one thread.
+    pub(crate) fn virtual_time() -> Self {
+        Self {
+            is_real: false,
+            latency: Duration::from_millis(1),
+            delay: Duration::from_secs(10),
+            staleness: Duration::from_secs(5),
+            partition: Duration::from_secs(30),
+            look: (Duration::from_millis(500), Duration::from_secs(16)),
+            restart: (Duration::from_secs(1), Duration::from_secs(60)),
+            startup: Duration::ZERO,
+            quiet: Duration::from_secs(90),
+            limit: Duration::from_secs(1800),
+            patience: Duration::from_secs(60),
+        }
+    }
+
+    /// On the machine's clock.
+    pub(crate) fn real_time() -> Self {
+        Self {
+            is_real: true,
+            delay: Duration::from_secs(2),
+            staleness: Duration::from_secs(1),
+            look: (Duration::from_millis(20), Duration::from_millis(20)),
+            restart: (Duration::from_millis(100), Duration::from_secs(5)),
+            startup: Duration::from_secs(20),
+            quiet: Duration::from_secs(1),
+            limit: Duration::from_secs(60),
+            patience: Duration::from_secs(1200),
+            ..Self::virtual_time()
+        }
+    }
+}
