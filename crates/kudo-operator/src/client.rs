@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -12,16 +13,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steersman_chart::System;
 use steersman_kudo::{
-    ExecutionStatus, Instance, Operator, OperatorVersion, Package, PlanStatus, Renderer, crds, parameters,
+    ExecutionStatus, Instance, InstanceSpec, Operator, OperatorVersion, Package, PlanExecution, PlanStatus,
+    Renderer, admission, annotation, crds, parameters,
 };
-use tokio::time::Instant;
 
-use crate::admission::{SERVICE, WEBHOOK_PATH};
+use crate::admission::{SERVICE, WEBHOOK_PATH, uid};
 use crate::apply::MANAGER;
 use crate::error::{Error, Result};
 
-/// Poll interval of what is waited for.
-const POLL: Duration = Duration::from_millis(200);
+/// How long a new kind may take to be served.
+const SERVED: Duration = Duration::from_secs(60);
 
 /// Whether, and how long, to wait for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,15 +72,33 @@ impl Kudo {
             let name = crd.metadata.name.clone().unwrap_or_default();
             api.patch(&name, &params, &Patch::Apply(&crd)).await.map_err(Error::kube(name))?;
         }
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let served = self.api::<Instance>().list(&ListParams::default().limit(1)).await;
-            match served {
-                Ok(_) => return Ok(()),
-                Err(_) if Instant::now() < deadline => tokio::time::sleep(POLL).await,
-                Err(error) => return Err(Error::kube("instances.kudo.dev is not served")(error)),
+        // What is established is served.
+        for crd in crds() {
+            let name = crd.metadata.name.unwrap_or_default();
+            let is_served = |crd: Option<CustomResourceDefinition>| {
+                let status = crd?.status?;
+                let conditions = status.conditions.unwrap_or_default();
+                conditions.iter().any(|one| one.type_ == "Established" && one.status == "True").then_some(())
+            };
+            let found = until(&api, &name, SERVED, is_served).await?;
+            found.ok_or_else(|| Error::Refused(format!("{name} is not served after {SERVED:?}")))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the definitions are installed.
+    ///
+    /// # Errors
+    /// Fails with the first one that is not there.
+    pub async fn verify(&self) -> Result<()> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for crd in crds() {
+            let name = crd.metadata.name.unwrap_or_default();
+            if api.get_opt(&name).await.map_err(Error::kube(name.clone()))?.is_none() {
+                return Err(Error::Refused(format!("CRD {name} is not installed")));
             }
         }
+        Ok(())
     }
 
     /// Has the API server ask about changes of instances, at a service of a namespace.
@@ -100,7 +119,12 @@ impl Kudo {
     ///
     /// # Errors
     /// Fails if the namespace is there already, as in KUDO, or the manifest does not render.
-    pub async fn create_namespace(&self, package: &Package) -> Result<()> {
+    pub async fn create_namespace(
+        &self,
+        package: &Package,
+        instance: &str,
+        values: &BTreeMap<String, String>,
+    ) -> Result<()> {
         let name = &self.namespace;
         let mut object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
         let file = &package.operator.namespace_manifest;
@@ -108,10 +132,12 @@ impl Kudo {
             let Some(template) = package.templates.get(file) else {
                 return Err(Error::Refused(format!("namespaceManifest: there is no templates/{file}")));
             };
+            let version = package.operator_version(name)?;
+            let of = package.instance(name, Some(instance), values.clone());
             let variables = json!({
-                "Name": "", "Namespace": name, "OperatorName": package.operator.name,
+                "Name": instance, "Namespace": name, "OperatorName": package.operator.name,
                 "OperatorVersion": package.operator.operator_version, "AppVersion": package.operator.app_version,
-                "Params": {},
+                "Params": parameters::resolve(&version.spec, &of.spec)?,
             });
             let text = Renderer::new(System::default())
                 .render(file, template, &variables)
@@ -199,7 +225,7 @@ impl Kudo {
     /// Brings an instance to the version of the first package.
     ///
     /// # Errors
-    /// Fails if there is no such instance, or the package's version is not newer.
+    /// Fails if there is no such instance, the package's version is not newer, or the change is denied. Nothing is written then.
     pub async fn upgrade(
         &self,
         packages: &[Package],
@@ -207,6 +233,7 @@ impl Kudo {
         values: BTreeMap<String, String>,
     ) -> Result<Vec<String>> {
         let Some(package) = packages.first() else { return Ok(Vec::new()) };
+        check_kubernetes(&self.client, package).await?;
         let live = self.instance(instance).await?;
         let old = self.version_of(&live).await?;
         let new = &package.operator.operator_version;
@@ -216,6 +243,12 @@ impl Kudo {
                 old.spec.version
             )));
         }
+        let version = package.operator_version(&self.namespace)?;
+        let changed = check(&live, &old, &version, |spec| {
+            spec.operator_version.name = package.version_name();
+            spec.parameters.extend(values.clone());
+        })?;
+        check_required(&version, &changed)?;
         let mut said = self.install_packages(packages).await?;
         let patch = json!({ "spec": {
             "operatorVersion": { "name": package.version_name() }, "parameters": values,
@@ -230,19 +263,65 @@ impl Kudo {
     /// # Errors
     /// Fails if there is no such instance, or the change is denied.
     pub async fn update(&self, instance: &str, values: BTreeMap<String, String>) -> Result<()> {
-        self.instance(instance).await?;
+        let live = self.instance(instance).await?;
+        let version = self.version_of(&live).await?;
+        check(&live, &version, &version, |spec| spec.parameters.extend(values.clone()))?;
         self.patch(instance, &json!({ "spec": { "parameters": values } })).await
     }
 
-    /// Starts a plan.
+    /// Starts a plan, with values of parameters for this run alone.
     ///
     /// # Errors
-    /// Fails if there is no such instance or plan, or another plan is running.
-    pub async fn trigger(&self, instance: &str, plan: &str) -> Result<()> {
-        self.instance(instance).await?;
-        let patch =
-            json!({ "spec": { "planExecution": { "planName": plan, "uid": crate::admission::uid() } } });
+    /// Fails if there is no such instance or plan, another plan is running, or a value does not fit.
+    pub async fn trigger(&self, instance: &str, plan: &str, values: BTreeMap<String, String>) -> Result<()> {
+        self.schedule(instance, plan, values, "").await
+    }
+
+    /// Lets the plan that failed last go on with the step at which it failed.
+    ///
+    /// # Errors
+    /// Fails if there is no such instance, its last plan did not fail, or another plan is running.
+    pub async fn retry(&self, instance: &str) -> Result<String> {
+        let live = self.instance(instance).await?;
+        let last = live.status.last_plan();
+        let Some(failed) = last.filter(|plan| plan.status == ExecutionStatus::FatalError) else {
+            return Err(Error::Refused(format!("the last plan of instance {instance} did not fail")));
+        };
+        self.schedule(instance, &failed.name, BTreeMap::new(), &failed.uid).await?;
+        Ok(failed.name.clone())
+    }
+
+    async fn schedule(
+        &self,
+        instance: &str,
+        plan: &str,
+        values: BTreeMap<String, String>,
+        retried: &str,
+    ) -> Result<()> {
+        let live = self.instance(instance).await?;
+        let version = self.version_of(&live).await?;
+        let run = PlanExecution { plan_name: plan.to_owned(), uid: uid(), status: None, parameters: values };
+        check(&live, &version, &version, |spec| spec.plan_execution = run.clone())?;
+        let mut patch = json!({ "spec": { "planExecution": run } });
+        if !retried.is_empty() {
+            patch["metadata"] = json!({ "annotations": { annotation::RETRY: retried } });
+        }
         self.patch(instance, &patch).await
+    }
+
+    /// Gives up the plan that is running: it ends with FATAL_ERROR. Of `cleanup`, the instance is then deleted.
+    ///
+    /// # Errors
+    /// Fails if there is no such instance, or no plan of it is running.
+    pub async fn abort(&self, instance: &str) -> Result<String> {
+        let live = self.instance(instance).await?;
+        let run = &live.spec.plan_execution;
+        if run.plan_name.is_empty() {
+            return Err(Error::Refused(format!("no plan of instance {instance} is running")));
+        }
+        let patch = json!({ "metadata": { "annotations": { annotation::ABORT: run.uid } } });
+        self.patch(instance, &patch).await?;
+        Ok(run.plan_name.clone())
     }
 
     /// Deletes an instance, after its cleanup plan.
@@ -258,14 +337,9 @@ impl Kudo {
         let api = self.api::<Instance>();
         api.delete(instance, &params).await.map_err(Error::kube(instance))?;
         let Wait::For(limit) = wait else { return Ok(()) };
-        let deadline = Instant::now() + limit;
-        while self.instance_opt(instance).await?.is_some() {
-            if Instant::now() >= deadline {
-                return Err(Error::Refused(format!("instance {instance} is still there after {limit:?}")));
-            }
-            tokio::time::sleep(POLL).await;
-        }
-        Ok(())
+        let is_gone = |live: Option<Instance>| live.is_none().then_some(());
+        let gone = until(&api, instance, limit, is_gone).await?;
+        gone.ok_or_else(|| Error::Refused(format!("instance {instance} is still there after {limit:?}")))
     }
 
     async fn patch(&self, instance: &str, patch: &Value) -> Result<()> {
@@ -341,46 +415,88 @@ impl Kudo {
     /// # Errors
     /// Fails if the plan failed for good, or has not ended in time.
     pub async fn wait(&self, instance: &str, limit: Duration) -> Result<PlanStatus> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let live = self.instance(instance).await?;
-            if let Some(plan) = ended(&live) {
-                if plan.status == ExecutionStatus::FatalError {
-                    return Err(Error::Refused(format!(
-                        "plan {} of instance {instance} ended with {}: {}",
-                        plan.name,
-                        plan.status.as_str(),
-                        messages(plan).join("; ")
-                    )));
-                }
-                return Ok(plan.clone());
-            }
-            if Instant::now() >= deadline {
-                let plan = &live.spec.plan_execution.plan_name;
-                return Err(Error::Refused(format!(
-                    "plan {plan} of instance {instance} has not ended within {} s",
-                    limit.as_secs()
-                )));
-            }
-            tokio::time::sleep(POLL).await;
+        self.instance(instance).await?;
+        let is_over = |live: Option<Instance>| match live {
+            None => Some(Err(Error::Refused(format!("instance {instance} is gone")))),
+            Some(live) => ended(&live).map(|plan| Ok(plan.clone())),
+        };
+        let Some(plan) = until(&self.api::<Instance>(), instance, limit, is_over).await?.transpose()? else {
+            let plan = self.instance(instance).await?.spec.plan_execution.plan_name;
+            return Err(Error::Refused(format!(
+                "plan {plan} of instance {instance} has not ended within {} s",
+                limit.as_secs()
+            )));
+        };
+        if plan.status == ExecutionStatus::FatalError {
+            return Err(Error::Refused(format!(
+                "plan {} of instance {instance} ended with {}: {}",
+                plan.name,
+                plan.status.as_str(),
+                plan.messages().join("; ")
+            )));
         }
+        Ok(plan)
     }
+}
+
+/// Watches an object until a question about it is answered. Nothing is returned if it is not in time.
+async fn until<K, T>(
+    api: &Api<K>,
+    name: &str,
+    limit: Duration,
+    mut answer: impl FnMut(Option<K>) -> Option<T>,
+) -> Result<Option<T>>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    use kube::runtime::{WatchStreamExt as _, watcher};
+    let mut objects = std::pin::pin!(watcher::watch_object(api.clone(), name).default_backoff());
+    let watching = async {
+        while let Some(event) = objects.next().await {
+            match event {
+                Ok(object) => {
+                    if let Some(answer) = answer(object) {
+                        return Ok(Some(answer));
+                    }
+                }
+                // What is refused stays so; anything else is tried again.
+                Err(watcher::Error::InitialListFailed(error)) if is_refusal(&error) => {
+                    return Err(Error::kube(name)(error));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    };
+    tokio::time::timeout(limit, watching).await.unwrap_or(Ok(None))
+}
+
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403))
 }
 
 /// The plan that ran last, if none is scheduled.
 fn ended(instance: &Instance) -> Option<&PlanStatus> {
+    if admission::is_undecided(instance) {
+        return None;
+    }
     let last = instance.status.last_plan()?;
     let run = &instance.spec.plan_execution;
     let is_over = run.plan_name.is_empty() || (run.uid == last.uid && last.status.is_terminal());
     (is_over && last.status.is_terminal()).then_some(last)
 }
 
-/// What the parts of a plan say.
-fn messages(plan: &PlanStatus) -> Vec<&str> {
-    let steps = plan.phases.iter().flat_map(|phase| &phase.steps).map(|step| step.message.as_str());
-    let phases = plan.phases.iter().map(|phase| phase.message.as_str());
-    let all = std::iter::once(plan.message.as_str()).chain(phases).chain(steps);
-    all.filter(|message| !message.is_empty()).collect()
+/// The instance after a change, decided about as a webhook would: nothing that is denied is sent.
+fn check(
+    live: &Instance,
+    old: &OperatorVersion,
+    new: &OperatorVersion,
+    change: impl FnOnce(&mut InstanceSpec),
+) -> Result<Instance> {
+    let mut changed = live.clone();
+    change(&mut changed.spec);
+    admission::update(live, &mut changed, old, new, uid)?;
+    Ok(changed)
 }
 
 fn check_required(version: &OperatorVersion, instance: &Instance) -> Result<()> {

@@ -15,8 +15,8 @@ use steersman::{Action, Conditions as _, Context, Controller, Key, Operator, Rea
 use steersman_kudo::plan::{self, Evaluation, Outcome};
 use steersman_kudo::task::{Run, pipes};
 use steersman_kudo::{
-    ExecutionStatus, FINALIZER, Instance, OperatorVersion, PlanExecution, PlanStatus, admission, crds,
-    health, label, parameters,
+    ExecutionStatus, FINALIZER, Instance, OperatorVersion, PlanExecution, PlanRun, PlanStatus, admission,
+    annotation, crds, health, label, parameters,
 };
 use steersman_release::Kinds;
 use tokio::sync::OnceCell;
@@ -135,6 +135,14 @@ impl Reconciler {
             instance = api.replace(instance.name(), &post(), &instance).await?;
             context.observe(&instance)?;
         }
+        let instance = decide(instance, &version, &api, context).await?;
+        // A change that is denied leaves the instance with the version that it had.
+        let version = if version.name() == instance.spec.operator_version.name {
+            version
+        } else {
+            let known = operator_version(&instance, context).await?;
+            known.ok_or_else(|| steersman::Error::other(missing_version(&instance, context)))?
+        };
         if instance.spec.plan_execution.plan_name.is_empty() {
             return readiness(instance, &api, context).await;
         }
@@ -155,8 +163,13 @@ impl Reconciler {
         }
         let status = instance.status.plan_status.get("cleanup").map(|plan| plan.status).unwrap_or_default();
         if instance.spec.plan_execution.plan_name != "cleanup" && status == ExecutionStatus::NeverRun {
-            let status = Some(ExecutionStatus::NeverRun);
-            instance.spec.plan_execution = PlanExecution { plan_name: "cleanup".into(), uid: uid(), status };
+            instance.spec.plan_execution = PlanExecution {
+                plan_name: "cleanup".into(),
+                uid: uid(),
+                status: Some(ExecutionStatus::NeverRun),
+                ..PlanExecution::default()
+            };
+            admission::remember(&mut instance);
             instance = api.replace(instance.name(), &post(), &instance).await?;
             context.observe(&instance)?;
         }
@@ -164,6 +177,10 @@ impl Reconciler {
         let Some(instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
         match instance.status.plan_status.get("cleanup").map(|plan| plan.status) {
             Some(ExecutionStatus::Complete) => Ok(Action::await_change()),
+            // Who gives up the cleanup gives up what it would have cleaned.
+            Some(ExecutionStatus::FatalError) if is_aborted(&instance, "cleanup") => {
+                Ok(Action::await_change())
+            }
             Some(ExecutionStatus::FatalError) => {
                 Err(steersman::Error::terminal("the cleanup plan failed: the instance is kept"))
             }
@@ -197,7 +214,7 @@ impl Reconciler {
                     status: ExecutionStatus::FatalError,
                     uid: run.uid.clone(),
                     message,
-                    last_updated_timestamp: Some(now),
+                    last_updated_timestamp: Some(now.clone()),
                     ..PlanStatus::default()
                 };
                 instance.status.plan_status.insert(run.plan_name.clone(), status);
@@ -209,15 +226,32 @@ impl Reconciler {
                     Some(stored) => stored.clone(),
                     None => {
                         context.event("PlanStarted", format!("Execution of plan {} started", run.plan_name));
-                        plan::scheduled(&run.plan_name, plan, &run.uid)
+                        begin(&instance, plan, &run)
                     }
                 };
                 let had_ended = stored.status.is_terminal();
-                let mut status = self.pass(&instance, version, plan, stored, context).await?;
+                let mut status = if instance.annotation(annotation::ABORT) == run.uid && !had_ended {
+                    let mut status = stored;
+                    plan::give_up(&mut status, ABORTED);
+                    context.warn("PlanAborted", format!("Execution of plan {} was given up", run.plan_name));
+                    status
+                } else {
+                    self.pass(&instance, version, plan, stored, context).await?
+                };
+                if !had_ended {
+                    plan::note_start(&mut status, &now);
+                }
+                if let Some(exceeded) =
+                    plan::deadline(plan, &status, &now).filter(|deadline| deadline.left.is_zero())
+                {
+                    let message = format!("{} has taken longer than {:?}", exceeded.what, exceeded.limit);
+                    context.warn("PlanTimeout", message.as_str());
+                    plan::give_up(&mut status, &message);
+                }
                 let old = before.plan_status.get(&run.plan_name);
                 status.last_updated_timestamp = old.and_then(|old| old.last_updated_timestamp.clone());
                 if old != Some(&status) {
-                    status.last_updated_timestamp = Some(now);
+                    status.last_updated_timestamp = Some(now.clone());
                 }
                 if status.status.is_terminal() && !had_ended {
                     finished = Some(format!(
@@ -231,11 +265,25 @@ impl Reconciler {
         }
         let status = instance.status.plan_status[&run.plan_name].clone();
         set_plan_condition(&mut instance, &status, context);
+        if finished.is_some() {
+            instance.status.keep(PlanRun {
+                plan: status.name.clone(),
+                uid: status.uid.clone(),
+                status: status.status,
+                message: status.messages().join("; "),
+                operator_version: version.name().to_owned(),
+                start_time: status.start_time.clone(),
+                end_time: Some(now.clone()),
+            });
+        }
         let updated = status.last_updated_timestamp.as_ref().map(|time| time.0);
         // The status first: if this ends in between, the next reconcile finds a run that has ended, and takes it off.
         if instance.status != before {
-            instance = api.replace_status(instance.name(), &post(), &instance).await?;
-            context.observe(&instance)?;
+            let mut written = api.replace_status(instance.name(), &post(), &instance).await?;
+            context.observe(&written)?;
+            // The spec stays the one that was admitted.
+            written.spec = instance.spec;
+            instance = written;
         }
         self.take_off(instance, &status, api, context).await?;
         if let Some(message) = finished {
@@ -247,7 +295,10 @@ impl Reconciler {
         // Not every kind is watched: KUDO's delay, a second more for each minute without a change.
         let idle = updated.map_or(0, |then| context.now().as_second() - then.as_second());
         let seconds = (idle.max(0) / 60).min(59) + 1;
-        Ok(Action::requeue(Duration::from_secs(seconds.unsigned_abs())))
+        let delay = Duration::from_secs(seconds.unsigned_abs());
+        let plan = version.spec.plans.get(&run.plan_name);
+        let limit = plan.and_then(|plan| plan::deadline(plan, &status, &Time(context.now())));
+        Ok(Action::requeue(limit.map_or(delay, |limit| delay.min(limit.left))))
     }
 
     /// Runs all tasks that are due, until none is.
@@ -318,30 +369,106 @@ impl Reconciler {
     }
 
     /// Says in the spec how far the run is. One that has ended is taken off: by the webhook, or here if there is none.
+    ///
+    /// Nothing else of the spec is written: it may hold a change that is not decided about yet.
     async fn take_off(
         &self,
-        mut instance: Instance,
+        instance: Instance,
         status: &PlanStatus,
         api: &Api<Instance>,
         context: &Context,
     ) -> steersman::Result<()> {
         let is_kept = !status.status.is_terminal() || instance.is_deleting();
-        let run = &mut instance.spec.plan_execution;
-        if run.status == Some(status.status) && is_kept {
+        if instance.spec.plan_execution.status == Some(status.status) && is_kept {
             return Ok(());
         }
-        run.status = Some(status.status);
-        let mut replaced = api.replace(instance.name(), &post(), &instance).await?;
-        let run = &replaced.spec.plan_execution;
-        if run.plan_name == status.name && run.uid == status.uid && !is_kept {
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        let patch = json!({
+            "metadata": { "resourceVersion": instance.metadata.resource_version },
+            "spec": { "planExecution": { "status": status.status } },
+        });
+        let mut patched = api.patch(instance.name(), &params, &Patch::Merge(&patch)).await?;
+        let run = &patched.spec.plan_execution;
+        let is_there =
+            *run != PlanExecution::default() && (run.uid == status.uid || run.plan_name.is_empty());
+        if is_there && !is_kept {
+            let mut ended = instance;
+            ended.spec.plan_execution = PlanExecution::default();
+            admission::remember(&mut ended);
             let patch = json!({
-                "metadata": { "resourceVersion": replaced.metadata.resource_version },
+                "metadata": {
+                    "resourceVersion": patched.metadata.resource_version,
+                    "annotations": { annotation::ADMITTED: ended.annotation(annotation::ADMITTED) },
+                },
                 "spec": { "planExecution": Value::Null },
             });
-            replaced = api.patch(replaced.name(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+            patched = api.patch(patched.name(), &params, &Patch::Merge(&patch)).await?;
         }
-        context.observe(&replaced)
+        context.observe(&patched)
     }
+}
+
+/// The message of a plan that was given up.
+const ABORTED: &str = "given up by plan abort";
+
+/// The status of a new run: of one that goes on with a failed one, or of one that begins.
+fn begin(instance: &Instance, plan: &steersman_kudo::Plan, run: &PlanExecution) -> PlanStatus {
+    let failed = instance.status.plan_status.get(&run.plan_name);
+    let failed = failed.filter(|failed| {
+        failed.status == ExecutionStatus::FatalError && failed.uid == instance.annotation(annotation::RETRY)
+    });
+    match failed {
+        Some(failed) => plan::resumed(failed, &run.uid),
+        None => plan::scheduled(&run.plan_name, plan, &run.uid),
+    }
+}
+
+fn is_aborted(instance: &Instance, plan: &str) -> bool {
+    let status = instance.status.plan_status.get(plan);
+    status
+        .is_some_and(|status| !status.uid.is_empty() && status.uid == instance.annotation(annotation::ABORT))
+}
+
+/// Decides about a change of the spec that no webhook was asked about.
+///
+/// A change that is denied is told, and what was admitted before it goes on: the returned instance has that spec.
+async fn decide(
+    mut instance: Instance,
+    version: &OperatorVersion,
+    api: &Api<Instance>,
+    context: &Context,
+) -> steersman::Result<Instance> {
+    match admission::admitted(&instance) {
+        Some(_) if !admission::is_undecided(&instance) => return Ok(instance),
+        Some(mut before) => {
+            let run = &mut instance.spec.plan_execution;
+            before.plan_execution.status = run.status;
+            // A run that has ended and was not taken off yet is in nothing's way.
+            if before.plan_execution.uid == run.uid && run.status.is_some_and(ExecutionStatus::is_terminal) {
+                before.plan_execution = PlanExecution::default();
+                *run = PlanExecution::default();
+            }
+            let mut old = instance.clone();
+            old.spec = before;
+            let old_version = if old.spec.operator_version == instance.spec.operator_version {
+                Some(version.clone())
+            } else {
+                operator_version(&old, context).await?
+            };
+            let Some(old_version) = old_version else {
+                return Err(steersman::Error::other(missing_version(&old, context)));
+            };
+            if let Err(error) = admission::update(&old, &mut instance, &old_version, version, uid) {
+                context.warn("InvalidInstance", error.to_string());
+                return Ok(old);
+            }
+        }
+        // Made by KUDO itself: it is taken over as it is.
+        None => admission::remember(&mut instance),
+    }
+    let instance = api.replace(instance.name(), &post(), &instance).await?;
+    context.observe(&instance)?;
+    Ok(instance)
 }
 
 /// Tells that an instance's operator version is not there.

@@ -11,8 +11,8 @@ use steersman_chart::System;
 use steersman_kudo::plan::{Outcome, TaskRef};
 use steersman_kudo::task::{Failure, Place, Rendered, Run};
 use steersman_kudo::{
-    ExecutionStatus, Instance, Renderer, Task, annotation, dependencies, dependencies_hash, health, label,
-    operator_version_name, parameters, pipe, set_dependencies_hash,
+    Instance, Renderer, Task, annotation, dependencies, dependencies_hash, health, label,
+    operator_version_name, parameters, pipe, set_dependencies_hash, settled,
 };
 use steersman_release::{Kind, Kinds};
 
@@ -124,7 +124,9 @@ impl Executor<'_> {
             match health(&applied.object) {
                 Readiness::Ready => {}
                 Readiness::Waiting(why) => waiting = waiting.or(Some(format!("{}: {why}", target.title()))),
-                Readiness::Failed(why) if target.kind.resource.kind == "Job" => {
+                Readiness::Failed(why)
+                    if matches!(target.kind.resource.kind.as_str(), "Job" | "Instance") =>
+                {
                     let message = format!("{}: {why}", target.title());
                     return Err(Failure::new("FailedTerminalStateError", message).into());
                 }
@@ -321,29 +323,14 @@ impl Executor<'_> {
                 api.patch(&name, &params, &Patch::Merge(&patch)).await.map_err(Error::kube(title.clone()))?
             }
         };
-        let scheduled = &child.spec.plan_execution;
-        let last = child.status.last_plan();
-        match last {
-            // Just created, or not seen by its controller yet.
-            None => Ok(Outcome::Waiting(format!("{title}: no plan has run yet"))),
-            _ if !scheduled.plan_name.is_empty() => {
-                Ok(Outcome::Waiting(format!("{title}: plan {} is scheduled", scheduled.plan_name)))
+        match settled(&child) {
+            Readiness::Ready => Ok(Outcome::Done),
+            Readiness::Waiting(why) => Ok(Outcome::Waiting(format!("{title}: {why}"))),
+            Readiness::Failed(why) => {
+                Err(Failure::new("FailedTerminalStateError", format!("{title}: {why}")).into())
             }
-            Some(plan) if plan.status == ExecutionStatus::FatalError => {
-                let message = format!("{title}: plan {} failed: {}", plan.name, first_message(plan));
-                Err(Failure::new("FailedTerminalStateError", message).into())
-            }
-            Some(_) => Ok(Outcome::Done),
         }
     }
-}
-
-/// The message of the part of a plan that failed.
-fn first_message(plan: &steersman_kudo::PlanStatus) -> String {
-    let steps = plan.phases.iter().flat_map(|phase| &phase.steps).map(|step| &step.message);
-    let phases = plan.phases.iter().map(|phase| &phase.message);
-    let mut all = std::iter::once(&plan.message).chain(phases).chain(steps);
-    all.find(|message| !message.is_empty()).cloned().unwrap_or_default()
 }
 
 fn text<'a>(object: &'a Value, key: &str) -> &'a str {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use steersman::testing::TestEnv;
 use steersman_cluster::Cluster;
 use steersman_kudo::{ExecutionStatus, Instance, Package};
@@ -155,7 +155,7 @@ async fn a_package_is_deployed_updated_triggered_and_uninstalled() {
     let template = deployment.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
     assert_ne!(template["kudo.dev/dependencies-hash"], hash);
 
-    kudo.trigger("shop", "backup").await.unwrap();
+    kudo.trigger("shop", "backup", values(&[])).await.unwrap();
     assert_eq!(kudo.wait("shop", LONG).await.unwrap().name, "backup");
     assert!(env.api::<ConfigMap>().get_opt("extra").await.unwrap().is_none());
 
@@ -199,7 +199,7 @@ async fn what_cannot_be_is_denied_and_nothing_is_written() {
         assert!(error.contains(words), "{error}");
         assert_eq!(kudo.instance("shop").await.unwrap().spec, before.spec);
     }
-    let error = kudo.trigger("shop", "nope").await.map_err(denied).unwrap_err();
+    let error = kudo.trigger("shop", "nope", values(&[])).await.map_err(denied).unwrap_err();
     assert!(error.contains("plan nope does not exist"), "{error}");
     drop(env);
 }
@@ -226,4 +226,107 @@ async fn a_failure_for_good_ends_the_plan_with_its_event() {
     assert_eq!(instance.status.conditions[0].reason, "PlanInFatalError");
     assert_eq!(instance.spec.plan_execution, Default::default());
     env.wait("bad-instance", |instance: Option<&Instance>| instance.is_some()).await.unwrap();
+}
+
+/// A cluster whose API server asks no webhook.
+async fn start_alone() -> (TestEnv, Kudo) {
+    let mut env = TestEnv::on(Cluster::start().await.unwrap());
+    let kudo = Kudo::new(env.client(), "default");
+    kudo.init().await.unwrap();
+    env.run(KudoOperator::new().files(SimulatedFiles).operator());
+    (env, kudo)
+}
+
+#[tokio::test]
+async fn without_a_webhook_the_operator_decides_about_changes() {
+    let (env, kudo) = start_alone().await;
+    kudo.install(&[web(OPERATOR)], Some("shop"), values(&[])).await.unwrap();
+    assert_eq!(kudo.wait("shop", LONG).await.unwrap().name, "deploy");
+    assert!(kudo.instance("shop").await.unwrap().has_finalizer());
+    kudo.update("shop", values(&[("COLOUR", "blue")])).await.unwrap();
+    assert_eq!(kudo.wait("shop", LONG).await.unwrap().name, "tune");
+    kudo.trigger("shop", "backup", values(&[])).await.unwrap();
+    assert_eq!(kudo.wait("shop", LONG).await.unwrap().name, "backup");
+
+    // What the client would not send: the operator tells that it is denied, and runs nothing.
+    let patch = serde_json::json!({ "spec": { "parameters": { "FIXED": "b" } } });
+    let api = env.api::<Instance>();
+    api.patch("shop", &Default::default(), &kube::api::Patch::Merge(&patch)).await.unwrap();
+    env.quiet().await;
+    let events = env.api::<Event>().list(&Default::default()).await.unwrap();
+    assert!(events.iter().any(|event| event.reason.as_deref() == Some("InvalidInstance")), "it is told");
+    let instance = kudo.instance("shop").await.unwrap();
+    assert!(steersman_kudo::admission::is_undecided(&instance));
+    assert_eq!(instance.spec.plan_execution, Default::default());
+    let names: Vec<&str> = instance.status.history.iter().map(|run| run.plan.as_str()).collect();
+    assert_eq!(names, ["backup", "tune", "deploy"]);
+    // Taken back, it is in order again.
+    let patch = serde_json::json!({ "spec": { "parameters": { "FIXED": "a" } } });
+    api.patch("shop", &Default::default(), &kube::api::Patch::Merge(&patch)).await.unwrap();
+    kudo.uninstall("shop", Wait::For(LONG)).await.unwrap();
+}
+
+fn slow(timeout: &str) -> Package {
+    let operator = format!(
+        "name: slow\noperatorVersion: 0.1.0\n\
+         tasks: [{{name: map, kind: Apply, spec: {{resources: [map.yaml]}}}}, {{name: hang, kind: Dummy}}]\n\
+         plans: {{deploy: {{strategy: serial, phases: [{{name: main, strategy: serial, steps: [\
+         {{name: map, tasks: [map]}}, {{name: hang, tasks: [hang]{timeout}}}]}}]}}}}"
+    );
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: map\ndata:\n  text: {{ .Params.TEXT }}\n";
+    let params = "parameters: [{name: TEXT, default: usual}]";
+    Package::from_files([
+        ("operator.yaml", operator.as_str()),
+        ("params.yaml", params),
+        ("templates/map.yaml", map),
+    ])
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_plan_that_is_given_up_goes_on_with_its_step_when_it_is_retried() {
+    let (env, kudo) = start().await;
+    kudo.install(&[slow("")], Some("slow"), values(&[])).await.unwrap();
+    env.wait("slow", |instance: Option<&Instance>| {
+        let status = instance.and_then(|instance| instance.status.plan_status.get("deploy"));
+        status.is_some_and(|plan| plan.phases[0].steps[1].status == ExecutionStatus::InProgress)
+    })
+    .await
+    .unwrap();
+    assert_eq!(kudo.abort("slow").await.unwrap(), "deploy");
+    let error = kudo.wait("slow", LONG).await.unwrap_err().to_string();
+    assert!(error.contains("FATAL_ERROR: given up by plan abort"), "{error}");
+    assert!(kudo.abort("slow").await.is_err(), "nothing runs any more");
+    let run_of =
+        |map: ConfigMap| map.metadata.annotations.unwrap()["kudo.dev/last-plan-execution-uid"].clone();
+    let first = run_of(env.api::<ConfigMap>().get("map").await.unwrap());
+
+    let versions = env.api::<steersman_kudo::OperatorVersion>();
+    let patch = serde_json::json!([{ "op": "add", "path": "/spec/tasks/1/spec/done", "value": true }]);
+    let patch: kube::api::Patch<()> = kube::api::Patch::Json(serde_json::from_value(patch).unwrap());
+    versions.patch("slow-0.1.0", &Default::default(), &patch).await.unwrap();
+    assert_eq!(kudo.retry("slow").await.unwrap(), "deploy");
+    assert_eq!(kudo.wait("slow", LONG).await.unwrap().status, ExecutionStatus::Complete);
+    assert_eq!(run_of(env.api::<ConfigMap>().get("map").await.unwrap()), first, "the first step ran once");
+    assert!(kudo.retry("slow").await.is_err(), "the last plan did not fail");
+
+    // A value of one run is gone with it.
+    kudo.trigger("slow", "deploy", values(&[("TEXT", "once")])).await.unwrap();
+    kudo.wait("slow", LONG).await.unwrap();
+    assert_eq!(env.api::<ConfigMap>().get("map").await.unwrap().data.unwrap()["text"], "once");
+    assert!(kudo.instance("slow").await.unwrap().spec.parameters.is_empty());
+    kudo.trigger("slow", "deploy", values(&[])).await.unwrap();
+    kudo.wait("slow", LONG).await.unwrap();
+    assert_eq!(env.api::<ConfigMap>().get("map").await.unwrap().data.unwrap()["text"], "usual");
+}
+
+#[tokio::test]
+async fn a_step_that_takes_too_long_fails_the_plan() {
+    let (_env, kudo) = start().await;
+    kudo.install(&[slow(", timeout: 1s")], Some("slow"), values(&[])).await.unwrap();
+    let error = kudo.wait("slow", LONG).await.unwrap_err().to_string();
+    assert!(error.contains("step deploy.main.hang has taken longer than 1s"), "{error}");
+    let status = &kudo.instance("slow").await.unwrap().status.plan_status["deploy"];
+    assert_eq!(status.phases[0].steps[0].status, ExecutionStatus::Complete);
+    assert_eq!(status.phases[0].steps[1].status, ExecutionStatus::FatalError);
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use steersman_cluster::Cluster;
-use steersman_kudo::package;
+use steersman_kudo::{Package, package};
 use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles, Wait};
 
 fn find(directory: &Path, packages: &mut Vec<PathBuf>) {
@@ -18,7 +18,7 @@ fn find(directory: &Path, packages: &mut Vec<PathBuf>) {
     }
 }
 
-/// Deploys a package and uninstalls it. How far it came.
+/// Deploys a package, updates a parameter, starts a plan and uninstalls it. How far it came.
 async fn run(path: &Path, all: &[PathBuf]) -> Result<String, String> {
     let text = |error: steersman_kudo_operator::Error| error.to_string();
     let packages = package::with_dependencies(path).map_err(|error| error.to_string())?;
@@ -36,8 +36,8 @@ async fn run(path: &Path, all: &[PathBuf]) -> Result<String, String> {
         kudo.install_packages(&package).await.map_err(text)?;
     }
     kudo.install(&packages, Some("test"), Default::default()).await.map_err(text)?;
-    let ended = kudo.wait("test", Duration::from_secs(1200)).await;
-    if let Err(error) = ended {
+    let done = drive(&kudo, &packages[0]).await;
+    if let Err(error) = done {
         let instance = kudo.instance("test").await.map_err(text)?;
         running.abort();
         return Err(format!(
@@ -47,7 +47,41 @@ async fn run(path: &Path, all: &[PathBuf]) -> Result<String, String> {
     }
     kudo.uninstall("test", Wait::For(Duration::from_secs(600))).await.map_err(text)?;
     running.abort();
-    Ok("deployed and uninstalled".into())
+    done
+}
+
+/// The deploy plan, that of a changed parameter, and one that is started by its name.
+async fn drive(kudo: &Kudo, package: &Package) -> Result<String, String> {
+    let text = |error: steersman_kudo_operator::Error| error.to_string();
+    let limit = Duration::from_secs(1200);
+    let mut ran = vec![kudo.wait("test", limit).await.map_err(text)?.name];
+    let version = package.operator_version("default").map_err(|error| error.to_string())?;
+    // A value that was a default and is said now is a change, too, and one that every package bears.
+    let changed = version.spec.parameters.iter().find(|one| {
+        let is_deployed = matches!(one.trigger.as_str(), "" | "deploy" | "update");
+        is_deployed && !one.is_immutable() && one.default.as_ref().is_some_and(|default| !default.is_empty())
+    });
+    if let Some(parameter) = changed {
+        let value = parameter.default.clone().unwrap_or_default();
+        kudo.update("test", [(parameter.name.clone(), value)].into()).await.map_err(text)?;
+        ran.push(format!("{} by {}", kudo.wait("test", limit).await.map_err(text)?.name, parameter.name));
+    }
+    let usual = ["deploy", "update", "upgrade", "cleanup"];
+    // A Dummy task that is never done stands for a plan that may not be started.
+    let is_endless = |name: &String| {
+        version
+            .spec
+            .task(name)
+            .is_some_and(|task| task.kind == "Dummy" && (!task.spec.done || task.spec.want_err))
+    };
+    let plan = version.spec.plans.iter().find(|(name, plan)| {
+        let mut tasks = plan.phases.iter().flat_map(|phase| &phase.steps).flat_map(|step| &step.tasks);
+        !usual.contains(&name.as_str()) && !tasks.any(is_endless)
+    });
+    let plan = plan.map_or("deploy", |(name, _)| name.as_str());
+    kudo.trigger("test", plan, Default::default()).await.map_err(text)?;
+    ran.push(kudo.wait("test", limit).await.map_err(text)?.name);
+    Ok(format!("ran {}, and was uninstalled", ran.join(", ")))
 }
 
 #[tokio::test(start_paused = true)]

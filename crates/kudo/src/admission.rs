@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{ExecutionStatus, FINALIZER, Instance, OperatorVersion, Parameter, PlanExecution};
+use crate::api::{
+    ExecutionStatus, FINALIZER, Instance, InstanceSpec, OperatorVersion, Parameter, PlanExecution, annotation,
+};
 use crate::error::Error;
 use crate::parameters;
 
@@ -37,8 +39,37 @@ pub fn create(
     if spec.plans.contains_key("cleanup") && !instance.has_finalizer() {
         instance.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
     }
-    instance.spec.plan_execution = PlanExecution { plan_name: "deploy".into(), uid: uid(), status: None };
+    instance.spec.plan_execution =
+        PlanExecution { plan_name: "deploy".into(), uid: uid(), ..PlanExecution::default() };
+    remember(instance);
     Ok(())
+}
+
+/// Notes in an annotation of the instance that admission has decided about its spec.
+///
+/// A controller sees by it that a spec was changed where no webhook was asked, and decides then itself.
+pub fn remember(instance: &mut Instance) {
+    let text = serde_json::to_string(&decided(&instance.spec)).unwrap_or_default();
+    instance.metadata.annotations.get_or_insert_default().insert(annotation::ADMITTED.to_owned(), text);
+}
+
+/// The spec that admission decided about last, if it is known.
+#[must_use]
+pub fn admitted(instance: &Instance) -> Option<InstanceSpec> {
+    serde_json::from_str(instance.annotation(annotation::ADMITTED)).ok()
+}
+
+/// Whether the spec was changed and admission has not decided about that yet.
+#[must_use]
+pub fn is_undecided(instance: &Instance) -> bool {
+    admitted(instance).is_some_and(|spec| spec != decided(&instance.spec))
+}
+
+/// What admission decides about: everything but how far the plan is.
+fn decided(spec: &InstanceSpec) -> InstanceSpec {
+    let mut spec = spec.clone();
+    spec.plan_execution.status = None;
+    spec
 }
 
 fn validate(version: &OperatorVersion, instance: &Instance) -> Result<(), Error> {
@@ -69,10 +100,12 @@ pub fn update(
         None => {}
         Some(plan) if plan.is_empty() => new.spec.plan_execution = PlanExecution::default(),
         Some(plan_name) => {
+            let parameters = std::mem::take(&mut new.spec.plan_execution.parameters);
             new.spec.plan_execution =
-                PlanExecution { plan_name, uid: uid(), status: Some(ExecutionStatus::NeverRun) };
+                PlanExecution { plan_name, uid: uid(), status: Some(ExecutionStatus::NeverRun), parameters };
         }
     }
+    remember(new);
     Ok(())
 }
 
@@ -83,6 +116,19 @@ fn triggered(
     old_version: &OperatorVersion,
     version: &OperatorVersion,
 ) -> Result<Option<String>, Error> {
+    // A run that has ended and was not taken off yet is in nothing's way.
+    let ended;
+    let old = if old.has_ended() && !new.is_deleting() {
+        if new.spec.plan_execution.uid == old.spec.plan_execution.uid {
+            new.spec.plan_execution = PlanExecution::default();
+        }
+        let mut idle = old.clone();
+        idle.spec.plan_execution = PlanExecution::default();
+        ended = idle;
+        &ended
+    } else {
+        old
+    };
     let place = format!("{}/{}", old.namespace(), old.name());
     let denied = |why: String| Error::Denied(format!("failed to update Instance {place}: {why}"));
     let (old_run, new_run) = (old.spec.plan_execution.clone(), new.spec.plan_execution.clone());
@@ -95,12 +141,14 @@ fn triggered(
         return Err(Error::Denied(format!("plan {new_plan} does not exist")));
     }
 
+    keep_immutable(old, new, old_version, version);
     let changed = changed_parameters(old, new, version).map_err(denied)?;
     immutable(old, new, old_version, version, &changed, is_upgrade).map_err(|why| {
         Error::Denied(format!("failed to check immutable parameters for Instance {place}: {why}"))
     })?;
     validate(version, new)
         .map_err(|why| Error::Denied(format!("failed to validate parameters for Instance {place}: {why}")))?;
+    run_parameters(&new.spec.plan_execution, version).map_err(denied)?;
     // A parameter that only the new version has is not a change of an old one.
     let known = |name: &&Parameter| old_version.spec.parameter(&name.name).is_some();
     let by_parameters = by_parameters(changed.iter().copied().filter(known), version).map_err(denied)?;
@@ -188,6 +236,36 @@ fn triggered(
         return Ok(Some(new_plan.to_owned()));
     }
     Ok(None)
+}
+
+/// Puts immutable parameters back that a change leaves out: they keep the value that the instance began with.
+fn keep_immutable(
+    old: &Instance,
+    new: &mut Instance,
+    old_version: &OperatorVersion,
+    version: &OperatorVersion,
+) {
+    for parameter in version.spec.parameters.iter().filter(|parameter| parameter.is_immutable()) {
+        let name = &parameter.name;
+        let was_immutable = old_version.spec.parameter(name).is_some_and(Parameter::is_immutable);
+        if let Some(value) = old.spec.parameters.get(name).filter(|_| was_immutable) {
+            new.spec.parameters.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+/// Checks the values that a run is given for itself.
+fn run_parameters(run: &PlanExecution, version: &OperatorVersion) -> Result<(), String> {
+    for (name, value) in &run.parameters {
+        let definition = version.spec.parameter(name);
+        let definition = definition
+            .ok_or_else(|| format!("failed to find parameter \"{name}\" in the OperatorVersion"))?;
+        if definition.is_immutable() {
+            return Err(format!("parameter '{name}' is immutable, and cannot differ for one run"));
+        }
+        parameters::validate(definition, value).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Whether a plan that is taken off the schedule has ended.

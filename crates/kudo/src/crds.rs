@@ -39,9 +39,9 @@ pub fn crds() -> [CustomResourceDefinition; 3] {
             "operatorVersion": text(), "parameterFile": text(),
         })),
     }));
-    let step = object(json!({ "name": text(), "tasks": list(text()) }));
+    let step = object(json!({ "name": text(), "timeout": text(), "tasks": list(text()) }));
     let phase = object(json!({ "name": text(), "strategy": text(), "steps": list(step) }));
-    let plan = object(json!({ "strategy": text(), "phases": list(phase) }));
+    let plan = object(json!({ "strategy": text(), "timeout": text(), "phases": list(phase) }));
     let operator_version = object(json!({
         "operator": reference(), "version": text(), "appVersion": text(), "templates": table(text()),
         "tasks": list(task), "parameters": list(parameter), "plans": table(plan), "connectionString": text(),
@@ -49,20 +49,30 @@ pub fn crds() -> [CustomResourceDefinition; 3] {
     }));
     let instance = object(json!({
         "operatorVersion": reference(), "parameters": table(text()),
-        "planExecution": object(json!({ "planName": text(), "uid": text(), "status": text() })),
+        "planExecution": object(json!({
+            "planName": text(), "uid": text(), "status": text(), "parameters": table(text()),
+        })),
     }));
-    let step_status = object(json!({ "name": text(), "status": text(), "message": text() }));
+    let time = || json!({ "type": "string", "format": "date-time" });
+    let step_status =
+        object(json!({ "name": text(), "status": text(), "message": text(), "startTime": time() }));
     let phase_status =
         object(json!({ "name": text(), "status": text(), "message": text(), "steps": list(step_status) }));
     let plan_status = object(json!({
         "name": text(), "status": text(), "message": text(), "uid": text(), "phases": list(phase_status),
-        "lastUpdatedTimestamp": { "type": "string", "format": "date-time" },
+        "lastUpdatedTimestamp": time(), "startTime": time(),
     }));
     let condition = object(json!({
         "type": text(), "status": text(), "reason": text(), "message": text(),
-        "lastTransitionTime": { "type": "string", "format": "date-time" }, "observedGeneration": { "type": "integer", "format": "int64" },
+        "lastTransitionTime": time(), "observedGeneration": { "type": "integer", "format": "int64" },
     }));
-    let status = object(json!({ "planStatus": table(plan_status), "conditions": list(condition) }));
+    let run = object(json!({
+        "plan": text(), "uid": text(), "status": text(), "message": text(), "operatorVersion": text(),
+        "startTime": time(), "endTime": time(),
+    }));
+    let status = object(json!({
+        "planStatus": table(plan_status), "conditions": list(condition), "history": list(run),
+    }));
     [
         definition("Operator", "operators", operator, None),
         definition("OperatorVersion", "operatorversions", operator_version, None),

@@ -3,6 +3,9 @@
 use serde_json::Value;
 use steersman_core::readiness::{Readiness, readiness};
 
+use crate::admission;
+use crate::api::{ExecutionStatus, Instance};
+
 /// How far an object is, by KUDO's rules: workloads by their rollout, jobs by their end, services by their address.
 ///
 /// Kinds without a rule are ready when they are there. Of a Job, all completions count, not one as in KUDO; a StatefulSet that is
@@ -21,13 +24,29 @@ pub fn health(object: &Value) -> Readiness {
             phase => Readiness::Waiting(format!("is {}", phase.unwrap_or("new"))),
         },
         ("", "Service") => service(object),
-        ("kudo.dev", "Instance") => {
-            match object.pointer("/spec/planExecution/planName").and_then(Value::as_str) {
-                None | Some("") => Readiness::Ready,
-                Some(plan) => Readiness::Waiting(format!("plan {plan} is scheduled")),
-            }
-        }
+        ("kudo.dev", "Instance") => match serde_json::from_value(object.clone()) {
+            Ok(instance) => settled(&instance),
+            Err(error) => Readiness::Waiting(format!("is no instance: {error}")),
+        },
         _ => Readiness::Ready,
+    }
+}
+
+/// Whether an instance has run its plans: no plan is scheduled or about to be, and the last one was complete.
+pub fn settled(instance: &Instance) -> Readiness {
+    let plan = &instance.spec.plan_execution.plan_name;
+    if !plan.is_empty() {
+        return Readiness::Waiting(format!("plan {plan} is scheduled"));
+    }
+    if admission::is_undecided(instance) {
+        return Readiness::Waiting("its change has not been seen yet".into());
+    }
+    match instance.status.last_plan() {
+        None => Readiness::Waiting("no plan has run yet".into()),
+        Some(plan) if plan.status == ExecutionStatus::FatalError => {
+            Readiness::Failed(format!("plan {} failed: {}", plan.name, plan.messages().join("; ")))
+        }
+        Some(_) => Readiness::Ready,
     }
 }
 

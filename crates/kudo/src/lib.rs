@@ -42,13 +42,13 @@ pub mod tree;
 pub use api::{
     API_VERSION, ExecutionStatus, FINALIZER, GROUP, Instance, InstanceSpec, InstanceStatus, Maintainer,
     ObjectReference, Operator, OperatorSpec, OperatorVersion, OperatorVersionSpec, Parameter, ParameterType,
-    Phase, PhaseStatus, PipeSpec, Plan, PlanExecution, PlanStatus, Step, StepStatus, Strategy, Task,
+    Phase, PhaseStatus, PipeSpec, Plan, PlanExecution, PlanRun, PlanStatus, Step, StepStatus, Strategy, Task,
     TaskSpec, VERSION, annotation, label, operator_version_name,
 };
 pub use crds::{crds, webhook_configuration};
 pub use error::{Error, Problem};
 pub use hash::{Dependency, dependencies, dependencies_hash, set_dependencies_hash};
-pub use health::health;
+pub use health::{health, settled};
 pub use package::Package;
 pub use removed::{Mapped, map_removed_api};
 pub use template::Renderer;

@@ -1,8 +1,11 @@
 //! Packages: operator.yaml, params.yaml and templates, read and verified as a whole.
 
 mod dependencies;
+pub mod edit;
+pub mod index;
 mod keys;
 mod read;
+mod report;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -17,8 +20,9 @@ use crate::api::{
 use crate::error::{Error, Problem};
 use crate::parameters;
 
-pub use dependencies::with_dependencies;
-pub use read::{files_of, is_package};
+pub use dependencies::{for_upgrade, with_dependencies};
+pub use read::{archive_files, files_of, is_package};
+pub use report::{ParameterCheck, Report, report};
 
 /// The file with the tasks and plans.
 pub const OPERATOR_FILE: &str = "operator.yaml";
@@ -133,11 +137,23 @@ impl Package {
     pub fn from_files<P: Into<String>, T: Into<String>>(
         files: impl IntoIterator<Item = (P, T)>,
     ) -> Result<Self, Error> {
-        let files: BTreeMap<String, String> =
-            files.into_iter().map(|(path, text)| (path.into(), text.into())).collect();
+        let files = files.into_iter().map(|(path, text)| (path.into(), text.into())).collect();
+        Self::load(&files, true)
+    }
+
+    /// Reads the files of a package, which need not have a `deploy` plan if instances are only upgraded to it.
+    fn load(files: &BTreeMap<String, String>, needs_deploy: bool) -> Result<Self, Error> {
+        let (package, problems) = Self::parse(files)?;
+        let problems = problems.into_iter().filter(|problem| needs_deploy || !verify::lacks_deploy(problem));
+        let problems: Vec<Problem> = problems.collect();
+        if problems.is_empty() { Ok(package) } else { Err(Error::Invalid(problems)) }
+    }
+
+    /// The package with everything that is wrong with it.
+    fn parse(files: &BTreeMap<String, String>) -> Result<(Self, Vec<Problem>), Error> {
         let mut problems = Vec::new();
-        let operator: Option<OperatorFile> = file(&files, OPERATOR_FILE, &mut problems);
-        let params: Option<ParamsFile> = file(&files, PARAMS_FILE, &mut problems);
+        let operator: Option<OperatorFile> = file(files, OPERATOR_FILE, &mut problems);
+        let params: Option<ParamsFile> = file(files, PARAMS_FILE, &mut problems);
         let templates: BTreeMap<String, String> = files
             .iter()
             .filter_map(|(path, text)| Some((path.strip_prefix(TEMPLATES)?.to_owned(), text.clone())))
@@ -146,13 +162,10 @@ impl Package {
             return Err(Error::Invalid(problems));
         };
         let mut package = Self { operator, params, templates, warnings: Vec::new() };
-        package.warnings = keys::unknown(&files);
-        problems.extend(verify::faults(&package, &files));
-        if !problems.is_empty() {
-            return Err(Error::Invalid(problems));
-        }
-        package.warnings.extend(verify::warnings(&package, &files));
-        Ok(package)
+        package.warnings = keys::unknown(files);
+        problems.extend(verify::faults(&package, files));
+        package.warnings.extend(verify::warnings(&package, files));
+        Ok((package, problems))
     }
 
     /// The name of its operator version's object.

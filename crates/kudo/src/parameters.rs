@@ -69,10 +69,11 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The value that an instance gives to a parameter, else its default.
+/// The value of a parameter: that of the run, else of the instance, else its default.
 #[must_use]
 pub fn value<'a>(spec: &'a InstanceSpec, parameter: &'a Parameter) -> Option<&'a str> {
-    spec.parameters.get(&parameter.name).or(parameter.default.as_ref()).map(String::as_str)
+    let of_run = spec.plan_execution.parameters.get(&parameter.name);
+    of_run.or_else(|| spec.parameters.get(&parameter.name)).or(parameter.default.as_ref()).map(String::as_str)
 }
 
 /// `.Params` of templates: text, but lists and tables for parameters of these types.

@@ -5,6 +5,9 @@
 //! next one begins at the stored status and runs the tasks of every unfinished step again: each of them must bear that.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{ExecutionStatus, Phase, PhaseStatus, Plan, PlanStatus, Step, StepStatus};
 
@@ -57,7 +60,7 @@ pub fn never_run(name: &str, plan: &Plan) -> PlanStatus {
 }
 
 fn fresh(name: &str, plan: &Plan, uid: &str, status: ExecutionStatus) -> PlanStatus {
-    let step = |step: &Step| StepStatus { name: step.name.clone(), status, message: String::new() };
+    let step = |step: &Step| StepStatus { name: step.name.clone(), status, ..StepStatus::default() };
     let phase = |phase: &Phase| PhaseStatus {
         name: phase.name.clone(),
         status,
@@ -192,6 +195,103 @@ fn judge(
         }
     }
     if left { Verdict::Left } else { Verdict::Done }
+}
+
+/// The status of a run that goes on where a failed one ended: what is complete stays so.
+#[must_use]
+pub fn resumed(failed: &PlanStatus, uid: &str) -> PlanStatus {
+    let mut status = PlanStatus {
+        status: ExecutionStatus::Pending,
+        message: String::new(),
+        uid: uid.to_owned(),
+        start_time: None,
+        ..failed.clone()
+    };
+    for phase in status.phases.iter_mut().filter(|phase| phase.status != ExecutionStatus::Complete) {
+        phase.status = ExecutionStatus::Pending;
+        phase.message.clear();
+        for step in phase.steps.iter_mut().filter(|step| step.status != ExecutionStatus::Complete) {
+            let name = std::mem::take(&mut step.name);
+            *step = StepStatus { name, status: ExecutionStatus::Pending, ..StepStatus::default() };
+        }
+    }
+    status
+}
+
+/// Ends a run for good: what is under way failed.
+pub fn give_up(status: &mut PlanStatus, message: &str) {
+    let is_under_way =
+        |status: ExecutionStatus| matches!(status, ExecutionStatus::InProgress | ExecutionStatus::Error);
+    status.status = ExecutionStatus::FatalError;
+    message.clone_into(&mut status.message);
+    for phase in status.phases.iter_mut().filter(|phase| is_under_way(phase.status)) {
+        phase.status = ExecutionStatus::FatalError;
+        for step in phase.steps.iter_mut().filter(|step| is_under_way(step.status)) {
+            step.status = ExecutionStatus::FatalError;
+        }
+    }
+}
+
+/// Notes when the run and its steps began. Timeouts count from then.
+pub fn note_start(status: &mut PlanStatus, now: &Time) {
+    status.start_time.get_or_insert_with(|| now.clone());
+    let steps = status.phases.iter_mut().flat_map(|phase| &mut phase.steps);
+    for step in
+        steps.filter(|step| matches!(step.status, ExecutionStatus::InProgress | ExecutionStatus::Error))
+    {
+        step.start_time.get_or_insert_with(|| now.clone());
+    }
+}
+
+/// How long a timeout is, as Go writes durations.
+///
+/// # Errors
+/// Fails with the reason if it is no duration, or not above zero.
+pub fn timeout(text: &str) -> Result<Option<Duration>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let nanos = steersman_gostd::time::parse_duration(text.as_bytes())
+        .map_err(|_| format!("timeout {text:?} is no duration, such as 90s or 1h30m"))?;
+    match u64::try_from(nanos) {
+        Ok(nanos) if nanos > 0 => Ok(Some(Duration::from_nanos(nanos))),
+        _ => Err(format!("timeout {text:?} is not above zero")),
+    }
+}
+
+/// A limit of a run: its place, and how long is left. Nothing is left of one that is exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// What must have ended.
+    pub what: String,
+    /// How long it may take.
+    pub limit: Duration,
+    /// How long it still may take.
+    pub left: Duration,
+}
+
+/// The limit of a run that is reached first, if it has one. What is no duration is no limit.
+#[must_use]
+pub fn deadline(plan: &Plan, status: &PlanStatus, now: &Time) -> Option<Deadline> {
+    if status.status.is_terminal() {
+        return None;
+    }
+    let of = |what: String, text: &str, start: Option<&Time>| {
+        let limit = timeout(text).ok().flatten()?;
+        let elapsed = now.0.duration_since(start?.0);
+        let left = limit.saturating_sub(Duration::try_from(elapsed).unwrap_or_default());
+        Some(Deadline { what, limit, left })
+    };
+    let mut all = vec![of(format!("plan {}", status.name), &plan.timeout, status.start_time.as_ref())];
+    for (phase, phase_status) in plan.phases.iter().zip(&status.phases) {
+        for (step, step_status) in phase.steps.iter().zip(&phase_status.steps) {
+            if step_status.status != ExecutionStatus::Complete {
+                let what = format!("step {}.{}.{}", status.name, phase.name, step.name);
+                all.push(of(what, &step.timeout, step_status.start_time.as_ref()));
+            }
+        }
+    }
+    all.into_iter().flatten().min_by_key(|deadline| deadline.left)
 }
 
 /// How many of a plan's steps are complete, in percent.

@@ -154,6 +154,12 @@ fn definition(object: &mut Value) {
         conversion
             .insert("webhook".into(), json!({ "clientConfig": client, "conversionReviewVersions": reviews }));
     }
+    // Today groups of Kubernetes' own domains say whether their API was approved.
+    let group = spec.get("group").and_then(Value::as_str).unwrap_or_default();
+    if group.ends_with(".k8s.io") || group.ends_with(".kubernetes.io") {
+        let annotations = [("api-approved.kubernetes.io", "unapproved, of a definition in v1beta1")];
+        crate::task::insert_strings(object, "", "annotations", &annotations);
+    }
 }
 
 /// The root is an object, and keeps the fields that it does not name if the definition did.
@@ -167,10 +173,49 @@ fn structural(schema: Value, preserves: bool) -> Value {
     json!({ "openAPIV3Schema": root })
 }
 
+/// Whether a choice is between an integer and a string, which has a keyword of its own today.
+fn is_int_or_string(choices: &Value) -> bool {
+    let types: Vec<&str> =
+        choices.as_array().into_iter().flatten().filter_map(|choice| choice["type"].as_str()).collect();
+    matches!(types.as_slice(), ["integer", "string"] | ["string", "integer"])
+}
+
+/// Today a choice may only say what values are right, not what they are.
+fn validation_only(schema: &mut Value, depth: usize) {
+    if depth > 64 {
+        return;
+    }
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(|one| validation_only(one, depth + 1)),
+        Value::Object(one) => {
+            for key in ["type", "description", "title", "default", "nullable", "additionalProperties"] {
+                one.remove(key);
+            }
+            for key in ["anyOf", "oneOf", "allOf", "not", "items"] {
+                if let Some(inner) = one.get_mut(key) {
+                    validation_only(inner, depth + 1);
+                }
+            }
+            let properties = one.get_mut("properties").and_then(Value::as_object_mut);
+            properties.into_iter().flatten().for_each(|(_, inner)| validation_only(inner, depth + 1));
+        }
+        _ => {}
+    }
+}
+
 /// Today each part of a schema must have a type: what has none keeps anything.
 fn complete(schema: &mut Map<String, Value>, depth: usize) {
     if depth > 64 {
         return;
+    }
+    if !schema.contains_key("type") && schema.get("anyOf").is_some_and(is_int_or_string) {
+        schema.remove("anyOf");
+        schema.insert("x-kubernetes-int-or-string".into(), true.into());
+    }
+    for key in ["anyOf", "oneOf", "allOf", "not"] {
+        if let Some(choices) = schema.get_mut(key) {
+            validation_only(choices, 0);
+        }
     }
     for part in ["properties"] {
         let parts = schema.get_mut(part).and_then(Value::as_object_mut);

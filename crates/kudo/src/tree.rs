@@ -23,7 +23,8 @@ impl Branch {
     }
 
     fn draw(&self, indent: &str, is_last: bool, out: &mut String) {
-        let (joint, bar) = if is_last { ("└── ", "    ") } else { ("├── ", "│   ") };
+        // KUDO's trees have two spaces after a bar that do not break.
+        let (joint, bar) = if is_last { ("└── ", "    ") } else { ("├── ", "│\u{a0}\u{a0} ") };
         let _ = writeln!(out, "{indent}{joint}{}", self.text);
         let indent = format!("{indent}{bar}");
         for (index, below) in self.below.iter().enumerate() {
@@ -51,9 +52,7 @@ fn message(text: &str) -> String {
 pub fn plan_status(instance: &Instance, version: &OperatorVersionSpec) -> String {
     let (name, namespace) = (instance.name(), instance.namespace());
     let Some(last) = instance.status.last_plan() else {
-        return format!(
-            "No plan ever run for instance - nothing to show for instance {name} in namespace {namespace}\n"
-        );
+        return format!("No plan ever run for instance - nothing to show for instance {name}\n");
     };
     let mut root = Branch::new(format!(
         "{name} (Operator-Version: \"{}\" Active-Plan: \"{}\")",
@@ -114,6 +113,26 @@ pub fn plan_history(instance: &Instance) -> String {
         instance.namespace(),
         draw(&[root])
     )
+}
+
+/// Every run of an instance's plans that is kept, the last first: a line each.
+#[must_use]
+pub fn run_history(instance: &Instance) -> String {
+    let mut out = String::new();
+    for run in &instance.status.history {
+        let at = |time: &Option<_>| time.as_ref().map_or_else(|| "?".to_owned(), go_time);
+        let _ = writeln!(
+            out,
+            "{} - {} {} {} ({}){}",
+            at(&run.start_time),
+            at(&run.end_time),
+            run.plan,
+            run.status.as_str(),
+            run.operator_version,
+            message(&run.message)
+        );
+    }
+    out
 }
 
 /// As `2019-10-17 01:01:01`, in UTC.

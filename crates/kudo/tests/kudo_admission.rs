@@ -26,7 +26,7 @@ fn instance(version: &str, plan: &str, values: &[(&str, &str)]) -> Instance {
     instance.spec.parameters = values.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     if !plan.is_empty() {
         instance.spec.plan_execution =
-            PlanExecution { plan_name: plan.into(), uid: "old".into(), status: None };
+            PlanExecution { plan_name: plan.into(), uid: "old".into(), ..PlanExecution::default() };
     }
     instance
 }
@@ -95,7 +95,6 @@ fn what_would_lose_or_mix_plans_is_denied() {
             instance("v1", "", &[("PLAIN", "a"), ("FIXED", "y")]),
             "'FIXED' is immutable but was changed from 'x' to 'y'",
         ),
-        (&idle, instance("v1", "", &[("PLAIN", "a")]), "'FIXED' is immutable"),
         (&idle, instance("v1", "", &[("NOPE", "1"), ("FIXED", "x")]), "failed to find parameter \"NOPE\""),
         (
             &idle,

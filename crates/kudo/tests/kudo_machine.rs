@@ -79,10 +79,12 @@ fn plans() -> impl Strategy<Value = Plan> {
                     .map(|s| Step {
                         name: format!("s{s}"),
                         tasks: (0..tasks).map(|t| format!("t{t}")).collect(),
+                        ..Step::default()
                     })
                     .collect(),
             })
             .collect(),
+        ..Plan::default()
     })
 }
 
@@ -125,7 +127,7 @@ proptest! {
 
 #[test]
 fn a_transient_failure_is_the_steps_alone_and_a_fatal_one_is_all() {
-    let step = |name: &str| Step { name: name.into(), tasks: vec!["t".into()] };
+    let step = |name: &str| Step { name: name.into(), tasks: vec!["t".into()], ..Step::default() };
     let plan = Plan {
         strategy: Order("serial".into()),
         phases: vec![Phase {
@@ -133,6 +135,7 @@ fn a_transient_failure_is_the_steps_alone_and_a_fatal_one_is_all() {
             strategy: Order("serial".into()),
             steps: vec![step("a"), step("b")],
         }],
+        ..Plan::default()
     };
     let stored = plan::scheduled("deploy", &plan, "uid");
     let task = TaskRef { phase: "p".into(), step: "a".into(), task: "t".into() };

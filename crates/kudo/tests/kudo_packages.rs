@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use steersman_kudo::{Error, Package, dependencies, dependencies_hash, map_removed_api};
+use steersman_kudo::{Error, Package, dependencies, dependencies_hash, map_removed_api, package};
 
 const PLANS: &str = "plans: {deploy: {strategy: serial, phases: [{name: p, strategy: serial, steps: [{name: s, tasks: [t]}]}]}}";
 
@@ -47,11 +47,26 @@ plans:
         "invalid pipe key",
         "there is no deploy plan",
         "operator.yaml:14: step update.main.one: task missing is not defined",
-        "params.yaml:2: parameter A: trigger plan nowhere is not defined",
+        "params.yaml:2: plan \"nowhere\" used in parameter \"A\" is not defined",
         "params.yaml:3: parameter \"B\" has an invalid default value",
     ] {
         assert!(found.iter().any(|one| one.contains(wanted)), "{wanted} is not in {found:#?}");
     }
+}
+
+#[test]
+fn an_instance_is_upgraded_to_a_package_without_a_deploy_plan() {
+    let directory = std::env::temp_dir().join(format!("kudo-upgrade-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let plans = PLANS.replace("deploy", "upgrade");
+    let operator = format!("name: x\noperatorVersion: 2.0.0\ntasks: [{{name: t, kind: Dummy}}]\n{plans}");
+    std::fs::write(directory.join("operator.yaml"), operator).unwrap();
+    std::fs::write(directory.join("params.yaml"), "parameters: [{name: A, trigger: deploy}]").unwrap();
+    let read = package::for_upgrade(&directory).map(|packages| packages[0].version_name());
+    let refused = package::with_dependencies(&directory).unwrap_err().to_string();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(read.unwrap(), "x-2.0.0");
+    assert!(refused.contains("there is no deploy plan"), "{refused}");
 }
 
 #[test]
@@ -100,6 +115,19 @@ fn removed_versions_are_mapped() {
     let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
     assert_eq!(spec["type"], "object");
     assert_eq!(spec["properties"]["a"]["x-kubernetes-preserve-unknown-fields"], true);
+    let mut crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
+        "spec": {"group": "things.k8s.io", "version": "v1", "validation": {"openAPIV3Schema": {"properties": {
+            "port": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "size": {"type": "string", "oneOf": [{"type": "string", "pattern": "a"}, {"pattern": "b"}]},
+        }}}},
+    });
+    map_removed_api(&mut crd).unwrap();
+    let properties = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    assert_eq!(properties["port"], json!({"x-kubernetes-int-or-string": true}));
+    let approved = crd["metadata"]["annotations"]["api-approved.kubernetes.io"].as_str().unwrap();
+    assert!(approved.starts_with("unapproved"), "{approved}");
+    assert_eq!(properties["size"]["oneOf"], json!([{"pattern": "a"}, {"pattern": "b"}]));
     assert!(map_removed_api(&mut json!({"apiVersion": "v1", "kind": "Service"})).is_none());
 }
 
@@ -141,7 +169,7 @@ fn public_packages_are_read() {
 }
 
 fn find(directory: &Path, packages: &mut Vec<PathBuf>) {
-    if steersman_kudo::package::is_package(directory) {
+    if package::is_package(directory) {
         packages.push(directory.to_owned());
         return;
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{OPERATOR_FILE, Package};
+use super::{OPERATOR_FILE, Package, files_of};
 use crate::error::{Error, Problem};
 
 /// Most packages that one can bring along.
@@ -16,14 +16,31 @@ const MAX_PACKAGES: usize = 64;
 /// # Errors
 /// Fails if a package has faults, cannot be read, or depends on itself.
 pub fn with_dependencies(path: &Path) -> Result<Vec<Package>, Error> {
+    all(path, true)
+}
+
+/// Reads a package as [`with_dependencies`] does, for instances that are there already: it may be without a `deploy` plan.
+///
+/// # Errors
+/// Fails if a package has faults, cannot be read, or depends on itself.
+pub fn for_upgrade(path: &Path) -> Result<Vec<Package>, Error> {
+    all(path, false)
+}
+
+fn all(path: &Path, needs_deploy: bool) -> Result<Vec<Package>, Error> {
     let mut packages = Vec::new();
-    add(path, &mut Vec::new(), &mut packages)?;
+    add(path, needs_deploy, &mut Vec::new(), &mut packages)?;
     packages.reverse();
     Ok(packages)
 }
 
-fn add(path: &Path, above: &mut Vec<PathBuf>, packages: &mut Vec<Package>) -> Result<Package, Error> {
-    let mut package = Package::read(path)?;
+fn add(
+    path: &Path,
+    needs_deploy: bool,
+    above: &mut Vec<PathBuf>,
+    packages: &mut Vec<Package>,
+) -> Result<Package, Error> {
+    let mut package = Package::load(&files_of(path)?, needs_deploy)?;
     let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let invalid = |message: String| {
         let file = path.join(OPERATOR_FILE).display().to_string();
@@ -49,7 +66,7 @@ fn add(path: &Path, above: &mut Vec<PathBuf>, packages: &mut Vec<Package>) -> Re
         if path.is_file() {
             return Err(invalid(format!("task {}: {named} is outside of the archive", task.name)));
         }
-        let child = add(&path.join(&named), above, packages)?;
+        let child = add(&path.join(&named), true, above, packages)?;
         task.spec.package.clone_from(&child.operator.name);
         task.spec.operator_version.clone_from(&child.operator.operator_version);
         task.spec.app_version.clone_from(&child.operator.app_version);

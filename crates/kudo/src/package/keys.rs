@@ -38,9 +38,9 @@ const TASK_SPEC: &[&str] = &[
     "parameterFile",
 ];
 const PIPE: &[&str] = &["file", "envFile", "kind", "key"];
-const PLAN: &[&str] = &["strategy", "phases"];
+const PLAN: &[&str] = &["strategy", "timeout", "phases"];
 const PHASE: &[&str] = &["name", "strategy", "steps"];
-const STEP: &[&str] = &["name", "tasks"];
+const STEP: &[&str] = &["name", "timeout", "tasks"];
 const PARAMS: &[&str] = &["apiVersion", "groups", "parameters"];
 const GROUP: &[&str] = &["name", "displayName", "description", "prio"];
 const PARAMETER: &[&str] = &[

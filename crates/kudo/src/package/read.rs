@@ -55,7 +55,10 @@ pub fn files_of(path: &Path) -> Result<BTreeMap<String, String>, Error> {
 }
 
 /// The files of an archive, which has no directory at its root. Nothing is written to disk, and links are left out.
-fn archive_files(file: impl Read) -> Result<BTreeMap<String, String>, String> {
+///
+/// # Errors
+/// Fails with the reason if it is no archive, or too large.
+pub fn archive_files(file: impl Read) -> Result<BTreeMap<String, String>, String> {
     let mut files = BTreeMap::new();
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file).take(MAX_ARCHIVE));
     let mut count = 0;

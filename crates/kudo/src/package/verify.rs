@@ -6,7 +6,16 @@ use super::{OPERATOR_FILE, OperatorFile, PARAMS_FILE, Package, TEMPLATES, keys, 
 use crate::api::{API_VERSION, ParameterType, Task};
 use crate::error::Problem;
 use crate::parameters;
+use crate::plan;
 use crate::template::Renderer;
+
+/// Instances that are there already may be upgraded to a package without one.
+const NO_DEPLOY: &str = "there is no deploy plan: an operator is required to have a 'deploy' plan";
+
+/// Whether a fault is that there is no `deploy` plan, or that a parameter starts it.
+pub(super) fn lacks_deploy(problem: &Problem) -> bool {
+    problem.message == NO_DEPLOY || problem.message.starts_with("plan \"deploy\" used in parameter ")
+}
 
 const KINDS: &[&str] = &["Apply", "Delete", "Toggle", "Pipe", "KudoOperator", "Dummy"];
 
@@ -37,8 +46,9 @@ pub(super) fn faults(package: &Package, files: &BTreeMap<String, String>) -> Vec
     if operator.name.is_empty() {
         faults.at(OPERATOR_FILE, "", "the operator has no name");
     }
+    check_names(package, &mut faults);
     if operator.operator_version.is_empty() {
-        faults.at(OPERATOR_FILE, "", "the operator has no operatorVersion");
+        faults.at(OPERATOR_FILE, "", "\"operatorVersion\" is required and must be semver");
     }
     for task in &operator.tasks {
         check_task(task, package, &mut faults);
@@ -121,7 +131,7 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
 
 fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
     if !operator.plans.contains_key("deploy") {
-        faults.at(OPERATOR_FILE, "plans", "there is no deploy plan");
+        faults.at(OPERATOR_FILE, "plans", NO_DEPLOY);
     }
     let names: BTreeSet<&str> = operator.tasks.iter().map(|task| task.name.as_str()).collect();
     if names.len() < operator.tasks.len() {
@@ -131,6 +141,9 @@ fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
         }
     }
     for (plan_name, plan) in &operator.plans {
+        if let Err(why) = plan::timeout(&plan.timeout) {
+            faults.at(OPERATOR_FILE, &plan.timeout, format!("plan {plan_name}: {why}"));
+        }
         if plan.phases.is_empty() {
             faults.at(OPERATOR_FILE, plan_name, format!("plan {plan_name} has no phases"));
         }
@@ -149,6 +162,9 @@ fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
                 if !steps.insert(&step.name) {
                     faults.at(OPERATOR_FILE, &step.name, format!("there are two steps {place}"));
                 }
+                if let Err(why) = plan::timeout(&step.timeout) {
+                    faults.at(OPERATOR_FILE, &step.timeout, format!("step {place}: {why}"));
+                }
                 for task in step.tasks.iter().filter(|task| !names.contains(task.as_str())) {
                     faults.at(OPERATOR_FILE, task, format!("step {place}: task {task} is not defined"));
                 }
@@ -157,15 +173,25 @@ fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
     }
 }
 
-fn check_parameters(package: &Package, faults: &mut Faults<'_>) {
+/// Names of parameters: no two that differ in case alone, and none that a flag could not give.
+fn check_names(package: &Package, faults: &mut Faults<'_>) {
+    let names = || package.params.parameters.iter().map(|parameter| parameter.name.as_str());
     let mut seen = BTreeSet::new();
+    for name in names().filter(|name| !seen.insert(name.to_lowercase())) {
+        faults.at(PARAMS_FILE, name, format!("parameter {name:?} has a duplicate"));
+    }
+    for name in names() {
+        for char in name.chars().filter(|char| ";,".contains(*char)) {
+            faults.at(PARAMS_FILE, name, format!("parameter {name:?} contains invalid character {char:?}"));
+        }
+    }
+}
+
+fn check_parameters(package: &Package, faults: &mut Faults<'_>) {
     for parameter in &package.params.parameters {
         let name = &parameter.name;
-        if !seen.insert(name.to_lowercase()) {
-            faults.at(PARAMS_FILE, name, format!("parameter {name} has a duplicate"));
-        }
         if !parameter.trigger.is_empty() && !package.operator.plans.contains_key(&parameter.trigger) {
-            let message = format!("parameter {name}: trigger plan {} is not defined", parameter.trigger);
+            let message = format!("plan {:?} used in parameter {name:?} is not defined", parameter.trigger);
             faults.at(PARAMS_FILE, &parameter.trigger, message);
         }
         if !parameter.ty.is_empty() && ParameterType::parse(&parameter.ty).is_none() {
@@ -218,7 +244,7 @@ pub(super) fn warnings(package: &Package, files: &BTreeMap<String, String>) -> V
         .map(String::as_str)
         .collect();
     for task in package.operator.tasks.iter().filter(|task| !used.contains(task.name.as_str())) {
-        faults.at(OPERATOR_FILE, &task.name, format!("task {} is not used by any plan", task.name));
+        faults.at(OPERATOR_FILE, &task.name, format!("task {:?} defined but not used", task.name));
     }
     faults.found
 }

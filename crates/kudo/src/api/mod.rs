@@ -1,12 +1,19 @@
 //! The objects of `kudo.dev/v1beta1`.
 
+mod instance;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Serialize};
+
+pub use instance::{
+    ExecutionStatus, InstanceSpec, InstanceStatus, PhaseStatus, PlanExecution, PlanRun, PlanStatus,
+    StepStatus,
+};
 
 /// The API group.
 pub const GROUP: &str = "kudo.dev";
@@ -27,8 +34,14 @@ pub mod label {
     pub const INSTANCE: &str = "kudo.dev/instance";
 }
 
-/// Annotations of objects that a plan applied.
+/// Annotations of objects that a plan applied, and of instances.
 pub mod annotation {
+    /// On instances: the spec that admission decided about last, by which a change is seen where no webhook is asked.
+    pub const ADMITTED: &str = "kudo.dev/admitted-spec";
+    /// On instances: the run that is to be given up.
+    pub const ABORT: &str = "kudo.dev/abort-plan";
+    /// On instances: the failed run that the next one of its plan goes on with.
+    pub const RETRY: &str = "kudo.dev/retry-plan";
     /// The plan that applied the object last.
     pub const PLAN: &str = "kudo.dev/plan";
     /// The phase of that plan.
@@ -200,6 +213,9 @@ pub struct Maintainer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectReference {
+    /// Its API version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
     /// Its kind.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
@@ -346,6 +362,9 @@ pub struct Plan {
     /// Whether phases wait for those before them.
     #[serde(skip_serializing_if = "is_default")]
     pub strategy: Strategy,
+    /// How long a run may take, as `1h30m`. Default: for ever.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub timeout: String,
     /// The phases.
     pub phases: Vec<Phase>,
 }
@@ -369,6 +388,9 @@ pub struct Phase {
 pub struct Step {
     /// Its name.
     pub name: String,
+    /// How long it may take, as `10m`. Default: for ever.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub timeout: String,
     /// The names of its tasks.
     pub tasks: Vec<String>,
 }
@@ -459,184 +481,5 @@ impl Parameter {
     #[must_use]
     pub fn is_immutable(&self) -> bool {
         self.immutable.unwrap_or_default()
-    }
-}
-
-/// What is wanted of an instance.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct InstanceSpec {
-    /// The operator version.
-    pub operator_version: ObjectReference,
-    /// Values that differ from the defaults.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, String>,
-    /// The plan that is scheduled.
-    #[serde(skip_serializing_if = "is_default")]
-    pub plan_execution: PlanExecution,
-}
-
-/// A plan that is scheduled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PlanExecution {
-    /// Its name. Empty: no plan is scheduled.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub plan_name: String,
-    /// Distinguishes one run of a plan from another.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// How far it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<ExecutionStatus>,
-}
-
-/// How far a plan, phase or step is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ExecutionStatus {
-    /// It has not been started yet.
-    #[default]
-    NeverRun,
-    /// It is about to be.
-    Pending,
-    /// It has been started.
-    InProgress,
-    /// It is done.
-    Complete,
-    /// It failed and is retried.
-    Error,
-    /// It failed for good.
-    FatalError,
-}
-
-impl ExecutionStatus {
-    /// As statuses show it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NeverRun => "NEVER_RUN",
-            Self::Pending => "PENDING",
-            Self::InProgress => "IN_PROGRESS",
-            Self::Complete => "COMPLETE",
-            Self::Error => "ERROR",
-            Self::FatalError => "FATAL_ERROR",
-        }
-    }
-
-    /// Whether it has ended, well or not.
-    #[must_use]
-    pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Complete | Self::FatalError)
-    }
-
-    /// Whether it is under way.
-    #[must_use]
-    pub fn is_running(self) -> bool {
-        matches!(self, Self::Pending | Self::InProgress | Self::Error)
-    }
-}
-
-/// How far the plans of an instance are.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct InstanceStatus {
-    /// The last run of each plan.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub plan_status: BTreeMap<String, PlanStatus>,
-    /// `Ready`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
-}
-
-impl InstanceStatus {
-    /// The plan that is running, else the one that ran last.
-    #[must_use]
-    pub fn last_plan(&self) -> Option<&PlanStatus> {
-        let ran = || self.plan_status.values().filter(|plan| plan.status != ExecutionStatus::NeverRun);
-        ran().find(|plan| plan.status.is_running()).or_else(|| {
-            ran().max_by(|one, other| {
-                let at = |plan: &PlanStatus| plan.last_updated_timestamp.as_ref().map(|time| time.0);
-                at(one).cmp(&at(other))
-            })
-        })
-    }
-}
-
-/// The last run of a plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PlanStatus {
-    /// The plan.
-    pub name: String,
-    /// How far it is.
-    pub status: ExecutionStatus,
-    /// Why.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// When its status changed last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_updated_timestamp: Option<Time>,
-    /// The run.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// Its phases.
-    pub phases: Vec<PhaseStatus>,
-}
-
-/// How far a phase is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PhaseStatus {
-    /// The phase.
-    pub name: String,
-    /// How far it is.
-    pub status: ExecutionStatus,
-    /// Why.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// Its steps.
-    pub steps: Vec<StepStatus>,
-}
-
-/// How far a step is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StepStatus {
-    /// The step.
-    pub name: String,
-    /// How far it is.
-    pub status: ExecutionStatus,
-    /// Why.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
-}
-
-impl Instance {
-    /// The namespace of its operator version: its own unless the reference names another.
-    #[must_use]
-    pub fn operator_version_namespace(&self) -> &str {
-        match self.spec.operator_version.namespace.as_str() {
-            "" => self.namespace(),
-            namespace => namespace,
-        }
-    }
-
-    /// Whether it is being deleted.
-    #[must_use]
-    pub fn is_deleting(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
-    }
-
-    /// Whether the finalizer of the cleanup plan is on it.
-    #[must_use]
-    pub fn has_finalizer(&self) -> bool {
-        self.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER)
-    }
-
-    /// Whether another instance made it, by a KudoOperator task.
-    #[must_use]
-    pub fn is_child(&self) -> bool {
-        self.metadata.owner_references.iter().flatten().any(|owner| owner.kind == "Instance")
     }
 }
