@@ -9,7 +9,8 @@ use clap::{ArgAction, Command};
 
 /// Under the name of another program this is that program: `helm-operator run …` and `ansible-operator run …` of operator-sdk are
 /// `steer run helm …` and `steer run ansible …`, so that an image in their place needs no other command line, and `kubectl-kudo …`
-/// and `kubectl-kuttl …`, which kubectl calls for `kubectl kudo …` and `kubectl kuttl …`, are `steer kudo …` and `steer kuttl …`.
+/// and `kubectl-kuttl …`, which kubectl calls for `kubectl kudo …` and `kubectl kuttl …`, are `steer kudo …` and `steer kuttl …`;
+/// `kubectl kudo test` runs kuttl's suites.
 pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.collect();
     let called = words.first().and_then(|name| Path::new(name).file_stem());
@@ -17,6 +18,7 @@ pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsS
         match (called.and_then(|name| name.to_str()), words.get(1).and_then(|word| word.to_str())) {
             (Some("helm-operator"), Some("run")) => (&["steer", "run", "helm"], 2),
             (Some("ansible-operator"), Some("run")) => (&["steer", "run", "ansible"], 2),
+            (Some("kubectl-kudo"), Some("test")) => (&["steer", "kuttl"], 1),
             (Some("kubectl-kudo"), _) => (&["steer", "kudo"], 1),
             (Some("kubectl-kuttl"), _) => (&["steer", "kuttl"], 1),
             _ => return words,
@@ -117,6 +119,7 @@ mod tests {
         assert_eq!(typed("steer run helm"), "steer run helm");
         assert_eq!(typed("/usr/bin/kubectl-kuttl test ./suite"), "steer kuttl test ./suite");
         assert_eq!(typed("kubectl-kudo plan status"), "steer kudo plan status");
+        assert_eq!(typed("kubectl-kudo test --config c.yaml"), "steer kuttl test --config c.yaml");
     }
 
     #[test]

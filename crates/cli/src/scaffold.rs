@@ -91,7 +91,7 @@ pub(crate) fn report(written: &[Written], output: &mut Output) -> bool {
     let mut charts: BTreeMap<String, usize> = BTreeMap::new();
     let mut changed = false;
     for Written { path, outcome, .. } in written {
-        changed |= matches!(outcome, Outcome::Created | Outcome::Updated);
+        changed |= !matches!(outcome, Outcome::Unchanged | Outcome::Kept);
         let mut parts = path.splitn(3, '/');
         match (parts.next(), parts.next(), outcome) {
             (Some("helm-charts"), Some(chart), Outcome::Created) => {
@@ -99,6 +99,8 @@ pub(crate) fn report(written: &[Written], output: &mut Output) -> bool {
             }
             (_, _, Outcome::Created) => output.line(format_args!("created  {path}")),
             (_, _, Outcome::Updated) => output.line(format_args!("updated  {path}")),
+            (_, _, Outcome::Removed) => output.line(format_args!("removed  {path}")),
+            (_, _, Outcome::Conflict) => output.line(format_args!("conflict {path}")),
             (_, _, Outcome::Unchanged | Outcome::Kept) => {}
         }
     }

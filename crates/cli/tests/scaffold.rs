@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::Ipv4Addr;
@@ -19,63 +18,8 @@ use kube::api::{
 };
 use serde_json::Value;
 use steersman_cluster::{Cluster, User};
-use support::{Outcome, Steer, outcome, pack};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn minimart() -> String {
-    root().join("examples/minimart/helm-charts/minimart").display().to_string()
-}
-
-/// A directory for a project, empty at first.
-struct Place {
-    steer: Steer,
-    directory: PathBuf,
-}
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let steer = Steer::new();
-        let directory = steer.path(name);
-        fs::create_dir(&directory).unwrap();
-        Self { steer, directory }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Outcome {
-        outcome(self.steer.command(arguments).current_dir(&self.directory).stdin(Stdio::null()))
-    }
-
-    fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.directory.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
-    fn yaml(&self, path: &str) -> Value {
-        steersman_yaml::from_str(&self.read(path)).unwrap()
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.directory.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    /// Every file with its content.
-    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut files = BTreeMap::new();
-        let mut left = vec![self.directory.clone()];
-        while let Some(path) = left.pop() {
-            if path.is_dir() {
-                left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-            } else {
-                files
-                    .insert(path.strip_prefix(&self.directory).unwrap().to_owned(), fs::read(&path).unwrap());
-            }
-        }
-        files
-    }
-}
+use support::pack;
+use support::project::{OPERATOR_SDK, Place, copy, minimart, root};
 
 /// Two commands from an empty directory to a ready sample, under the generated role alone.
 #[test]
@@ -273,7 +217,7 @@ fn bad_input_is_named() {
         assert!(place.files().is_empty(), "{arguments:?} wrote something");
     };
     refused(&["init"], &["--plugins is required"]);
-    refused(&["init", "--plugins", "python"], &["unknown plugin \"python\"", "helm and rust"]);
+    refused(&["init", "--plugins", "python"], &["unknown plugin \"python\"", "helm, rust and ansible"]);
     refused(
         &["init", "--plugins", "go.kubebuilder.io/v4"],
         &["Go projects are not scaffolded", "--plugins rust"],
@@ -342,11 +286,24 @@ fn a_project_of_operator_sdk_runs_unchanged() {
 /// The same under `steer run helm`, as a process with the account of the project.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_project_of_operator_sdk_is_run_by_its_account() {
+    run_by_its_account(false).await;
+}
+
+/// And after it was brought to the scaffold.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_that_was_updated_is_run_by_its_account() {
+    run_by_its_account(true).await;
+}
+
+async fn run_by_its_account(is_updated: bool) {
     let place = Place::new("nginx-operator");
     for (path, text) in OPERATOR_SDK {
         place.write(path, text);
     }
     copy(&root().join("examples/nginx/helm-charts/nginx"), &place.directory.join("helm-charts/nginx"));
+    if is_updated {
+        place.run(&["update"]).success();
+    }
     let cluster = Cluster::builder().listen((Ipv4Addr::LOCALHOST, 0).into()).start().await.unwrap();
     let client = cluster.client();
     let namespace =
@@ -403,166 +360,6 @@ async fn apply(client: &Client, plural: &str, object: Value) -> Api<DynamicObjec
     api.patch(object.metadata.name.as_deref().unwrap(), &params, &Patch::Apply(&object)).await.unwrap();
     api
 }
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to.join(entry.file_name())),
-            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
-        }
-    }
-}
-
-const OPERATOR_SDK: &[(&str, &str)] = &[
-    (
-        "PROJECT",
-        "cliVersion: 1.42.3
-domain: example.com
-layout:
-- helm.sdk.operatorframework.io/v1
-plugins:
-  manifests.sdk.operatorframework.io/v2: {}
-  scorecard.sdk.operatorframework.io/v2: {}
-projectName: nginx-operator
-resources:
-- api:
-    crdVersion: v1
-    namespaced: true
-  domain: example.com
-  group: demo
-  kind: Nginx
-  version: v1alpha1
-version: \"3\"
-",
-    ),
-    (
-        "watches.yaml",
-        "# Use the 'create api' subcommand to add watches to this file.
-- group: demo.example.com
-  version: v1alpha1
-  kind: Nginx
-  chart: helm-charts/nginx
-# +kubebuilder:scaffold:watch
-",
-    ),
-    (
-        "config/crd/bases/demo.example.com_nginxes.yaml",
-        "---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: nginxes.demo.example.com
-spec:
-  group: demo.example.com
-  names:
-    kind: Nginx
-    listKind: NginxList
-    plural: nginxes
-    singular: nginx
-  scope: Namespaced
-  versions:
-  - name: v1alpha1
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          apiVersion: {type: string}
-          kind: {type: string}
-          metadata: {type: object}
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-    served: true
-    storage: true
-    subresources:
-      status: {}
-",
-    ),
-    (
-        "config/crd/kustomization.yaml",
-        "resources:\n- bases/demo.example.com_nginxes.yaml\n# +kubebuilder:scaffold:crdkustomizeresource\n",
-    ),
-    (
-        "config/samples/kustomization.yaml",
-        "resources:\n- demo_v1alpha1_nginx.yaml\n# +kubebuilder:scaffold:manifestskustomizesamples\n",
-    ),
-    (
-        "config/samples/demo_v1alpha1_nginx.yaml",
-        "apiVersion: demo.example.com/v1alpha1
-kind: Nginx
-metadata:
-  name: nginx-sample
-spec:
-  replicaCount: 1
-",
-    ),
-    (
-        "config/rbac/kustomization.yaml",
-        "resources:\n- service_account.yaml\n- role.yaml\n- role_binding.yaml\n",
-    ),
-    (
-        "config/rbac/service_account.yaml",
-        "apiVersion: v1
-kind: ServiceAccount
-metadata:
-  name: controller-manager
-  namespace: system
-",
-    ),
-    (
-        "config/rbac/role_binding.yaml",
-        "apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: manager-rolebinding
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: ClusterRole
-  name: manager-role
-subjects:
-- kind: ServiceAccount
-  name: controller-manager
-  namespace: system
-",
-    ),
-    (
-        "config/rbac/role.yaml",
-        "apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: manager-role
-rules:
-##
-## Base operator rules
-##
-# We need to get namespaces so the operator can read namespaces to ensure they exist
-- apiGroups: [\"\"]
-  resources: [namespaces]
-  verbs: [get]
-# We need to manage Helm release secrets
-- apiGroups: [\"\"]
-  resources: [secrets]
-  verbs: [\"*\"]
-# We need to create events on CRs about things happening during reconciliation
-- apiGroups: [\"\"]
-  resources: [events]
-  verbs: [create]
-##
-## Rules for demo.example.com/v1alpha1, Kind: Nginx
-##
-- apiGroups: [demo.example.com]
-  resources: [nginxes, nginxes/status, nginxes/finalizers]
-  verbs: [create, delete, get, list, patch, update, watch]
-- verbs: [\"*\"]
-  apiGroups: [\"\"]
-  resources: [configmaps, pods, serviceaccounts, services]
-- verbs: [\"*\"]
-  apiGroups: [apps]
-  resources: [deployments]
-# +kubebuilder:scaffold:rules
-",
-    ),
-];
 
 /// How many of so many charts must install.
 const CHARTS: usize = 20;

@@ -37,6 +37,63 @@ fn a_plan_that_is_none_is_refused_with_an_example() {
     assert!(!passed && text.contains("1/crash-after@3+lost@5"), "{text}");
 }
 
+/// Any program will do: here `steer run helm`, beside the cluster of `steer sim`.
+#[test]
+#[ignore = "in the machine's own time, which a busy one stretches: make sim"]
+fn a_command_is_simulated_over_http() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (record, junit) = (path("trace.json"), path("junit.xml"));
+    let watches = example("minimart").join("watches.yaml").display().to_string();
+    let words = [
+        "--replay",
+        "1/crash-after@3",
+        "--ignore",
+        "secrets/*/sh.helm.release.v1.*",
+        "--ignore-field",
+        "Minimart.status.history",
+        "--keep",
+        "secrets",
+        "--invariant",
+        "Minimart: object.spec.replicaCount >= 1",
+        "--record",
+        &record,
+        "--junit",
+        &junit,
+        "--",
+        env!("CARGO_BIN_EXE_steer"),
+        "run",
+        "helm",
+        "--watches-file",
+        &watches,
+        "--metrics-bind-address=0",
+        "--health-probe-bind-address=0",
+    ];
+    let (passed, text) = sim(&example("minimart"), &words);
+    assert!(passed, "{text}");
+    assert!(text.contains("1 runs in") && text.contains("1 planned,     1 injected"), "{text}");
+    let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    let change = record["timeline"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|entry| entry["text"] == "change Minimart minimart-sample");
+    assert!(change, "{record}");
+    assert!(std::fs::read_to_string(junit).unwrap().contains("crash-after (1 planned, 1 injected)"));
+}
+
+#[test]
+fn a_command_that_is_not_there_is_said_to_be() {
+    let (passed, text) = sim(&example("minimart"), &["--", "./no-such-operator"]);
+    assert!(!passed && text.contains("./no-such-operator can't be run"), "{text}");
+}
+
+#[test]
+fn an_invariant_that_does_not_compile_is_refused() {
+    let (passed, text) = sim(&example("minimart"), &["--invariant", "Minimart: object.spec ="]);
+    assert!(!passed && text.contains("the invariant \"object.spec =\" is wrong"), "{text}");
+}
+
 #[test]
 #[ignore = "hundreds of runs: make sim"]
 fn the_chart_examples_survive_every_crash() {

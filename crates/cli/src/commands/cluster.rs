@@ -24,7 +24,7 @@ It is the Kubernetes API with everything that clients see of it, in one process,
 It is not a place to run programs: deployments, pods and nodes go through their states, but no container starts.
 Pods fail on request, by annotations such as cluster.steersman.dev/fail: crash-loop.
 Nothing answers webhooks behind its services either: --webhooks says what becomes of writes, and the annotation
-cluster.steersman.dev/address: 127.0.0.1:9443 on a Service leads to a webhook that runs on this machine.
+cluster.steersman.dev/address: 127.0.0.1:9443 on a Service leads to a webhook or an API server that runs on this machine.
 Everything is in memory and gone when the command ends, unless --data-dir keeps it; only this machine can reach it.
 The kubeconfig file holds the administrator's token and is removed at the end.";
 

@@ -220,22 +220,23 @@ impl Generate {
             What::Crds(crds) => {
                 let root = &crds.project.directory;
                 match Project::load(root)?.plugin()? {
-                    Plugin::Helm => drop(report(&generate_crds(root, crds.force)?, output)),
+                    Plugin::Helm | Plugin::Ansible => drop(report(&generate_crds(root, crds.force)?, output)),
                     Plugin::Rust => from_code(root, "crds", output)?,
                 }
             }
             What::Rbac(rbac) => {
                 let root = &rbac.project.directory;
                 match Project::load(root)?.plugin()? {
-                    Plugin::Helm => drop(report(&generate_rbac(root, rbac.force)?, output)),
+                    Plugin::Helm | Plugin::Ansible => drop(report(&generate_rbac(root, rbac.force)?, output)),
                     Plugin::Rust => from_code(root, "rbac", output)?,
                 }
             }
             What::Webhooks(webhooks) => {
                 let root = &webhooks.project.directory;
                 match Project::load(root)?.plugin()? {
-                    Plugin::Helm => {
-                        return Err(Failure::new("a Helm project has no webhooks")
+                    plugin @ (Plugin::Helm | Plugin::Ansible) => {
+                        let name = if plugin == Plugin::Helm { "a Helm" } else { "an Ansible" };
+                        return Err(Failure::new(format!("{name} project has no webhooks"))
                             .help("the definition's schema fills in defaults and refuses objects"));
                     }
                     Plugin::Rust => from_code(root, "webhooks", output)?,

@@ -127,6 +127,10 @@ impl Build {
         let recipe = match project.plugin()? {
             Plugin::Helm => Recipe::of_charts(&self.project)?,
             Plugin::Rust => Recipe::of_code(&self.project, project.name()),
+            Plugin::Ansible => {
+                return Err(Failure::new("the image of an Ansible project has Python and Ansible in it")
+                    .help("`make docker-build` builds it from the Dockerfile"));
+            }
         };
         let binaries =
             if self.binary.is_empty() { vec![recipe.default_binary.clone()] } else { self.binary.clone() };

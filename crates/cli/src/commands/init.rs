@@ -27,13 +27,14 @@ Examples:
   steer init --plugins helm --helm-chart shop --helm-chart-repo https://charts.example.com
   steer init --plugins helm --domain example.com --group cache --version v1 --kind Memcached
   steer init --plugins rust --domain example.com --group cache --version v1 --kind Memcached
+  steer init --plugins ansible --domain example.com --group cache --version v1 --kind Memcached --generate-role
   steer dev .                                then: runs it on an embedded cluster";
 
 /// Make a new operator project in this directory
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Init {
-    /// What the operator is made of: helm or rust
+    /// What the operator is made of: helm, rust or ansible
     #[arg(long, value_name = "PLUGIN")]
     plugins: Option<String>,
 
@@ -74,6 +75,14 @@ pub(crate) struct Init {
 
     #[command(flatten)]
     kind: KindArgs,
+
+    /// Write an Ansible role for the kind
+    #[arg(long, help_heading = "Ansible", requires = "kind")]
+    generate_role: bool,
+
+    /// Write a playbook for the kind, which runs the role if --generate-role is given too
+    #[arg(long, help_heading = "Ansible", requires = "kind")]
+    generate_playbook: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -85,7 +94,7 @@ enum LicenseName {
 impl Init {
     pub(crate) fn run(mut self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let plugin = self.plugin()?;
-        if plugin == Plugin::Rust && self.chart.helm_chart.is_some() {
+        if plugin != Plugin::Helm && self.chart.helm_chart.is_some() {
             return Err(Failure::new("--helm-chart is for Helm projects").help("--plugins helm makes one"));
         }
         let chart = self.chart.load(globals)?;
@@ -117,6 +126,8 @@ impl Init {
             version: self.kind.version,
             kind: self.kind.kind,
             chart,
+            generate_role: self.generate_role,
+            generate_playbook: self.generate_playbook,
             ..ApiOptions::default()
         });
         let written = steersman_scaffold::init(Path::new("."), &options, api.as_ref())?;
@@ -126,6 +137,9 @@ impl Init {
             }
             output.line(match (api, plugin) {
                 (Some(_), _) => "\nNext: steer dev .",
+                (None, Plugin::Ansible) => {
+                    "\nNext: steer create api --group GROUP --version v1alpha1 --kind KIND --generate-role"
+                }
                 (None, _) => "\nNext: steer create api --group GROUP --version v1alpha1 --kind KIND",
             });
         }
@@ -138,13 +152,13 @@ impl Init {
             // Nothing else is made from a chart.
             None if self.chart.helm_chart.is_some() => Some("helm".to_owned()),
             None if crate::ask::is_possible() => {
-                ask("What the operator is made of, helm or rust", Some("helm"))?
+                ask("What the operator is made of, helm, rust or ansible", Some("helm"))?
             }
             None => None,
         };
         let Some(named) = named else {
             return Err(Failure::new("--plugins is required")
-                .help("--plugins helm: from a chart; --plugins rust: in code"));
+                .help("--plugins helm: from a chart; --plugins rust: in code; --plugins ansible: from roles and playbooks"));
         };
         // operator-sdk takes a list, in which the first says what the project is.
         Ok(Plugin::parse(named.split(',').next().unwrap_or_default())?)

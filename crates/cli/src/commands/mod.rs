@@ -19,11 +19,14 @@ mod kudo;
 mod kuttl;
 mod lint;
 mod man;
+mod rbac;
 mod release;
 mod run;
+mod scorecard;
 mod serve;
 mod sim;
 mod template;
+mod update;
 mod version;
 
 use std::ffi::OsString;
@@ -58,6 +61,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("init", init::Init::augment_args),
             ("create", create::Create::augment_args),
             ("edit", edit::Edit::augment_args),
+            ("update", update::Update::augment_args),
         ],
     ),
     (
@@ -76,6 +80,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("e2e", e2e::E2e::augment_args),
             ("kuttl", kuttl::Kuttl::augment_args),
             ("sim", sim::Sim::augment_args),
+            ("scorecard", scorecard::Scorecard::augment_args),
         ],
     ),
     (
@@ -102,6 +107,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("generate", generate::Generate::augment_args),
             ("image", image::ImageCommand::augment_args),
             ("bundle", bundle::Bundle::augment_args),
+            ("rbac", rbac::Rbac::augment_args),
         ],
     ),
     ("Clusters", &[("cluster", cluster::Cluster::augment_args), ("envtest", envtest::Envtest::augment_args)]),
@@ -138,6 +144,7 @@ enum Command {
     Init(init::Init),
     Create(create::Create),
     Edit(edit::Edit),
+    Update(update::Update),
     Run(run::Run),
     Deploy(deploy::Deploy),
     Undeploy(deploy::Undeploy),
@@ -146,6 +153,7 @@ enum Command {
     E2e(e2e::E2e),
     Kuttl(kuttl::Kuttl),
     Sim(sim::Sim),
+    Scorecard(scorecard::Scorecard),
     Serve(serve::Serve),
     Template(template::Template),
     Lint(lint::Lint),
@@ -163,6 +171,7 @@ enum Command {
     Generate(generate::Generate),
     Image(image::ImageCommand),
     Bundle(bundle::Bundle),
+    Rbac(rbac::Rbac),
     Cluster(cluster::Cluster),
     Envtest(envtest::Envtest),
     Doctor(doctor::Doctor),
@@ -195,6 +204,7 @@ impl Steer {
             Command::Init(init) => init.run(globals, output),
             Command::Create(create) => create.run(globals, output),
             Command::Edit(edit) => edit.run(output),
+            Command::Update(update) => update.run(output),
             Command::Run(run) => run.run(globals),
             Command::Deploy(deploy) => deploy.run(globals, output),
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
@@ -202,6 +212,7 @@ impl Steer {
             Command::E2e(e2e) => e2e.run(globals),
             Command::Kuttl(kuttl) => kuttl.run(globals),
             Command::Sim(sim) => sim.run(output),
+            Command::Scorecard(scorecard) => scorecard.run(output),
             Command::Serve(serve) => serve.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),
@@ -219,6 +230,7 @@ impl Steer {
             Command::Generate(generate) => generate.run(output),
             Command::Image(image) => image.run(globals, output),
             Command::Bundle(bundle) => bundle.run(output),
+            Command::Rbac(rbac) => rbac.run(output),
             Command::Cluster(cluster) => cluster.run(globals, output),
             Command::Envtest(envtest) => envtest.run(output),
             Command::Doctor(doctor) => doctor.run(globals, output),

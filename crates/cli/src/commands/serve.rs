@@ -9,7 +9,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use steersman_cluster::Cluster;
-use steersman_gateway::{Builder, Gateway};
+use steersman_gateway::{Builder, Gateway, OperatorLog, Webhook};
 use tokio::net::TcpListener;
 
 use super::cluster::interrupted;
@@ -29,6 +29,8 @@ Examples:
   steer serve
   steer serve --listen 127.0.0.1:9000 --audit-log audit.jsonl
   steer serve --listen 0.0.0.0:8443 --tls-cert-file tls.crt --tls-private-key-file tls.key
+  steer serve --operator-metrics shops=http://127.0.0.1:8080/metrics
+  steer serve --webhook https://hooks.example.com/steer --webhook-secret-file secret
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8443/v1/kinds";
 
 /// Port that is tried first.
@@ -57,6 +59,22 @@ pub(crate) struct Serve {
     /// File to which the audit is added as JSON lines; - for standard output
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
+
+    /// Metrics of an operator for the portal's page about it, such as http://127.0.0.1:8080/metrics; may be repeated
+    #[arg(long = "operator-metrics", value_name = "[NAME=]URL")]
+    operators: Vec<String>,
+
+    /// Address that gets a signed request for each condition that changes; may be repeated
+    #[arg(long = "webhook", value_name = "URL", requires = "webhook_secret_file")]
+    webhooks: Vec<String>,
+
+    /// File with the secret that signs webhooks: whsec_ with base64 after it, or any text of 24 bytes and more
+    #[arg(long, value_name = "FILE", requires = "webhooks")]
+    webhook_secret_file: Option<PathBuf>,
+
+    /// Kind whose conditions webhooks are about, as plural.group [default: all custom kinds]; may be repeated
+    #[arg(long = "webhook-kind", value_name = "KIND", requires = "webhooks")]
+    webhook_kinds: Vec<String>,
 
     /// Namespace for the history of cluster-scoped objects
     #[arg(long, value_name = "NAME", default_value = "default")]
@@ -90,15 +108,36 @@ impl Serving {
     }
 }
 
+/// Takes `NAME=URL` apart; the name of an address alone is its host and port.
+fn named_url(text: &str) -> (&str, &str) {
+    match text.split_once('=') {
+        Some((name, url)) if !name.contains([':', '/']) => (name, url),
+        _ => (text.split('/').find(|part| !part.is_empty() && !part.ends_with(':')).unwrap_or(text), text),
+    }
+}
+
+/// What the portal of `steer dev` shows beside the cluster itself.
+pub(super) struct Shown {
+    /// Objects that forms start from.
+    pub(super) samples: Vec<Value>,
+    /// Operators by name, with the addresses of their metrics.
+    pub(super) operators: Vec<(String, SocketAddr)>,
+    pub(super) log: OperatorLog,
+}
+
 /// A gateway for an embedded cluster, on this machine alone.
-pub(super) async fn beside(cluster: &Cluster, samples: Vec<Value>) -> Result<Serving> {
+pub(super) async fn beside(cluster: &Cluster, shown: Shown) -> Result<Serving> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the portal cannot start: {error}"));
     let kubeconfig = cluster.kubeconfig().map_err(|error| failed(&error))?;
     let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).map_err(|error| failed(&error))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let config = config.map_err(|error| failed(&error))?;
-    let builder = samples.into_iter().fold(Gateway::builder(config), Builder::sample);
-    let gateway = builder.cluster_name("embedded").build().map_err(|error| failed(&error))?;
+    let mut builder = shown.samples.into_iter().fold(Gateway::builder(config), Builder::sample);
+    for (name, metrics) in shown.operators {
+        builder = builder.operator(name, format!("http://{metrics}/metrics"));
+    }
+    let gateway =
+        builder.operator_log(shown.log).cluster_name("embedded").build().map_err(|error| failed(&error))?;
     let socket = match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
         Ok(socket) => socket,
         // Another one has it: any other port will do.
@@ -130,6 +169,18 @@ impl Serve {
         }
         if let Some(file) = self.audit_log {
             builder = builder.audit_log(file);
+        }
+        for operator in &self.operators {
+            let (name, url) = named_url(operator);
+            builder = builder.operator(name, url);
+        }
+        if let Some(file) = &self.webhook_secret_file {
+            let secret = std::fs::read_to_string(file)
+                .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+            for url in &self.webhooks {
+                let webhook = Webhook::new(url, &secret).map_err(failed)?;
+                builder = builder.webhook(webhook.kinds(self.webhook_kinds.iter().cloned()));
+            }
         }
         let mut scheme = "http";
         if let (Some(certificate), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file) {

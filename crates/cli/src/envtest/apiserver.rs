@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::flags::Flags;
-use super::link::{MARK, Opened, Registration, SERVERS, TokenUser};
+use super::link::{MARK, Opened, ProxyCertificate, Registration, RequestHeaders, SERVERS, TokenUser};
 use super::log;
 use crate::commands::interruption;
 
@@ -25,7 +25,7 @@ const FLAGS: &str = include_str!("../../data/kube-apiserver-flags.tsv");
 /// The admission plugins of the real program.
 const PLUGINS: &str = include_str!("../../data/admission-plugins.txt");
 /// Flags with a meaning here. The others are accepted and ignored.
-const HONOURED: [&str; 18] = [
+const HONOURED: [&str; 26] = [
     "anonymous-auth",
     "authorization-mode",
     "bind-address",
@@ -38,6 +38,14 @@ const HONOURED: [&str; 18] = [
     "event-ttl",
     "feature-gates",
     "help",
+    "proxy-client-cert-file",
+    "proxy-client-key-file",
+    "requestheader-allowed-names",
+    "requestheader-client-ca-file",
+    "requestheader-extra-headers-prefix",
+    "requestheader-group-headers",
+    "requestheader-uid-headers",
+    "requestheader-username-headers",
     "secure-port",
     "tls-cert-file",
     "tls-private-key-file",
@@ -147,6 +155,8 @@ fn registration(flags: &Flags) -> Result<Registration, String> {
         client_authorities: flags.get("client-ca-file").map(read).transpose()?.unwrap_or_default(),
         // The real server has no anonymous requests where everything is allowed.
         anonymous: flags.is_on("anonymous-auth", true)? && !allow_all,
+        request_headers: request_headers(flags)?,
+        proxy_certificate: proxy_certificate(flags)?,
         tokens: flags
             .get("token-auth-file")
             .map(read)
@@ -157,6 +167,29 @@ fn registration(flags: &Flags) -> Result<Registration, String> {
         event_ttl_seconds: event_ttl.as_secs(),
         workloads: std::env::var(WORKLOADS).is_ok_and(|value| crate::flags::go_bool(&value) == Some(true)),
     })
+}
+
+/// How front proxies name users. As with the real server, only if there is an authority of front proxies.
+fn request_headers(flags: &Flags) -> Result<Option<RequestHeaders>, String> {
+    let Some(file) = flags.get("requestheader-client-ca-file") else { return Ok(None) };
+    Ok(Some(RequestHeaders {
+        authorities: read(file)?,
+        allowed_names: flags.list("requestheader-allowed-names"),
+        username_headers: flags.list("requestheader-username-headers"),
+        uid_headers: flags.list("requestheader-uid-headers"),
+        group_headers: flags.list("requestheader-group-headers"),
+        extra_header_prefixes: flags.list("requestheader-extra-headers-prefix"),
+    }))
+}
+
+/// The certificate that servers behind APIServices are shown.
+fn proxy_certificate(flags: &Flags) -> Result<Option<ProxyCertificate>, String> {
+    match (flags.get("proxy-client-cert-file"), flags.get("proxy-client-key-file")) {
+        (Some(certificates), Some(key)) => {
+            Ok(Some(ProxyCertificate { certificates: read(certificates)?, key: read(key)? }))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A value that is read by Rust's parser for its type.

@@ -199,6 +199,8 @@ impl State {
         for token in &registration.tokens {
             cluster.server().add_token(token.token.clone(), token.user());
         }
+        let proxy = registration.proxy_certificate.as_ref();
+        cluster.set_proxy_certificate(proxy.map(|it| (it.certificates.as_str(), it.key.as_str())))?;
         let served = cluster.serve(&registration.serving()).await?;
         let address: SocketAddr = served.address();
         let mut ports = self.ports();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steersman_cluster::{Serving, Settings, User};
+use steersman_cluster::{RequestHeaderAuthentication, Serving, Settings, User};
 
 /// Path of the open ports of an etcd.
 pub(super) const SERVERS: &str = "/steersman.dev/v1/servers";
@@ -24,12 +24,33 @@ pub(super) struct Registration {
     pub(super) key: String,
     pub(super) client_authorities: String,
     pub(super) anonymous: bool,
+    pub(super) request_headers: Option<RequestHeaders>,
+    pub(super) proxy_certificate: Option<ProxyCertificate>,
     pub(super) tokens: Vec<TokenUser>,
     pub(super) disabled_plugins: BTreeSet<String>,
     pub(super) allow_all: bool,
     pub(super) event_ttl_seconds: u64,
     /// Whether controllers run. The first server of a prefix decides.
     pub(super) workloads: bool,
+}
+
+/// How front proxies name users.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RequestHeaders {
+    pub(super) authorities: String,
+    pub(super) allowed_names: Vec<String>,
+    pub(super) username_headers: Vec<String>,
+    pub(super) uid_headers: Vec<String>,
+    pub(super) group_headers: Vec<String>,
+    pub(super) extra_header_prefixes: Vec<String>,
+}
+
+/// The certificate that servers behind APIServices are shown, and its key.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub(super) struct ProxyCertificate {
+    pub(super) certificates: String,
+    pub(super) key: String,
 }
 
 /// A bearer token and the user that it names.
@@ -58,6 +79,14 @@ impl Registration {
             key: self.key.clone(),
             client_authorities: self.client_authorities.clone(),
             anonymous: self.anonymous,
+            request_headers: self.request_headers.clone().map(|it| RequestHeaderAuthentication {
+                authorities: it.authorities,
+                allowed_names: it.allowed_names,
+                username_headers: it.username_headers,
+                uid_headers: it.uid_headers,
+                group_headers: it.group_headers,
+                extra_header_prefixes: it.extra_header_prefixes,
+            }),
         }
     }
 

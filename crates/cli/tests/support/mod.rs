@@ -1,6 +1,8 @@
 //! Running the program as a person would, away from that person's files.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod project;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

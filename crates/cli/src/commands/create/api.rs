@@ -18,7 +18,8 @@ Examples:
   steer create api --group cache --version v1alpha1 --kind Memcached
   steer create api --helm-chart ./nginx
   steer create api --group web --version v1 --kind Site --helm-chart main/nginx --helm-chart-version '~1.2'
-  steer create api --helm-chart ./nginx --force          after the chart has changed";
+  steer create api --helm-chart ./nginx --force          after the chart has changed
+  steer create api --group cache --version v1 --kind Memcached --generate-role --generate-playbook";
 
 /// Add a kind: its definition, a sample, and what works on it
 #[derive(Args, Debug)]
@@ -54,6 +55,14 @@ pub(super) struct Api {
     #[arg(long, value_name = "IMAGE", conflicts_with = "helm_chart")]
     image: Option<String>,
 
+    /// Write an Ansible role for the kind
+    #[arg(long, help_heading = "Ansible")]
+    generate_role: bool,
+
+    /// Write a playbook for the kind, which runs the role if --generate-role is given too
+    #[arg(long, help_heading = "Ansible")]
+    generate_playbook: bool,
+
     /// Accepted for operator-sdk's sake: PROJECT says what the project is made of
     #[arg(long, hide = true)]
     plugins: Option<String>,
@@ -86,6 +95,8 @@ impl Api {
             force: self.force,
             image: self.image,
             chart,
+            generate_role: self.generate_role,
+            generate_playbook: self.generate_playbook,
         };
         let written = steersman_scaffold::create_api(root, &options)?;
         report(&written, output);

@@ -17,14 +17,14 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// A program that cargo has built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Executable {
-    pub(super) path: PathBuf,
+pub(in crate::commands) struct Executable {
+    pub(in crate::commands) path: PathBuf,
     /// When it was linked: cargo leaves one alone that is up to date.
     linked: Option<SystemTime>,
 }
 
 /// Builds the program of the package in a directory. `said` gets what cargo writes for people, line by line.
-pub(super) async fn build(
+pub(in crate::commands) async fn build(
     directory: &Path,
     bin: Option<&str>,
     in_colour: bool,
@@ -114,7 +114,7 @@ fn lines(stream: Option<impl AsyncRead + Unpin + Send + 'static>) -> tokio::sync
 
 /// Everything that an operator needs in a cluster, as its program prints it; nothing if it is no program of the crate
 /// `steersman`.
-pub(super) async fn manifests(
+pub(in crate::commands) async fn manifests(
     program: &Path,
     directory: &Path,
     namespace: &str,

@@ -1,11 +1,11 @@
 //! `steer dev`.
 
-mod cargo;
+pub(super) mod cargo;
 pub(super) mod events;
 mod operators;
 pub(super) mod project;
 mod screen;
-mod view;
+pub(super) mod view;
 pub(super) mod watch;
 
 use std::ffi::OsString;
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use steersman_cluster::{Cluster, KUBERNETES_VERSION};
+use steersman_gateway::OperatorLog;
 
 use self::operators::{Board, Operators, Place};
 use self::project::Project;
@@ -24,6 +25,7 @@ use self::screen::Screen;
 use self::view::View;
 use crate::args::GlobalArgs;
 use crate::commands::cluster::{Claim, DEFAULT_KUBECONFIG, interrupted};
+use crate::commands::serve::Shown;
 use crate::failure::{Failure, Result};
 
 const ABOUT: &str = "\
@@ -135,10 +137,13 @@ impl Dev {
             "embedded cluster    Kubernetes {KUBERNETES_VERSION} API in {spent} ms      KUBECONFIG={shown}"
         ));
 
+        let log = OperatorLog::default();
+        keep_log(&log);
         let place = Place {
             root: self.project.clone(),
             cluster: cluster.clone(),
             board: board.clone(),
+            log,
             kubeconfig: file.path.clone(),
             operator_kubeconfig: file.path.with_extension("operator"),
             bin: self.bin.clone(),
@@ -156,7 +161,9 @@ impl Dev {
             samples += apply_samples(&project, &place).await?;
         }
         if !self.until_ready {
-            let gateway = super::serve::beside(&cluster, project.samples()?).await?;
+            let shown =
+                Shown { samples: project.samples()?, operators: operators.metrics(), log: place.log.clone() };
+            let gateway = super::serve::beside(&cluster, shown).await?;
             board.say(&format!("portal              {}      (this link signs you in once)", gateway.link));
             tokio::spawn(gateway.serve());
         }
@@ -283,6 +290,33 @@ async fn apply_samples(project: &Project, place: &Place) -> Result<usize> {
             }
             Err(failure) => return Err(failure),
         }
+    }
+}
+
+/// Keeps what operators in this process log, for the portal: the screen has no room for it.
+fn keep_log(log: &OperatorLog) {
+    let log = log.clone();
+    // Fails if there is a subscriber already, whose choice counts.
+    let _ = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .with_writer(move || LogWriter(log.clone()))
+        .try_init();
+}
+
+/// Adds what is written at once, a line, to a log.
+struct LogWriter(OperatorLog);
+
+impl std::io::Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.0.push(String::from_utf8_lossy(line).trim_end());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 use steersman::Operator;
 use steersman_cluster::Cluster;
+use steersman_gateway::OperatorLog;
 use steersman_kudo::{OperatorVersion, Package};
 use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles};
 use steersman_release::Kinds;
@@ -48,6 +49,8 @@ pub(super) struct Place {
     pub(super) root: PathBuf,
     pub(super) cluster: Cluster,
     pub(super) board: Board,
+    /// What programs wrote last.
+    pub(super) log: OperatorLog,
     /// The way to the cluster for administrators.
     pub(super) kubeconfig: PathBuf,
     /// Where a program finds its way to the cluster.
@@ -73,11 +76,18 @@ struct InProcess {
 
 enum Running {
     /// Of charts or plays.
-    Watches { operator: Option<InProcess>, watched: Watched },
+    Watches { operator: Option<InProcess>, watched: Watched, metrics: SocketAddr },
     /// Of a KUDO package.
-    Package { operator: InProcess, packages: Vec<Package> },
+    Package { operator: InProcess, packages: Vec<Package>, metrics: SocketAddr },
     /// In Rust. There is no program if the last one ended.
-    Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, webhook_port: u16 },
+    Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, ports: Ports },
+}
+
+/// Where a program serves.
+#[derive(Clone, Copy)]
+struct Ports {
+    webhook: u16,
+    metrics: SocketAddr,
 }
 
 /// What was installed for a program.
@@ -127,6 +137,19 @@ impl Operators {
             }
         }
         all
+    }
+
+    /// The operators by name, with the addresses of their metrics.
+    pub(super) fn metrics(&self) -> Vec<(String, SocketAddr)> {
+        let metrics = |running: &Running| match running {
+            Running::Watches { metrics, .. } => ("charts and plays".to_owned(), *metrics),
+            Running::Package { metrics, .. } => ("packages".to_owned(), *metrics),
+            Running::Crate { ports, executable, .. } => {
+                let name = executable.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                (name, ports.metrics)
+            }
+        };
+        self.running.iter().map(metrics).collect()
     }
 
     /// How many objects the operators brought along themselves.
@@ -181,8 +204,9 @@ impl Running {
             Part::Crate => start_crate(project, place).await,
             Part::Package(path) => {
                 let packages = kudo::read(path)?;
-                let operator = start_package(place, &packages).await?;
-                Ok(Self::Package { operator, packages })
+                let metrics = metrics_address()?;
+                let operator = start_package(place, &packages, metrics).await?;
+                Ok(Self::Package { operator, packages, metrics })
             }
             part => {
                 for name in project.install_definitions(&client).await? {
@@ -190,9 +214,10 @@ impl Running {
                 }
                 let account = project.install_role(&client).await?;
                 place.board.say(&describe(account.as_ref()));
-                let (operator, client) = prepare(project, part, place, account.as_ref()).await?;
+                let metrics = metrics_address()?;
+                let (operator, client) = prepare(project, part, place, account.as_ref(), metrics).await?;
                 let watched = Watched::of(part.kinds()).reporting().user(account.as_ref(), ROLE_FILES);
-                Ok(Self::Watches { operator: Some(InProcess::start(operator, client)), watched })
+                Ok(Self::Watches { operator: Some(InProcess::start(operator, client)), watched, metrics })
             }
         }
     }
@@ -206,7 +231,7 @@ impl Running {
         }
         let client = place.cluster.client();
         match (self, part) {
-            (Self::Crate { executable, program, watched, webhook_port }, Part::Crate) => {
+            (Self::Crate { executable, program, watched, ports }, Part::Crate) => {
                 // Their definitions and role follow from the code.
                 if changed.iter().all(|path| path.starts_with(place.root.join("config"))) {
                     return Ok(());
@@ -215,11 +240,11 @@ impl Running {
                 if built == *executable && program.is_some() {
                     return Ok(());
                 }
-                let installed = install_crate(project, place, &built.path, *webhook_port).await?;
+                let installed = install_crate(project, place, &built.path, ports.webhook).await?;
                 if let Some(program) = program.take() {
                     program.stop().await;
                 }
-                *program = Some(Box::new(start_program(place, &built.path, &installed, *webhook_port)?));
+                *program = Some(Box::new(start_program(place, &built.path, &installed, *ports)?));
                 (*executable, *watched) = (built, installed.watched);
                 place.board.say("the operator runs as it is now");
                 Ok(())
@@ -230,10 +255,10 @@ impl Running {
                 *packages = found;
                 Ok(())
             }
-            (Self::Watches { operator, watched }, part) => {
+            (Self::Watches { operator, watched, metrics }, part) => {
                 project.install_definitions(&client).await?;
                 let account = project.install_role(&client).await?;
-                let (next, client) = prepare(project, part, place, account.as_ref()).await?;
+                let (next, client) = prepare(project, part, place, account.as_ref(), *metrics).await?;
                 // Two operators of one kind would undo what the other did.
                 let stopped = match operator.take() {
                     Some(last) => last.stop().await,
@@ -264,6 +289,7 @@ async fn prepare(
     part: &Part,
     place: &Place,
     account: Option<&Account>,
+    metrics: SocketAddr,
 ) -> Result<(Operator, Client)> {
     let client = match account {
         Some(account) => place.cluster.client_as(account.user()),
@@ -271,10 +297,15 @@ async fn prepare(
     };
     let operator = part.operator(project.is_namespaced, &client).await?;
     let operator = operator.ok_or_else(|| Failure::new("the operator is not made of charts or plays"))?;
-    Ok((operator, client))
+    Ok((operator.metrics_address(metrics), client))
 }
 
-async fn start_package(place: &Place, packages: &[Package]) -> Result<InProcess> {
+/// An address for metrics, on this machine alone.
+fn metrics_address() -> Result<SocketAddr> {
+    Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?)))
+}
+
+async fn start_package(place: &Place, packages: &[Package], metrics: SocketAddr) -> Result<InProcess> {
     let client = place.cluster.client();
     let admission = Admission::new(client.clone());
     place.cluster.webhooks_by(NAMESPACE, SERVICE, move |request| admission.clone().answer(request));
@@ -282,7 +313,7 @@ async fn start_package(place: &Place, packages: &[Package]) -> Result<InProcess>
     kudo.init().await?;
     kudo.register_webhook(NAMESPACE).await?;
     place.board.say("operators, operatorversions and instances of kudo.dev established");
-    let operator = KudoOperator::new().files(SimulatedFiles).operator();
+    let operator = KudoOperator::new().files(SimulatedFiles).operator().metrics_address(metrics);
     let operator = InProcess::start(operator, client);
     for line in kudo.install(packages, None, Default::default()).await? {
         place.board.say(&line);
@@ -303,7 +334,7 @@ async fn replace_package(place: &Place, packages: &[Package]) -> Result {
     let instance = format!("{}-instance", package.operator.name);
     let plans = &package.operator.plans;
     let plan = ["update", "deploy"].into_iter().find(|name| plans.contains_key(*name)).unwrap_or("deploy");
-    kudo.trigger(&instance, plan).await?;
+    kudo.trigger(&instance, plan, Default::default()).await?;
     place.board.say(&format!("{} replaced, plan {plan} started", package.version_name()));
     Ok(())
 }
@@ -333,14 +364,14 @@ async fn build(place: &Place, is_first: bool) -> Result<Executable> {
 
 async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
     let executable = build(place, true).await?;
-    let webhook_port = cargo::free_port()?;
-    let installed = install_crate(project, place, &executable.path, webhook_port).await?;
+    let ports = Ports { webhook: cargo::free_port()?, metrics: metrics_address()? };
+    let installed = install_crate(project, place, &executable.path, ports.webhook).await?;
     for WatchedKind { api_version, kind, .. } in &installed.watched.kinds {
         place.board.say(&format!("{kind} of {api_version} established"));
     }
     place.board.say(&describe(installed.account.as_ref()));
-    let program = Some(Box::new(start_program(place, &executable.path, &installed, webhook_port)?));
-    Ok(Running::Crate { executable, program, watched: installed.watched, webhook_port })
+    let program = Some(Box::new(start_program(place, &executable.path, &installed, ports)?));
+    Ok(Running::Crate { executable, program, watched: installed.watched, ports })
 }
 
 /// Installs what the program of a package says that it needs, but for itself; else what is in config/.
@@ -394,7 +425,7 @@ async fn install_crate(
     Ok(Installed { account, watched, has_commands: true })
 }
 
-fn start_program(place: &Place, program: &Path, installed: &Installed, webhook_port: u16) -> Result<Program> {
+fn start_program(place: &Place, program: &Path, installed: &Installed, ports: Ports) -> Result<Program> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the operator's kubeconfig: {error}"));
     let text = match &installed.account {
         Some(account) => place.cluster.kubeconfig_as(account.user()),
@@ -406,13 +437,19 @@ fn start_program(place: &Place, program: &Path, installed: &Installed, webhook_p
         .map_err(|error| failed(&error))?;
     let mut arguments: Vec<OsString> = Vec::new();
     if installed.has_commands {
-        arguments
-            .extend(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"].map(Into::into));
-        arguments.push("--log-format=text".into());
-        arguments.push(format!("--webhook-port={webhook_port}").into());
+        arguments.extend(
+            ["run", "--health-probe-bind-address=0", "--metrics-secure=false", "--log-format=text"]
+                .map(Into::into),
+        );
+        arguments.push(format!("--metrics-bind-address={}", ports.metrics).into());
+        arguments.push(format!("--webhook-port={}", ports.webhook).into());
     }
     arguments.extend(place.arguments.iter().cloned());
     let board = place.board.clone();
-    let said = move |line: String| board.with(|screen| screen.log(&line));
+    let log = place.log.clone();
+    let said = move |line: String| {
+        log.push(&line);
+        board.with(|screen| screen.log(&line));
+    };
     Program::start(program, &place.root, &arguments, &place.operator_kubeconfig, said)
 }

@@ -105,16 +105,9 @@ impl Project {
         Ok(Self { root: root.to_owned(), parts, is_namespaced })
     }
 
-    /// The charts of the project.
-    pub(crate) fn charts(&self) -> Result<&[WatchConfig]> {
-        let charts = self.parts.iter().find_map(|part| match part {
-            Part::Charts(watches) => Some(watches.as_slice()),
-            _ => None,
-        });
-        charts.ok_or_else(|| {
-            Failure::new(format!("{} has no watches.yaml with charts", self.root.display()))
-                .help("operators in code are simulated by their own tests, with the crate steersman-simulate")
-        })
+    /// The directory of any operator: only its config/ is read.
+    pub(in crate::commands) fn config_of(root: &Path) -> Self {
+        Self { root: root.to_owned(), parts: Vec::new(), is_namespaced: false }
     }
 
     /// The operator of the charts or plays in watches.yaml.
@@ -155,12 +148,9 @@ impl Project {
         given.extend(spaces.into_iter().filter(|name| !name.is_empty()).map(|name| {
             serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
         }));
-        let account = roles.iter().map(|(_, role)| role).find(|role| text(role, "/kind") == "ServiceAccount");
-        let account = account.map(|account| {
-            let namespace = Some(text(account, "/metadata/namespace")).filter(|name| !name.is_empty());
-            (namespace.unwrap_or(NAMESPACE).to_owned(), text(account, "/metadata/name").to_owned())
-        });
-        given.extend(roles.into_iter().map(|(_, role)| role));
+        let roles: Vec<Value> = roles.into_iter().map(|(_, role)| role).collect();
+        let account = account_in(&roles);
+        given.extend(roles);
         Ok(Given { objects: given, account })
     }
 
@@ -182,6 +172,13 @@ impl Project {
     }
 }
 
+/// Namespace and name of the first service account among objects.
+pub(in crate::commands) fn account_in(objects: &[Value]) -> Option<(String, String)> {
+    let account = objects.iter().find(|object| text(object, "/kind") == "ServiceAccount")?;
+    let namespace = Some(text(account, "/metadata/namespace")).filter(|name| !name.is_empty());
+    Some((namespace.unwrap_or(NAMESPACE).to_owned(), text(account, "/metadata/name").to_owned()))
+}
+
 /// API version and kind that a definition stores.
 pub(super) fn defined_kind(definition: &Value) -> (String, String) {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
@@ -194,7 +191,7 @@ pub(super) fn defined_kind(definition: &Value) -> (String, String) {
 }
 
 /// Installs definitions and waits until they are served.
-pub(super) async fn install_definitions(
+pub(in crate::commands) async fn install_definitions(
     client: &Client,
     documents: Vec<(PathBuf, Value)>,
 ) -> Result<Vec<String>> {
@@ -353,12 +350,22 @@ fn documents(directory: &Path) -> Result<Vec<(PathBuf, Value)>> {
         if !is_yaml || path.file_stem().is_some_and(|stem| stem == "kustomization") {
             continue;
         }
-        let text = std::fs::read_to_string(&path).map_err(|error| broken(&path, &error))?;
-        for document in steersman_release::documents(&text).map_err(|error| broken(&path, &error))? {
-            found.push((path.clone(), document));
-        }
+        found.extend(read(&path)?.into_iter().map(|document| (path.clone(), document)));
     }
     Ok(found)
+}
+
+/// The objects in a file, or in the files of a directory.
+pub(in crate::commands) fn documents_at(path: &Path) -> Result<Vec<Value>> {
+    if path.is_dir() {
+        return Ok(documents(path)?.into_iter().map(|(_, document)| document).collect());
+    }
+    read(path)
+}
+
+fn read(path: &Path) -> Result<Vec<Value>> {
+    let text = std::fs::read_to_string(path).map_err(|error| broken(path, &error))?;
+    steersman_release::documents(&text).map_err(|error| broken(path, &error))
 }
 
 fn broken(path: &Path, error: &dyn std::fmt::Display) -> Failure {
@@ -369,7 +376,12 @@ fn refused(path: &Path, error: &kube::Error) -> Failure {
     Failure::of_kube(error).within(&path.display().to_string())
 }
 
-pub(super) async fn apply(client: &Client, kinds: &Kinds, document: Value, path: &Path) -> Result<Object> {
+pub(in crate::commands) async fn apply(
+    client: &Client,
+    kinds: &Kinds,
+    document: Value,
+    path: &Path,
+) -> Result<Object> {
     let object =
         steersman_release::resolve(document, NAMESPACE, kinds).await.map_err(|error| broken(path, &error))?;
     let api: Api<DynamicObject> = object.api(client);

@@ -17,14 +17,14 @@ use crate::failure::Result;
 
 /// A watched object, or one that belongs to it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(in crate::commands) struct Seen {
     /// Kind and name.
-    pub(super) title: String,
+    pub(in crate::commands) title: String,
     /// How it stands, in a word or two.
-    pub(super) state: String,
+    pub(in crate::commands) state: String,
     /// More about that.
     pub(super) detail: String,
-    pub(super) ready: bool,
+    pub(in crate::commands) ready: bool,
     /// Where a watched object says how many replicas it asks for, and how many.
     pub(super) replicas: Option<(&'static str, i64)>,
     /// What was released for a watched object, if it has a release.
@@ -35,8 +35,8 @@ pub(super) struct Seen {
 
 /// All that there is to see.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Scene {
-    pub(super) objects: Vec<Seen>,
+pub(in crate::commands) struct Scene {
+    pub(in crate::commands) objects: Vec<Seen>,
     /// Oldest first.
     pub(super) events: Vec<EventLine>,
     /// What the operator's role does not allow it, though it tried.
@@ -69,7 +69,7 @@ pub(super) struct WatchedKind {
 
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Watched {
+pub(in crate::commands) struct Watched {
     pub(super) kinds: Vec<WatchedKind>,
     /// Whom operators run as, with what gives them a permission that they lack. Administrators lack none.
     users: Vec<(String, &'static str)>,
@@ -77,14 +77,14 @@ pub(super) struct Watched {
 
 impl Watched {
     /// Kinds, by API version and kind, of a program that may or may not report when objects are ready.
-    pub(super) fn of(kinds: Vec<(String, String)>) -> Self {
+    pub(in crate::commands) fn of(kinds: Vec<(String, String)>) -> Self {
         let kinds = kinds.into_iter();
         let kinds = kinds.map(|(api_version, kind)| WatchedKind { api_version, kind, reports_ready: false });
         Self { kinds: kinds.collect(), users: Vec::new() }
     }
 
     /// The same kinds, of an operator of ours that reports when objects are ready.
-    pub(super) fn reporting(mut self) -> Self {
+    pub(in crate::commands) fn reporting(mut self) -> Self {
         self.kinds.iter_mut().for_each(|kind| kind.reports_ready = true);
         self
     }
@@ -102,7 +102,7 @@ impl Watched {
 }
 
 /// Looks at the watched kinds.
-pub(super) struct View {
+pub(in crate::commands) struct View {
     client: Client,
     kinds: Kinds,
     cluster: Cluster,
@@ -111,7 +111,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(cluster: Cluster, watched: Watched) -> Self {
+    pub(in crate::commands) fn new(cluster: Cluster, watched: Watched) -> Self {
         let client = cluster.client();
         let kinds = Kinds::new(client.clone());
         Self { client, kinds, cluster, watched: Mutex::new(watched), owned: Mutex::new(None) }
@@ -124,7 +124,7 @@ impl View {
     }
 
     /// Everything that is watched, with what belongs to it and what happened to it.
-    pub(super) async fn look(&self) -> Result<Scene> {
+    pub(in crate::commands) async fn look(&self) -> Result<Scene> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let objects = self.objects(&watched).await?;
         let events = events::events(&self.client, &objects).await?;

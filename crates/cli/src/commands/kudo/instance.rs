@@ -1,38 +1,95 @@
 //! `steer kudo init | install | upgrade | update | uninstall`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use steersman_kudo::crds;
 use steersman_kudo_operator::Wait;
 
-use super::{ParameterArgs, WaitArgs, kudo, read};
+use super::show::{Format, print};
+use super::source::{HomeArgs, PackageArgs, Repositories};
+use super::{ParameterArgs, WaitArgs, kudo};
 use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
 use crate::namespace;
 use crate::output::Output;
 
-/// Install KUDO's definitions into a cluster
+/// Install KUDO's definitions into a cluster, and the client's configuration
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  steer kudo init\n  steer kudo init --dry-run | kubectl apply -f -")]
+#[command(
+    after_help = "The operator itself is `steer run kudo`. Flags of KUDO's own client about its image and certificate are taken, and have no effect.\n\nExamples:\n  steer kudo init\n  steer kudo init --dry-run -o yaml | kubectl apply -f -"
+)]
 pub(super) struct Init {
     /// Print the definitions instead
     #[arg(long)]
     dry_run: bool,
+
+    /// With --dry-run, the format
+    #[arg(short, long, value_name = "FORMAT", requires = "dry_run")]
+    output: Option<Format>,
+
+    /// Make nothing but the client's configuration
+    #[arg(short, long, conflicts_with = "crd_only")]
+    client_only: bool,
+
+    /// Install nothing but the definitions
+    #[arg(long)]
+    crd_only: bool,
+
+    /// Bring the definitions to this version, which is done in any case
+    #[arg(long)]
+    upgrade: bool,
+
+    /// Say whether the definitions are installed, and install nothing
+    #[arg(long, conflicts_with_all = ["dry_run", "client_only", "upgrade"])]
+    verify: bool,
+
+    /// Wait until the definitions are served, which is done in any case
+    #[arg(short, long)]
+    wait: bool,
+
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    wait_timeout: Option<u64>,
+    #[arg(short = 'i', long, value_name = "IMAGE", hide = true)]
+    kudo_image: Option<String>,
+    #[arg(long, value_name = "POLICY", hide = true)]
+    kudo_image_pull_policy: Option<String>,
+    #[arg(long, value_name = "VERSION", hide = true)]
+    version: Option<String>,
+    #[arg(long, value_name = "NAME", hide = true)]
+    service_account: Option<String>,
+    #[arg(long, hide = true)]
+    unsafe_self_signed_webhook_ca: bool,
 }
 
 impl Init {
-    pub(super) async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+    pub(super) async fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
         if self.dry_run {
             for crd in crds() {
+                if self.output == Some(Format::Json) {
+                    print(&crd, Format::Json, output)?;
+                    continue;
+                }
                 let text =
                     steersman_yaml::to_string(&crd).map_err(|error| Failure::new(error.to_string()))?;
                 output.push(&format!("---\n{text}"));
             }
             return Ok(());
         }
-        kudo(globals).await?.init().await?;
-        output.line("✅ installed crds");
+        if self.verify {
+            kudo(globals).await?.verify().await?;
+            output.line("KUDO is installed");
+            return Ok(());
+        }
+        if !self.crd_only {
+            let path = home.repositories_file();
+            if !path.exists() {
+                Repositories::default().save(&path)?;
+                output.line(format!("{} has been configured", path.display()));
+            }
+        }
+        if !self.client_only {
+            kudo(globals).await?.init().await?;
+            output.line("✅ installed crds");
+        }
         Ok(())
     }
 }
@@ -43,8 +100,8 @@ impl Init {
     after_help = "Examples:\n  steer kudo install ./my-operator --wait\n  steer kudo install ./my-operator --instance dev -p NODES=3 -P dev.yaml"
 )]
 pub(super) struct Install {
-    /// Directory or archive of the package
-    package: PathBuf,
+    #[command(flatten)]
+    package: PackageArgs,
 
     /// Name of the instance [default: the operator's and -instance]
     #[arg(long, value_name = "NAME")]
@@ -66,20 +123,21 @@ pub(super) struct Install {
 }
 
 impl Install {
-    pub(super) async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        let packages = read(&self.package)?;
+    pub(super) async fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
+        let packages = self.package.read(globals, home).await?;
+        let Some(package) = packages.first() else { return Ok(()) };
         let kudo = kudo(globals).await?;
-        if let Some(package) = packages.first().filter(|_| self.create_namespace) {
-            kudo.create_namespace(package).await?;
+        let values = self.parameters.values()?;
+        let name = self.instance.unwrap_or_else(|| format!("{}-instance", package.operator.name));
+        if self.create_namespace {
+            kudo.create_namespace(package, &name, &values).await?;
         }
         if self.skip_instance {
             kudo.install_packages(&packages).await?.iter().for_each(|line| output.line(line));
             return Ok(());
         }
-        let said = kudo.install(&packages, self.instance.as_deref(), self.parameters.values()?).await?;
+        let said = kudo.install(&packages, Some(&name), values).await?;
         said.iter().for_each(|line| output.line(line));
-        let default = packages.first().map(|package| format!("{}-instance", package.operator.name));
-        let name = self.instance.or(default).unwrap_or_default();
         self.wait.wait(&kudo, &name).await?;
         if self.wait.wait {
             output.line(format!("instance {}/{name} ready", namespace::resolve(globals)));
@@ -92,8 +150,8 @@ impl Install {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo upgrade ./my-operator-2 --instance dev --wait")]
 pub(super) struct Upgrade {
-    /// Directory or archive of the package
-    package: PathBuf,
+    #[command(flatten)]
+    package: PackageArgs,
 
     /// Name of the instance
     #[arg(long, value_name = "NAME")]
@@ -107,8 +165,8 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    pub(super) async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        let packages = read(&self.package)?;
+    pub(super) async fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
+        let packages = self.package.read_for_upgrade(globals, home).await?;
         let kudo = kudo(globals).await?;
         let said = kudo.upgrade(&packages, &self.instance, self.parameters.values()?).await?;
         said.iter().for_each(|line| output.line(line));

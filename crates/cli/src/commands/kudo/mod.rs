@@ -1,10 +1,14 @@
 //! `steer kudo`, also as `kubectl kudo`.
 
+mod diagnostics;
 mod instance;
 mod package;
 mod plan;
+mod repo;
 pub(super) mod run;
+mod scaffold;
 mod show;
+mod source;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +26,9 @@ use crate::{cluster, namespace};
 /// Install and drive KUDO packages: operators as plans
 #[derive(Args, Debug)]
 pub(crate) struct KudoCommand {
+    #[command(flatten)]
+    home: source::HomeArgs,
+
     #[command(subcommand)]
     what: What,
 }
@@ -36,19 +43,26 @@ enum What {
     Plan(plan::PlanCommand),
     Get(show::Get),
     Package(package::PackageCommand),
+    Repo(repo::RepoCommand),
+    Search(repo::Search),
+    Diagnostics(diagnostics::DiagnosticsCommand),
 }
 
 impl KudoCommand {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        let home = &self.home;
         match self.what {
-            What::Init(init) => cluster::run(init.run(globals, output)),
-            What::Install(install) => cluster::run(install.run(globals, output)),
-            What::Upgrade(upgrade) => cluster::run(upgrade.run(globals, output)),
+            What::Init(init) => cluster::run(init.run(globals, home, output)),
+            What::Install(install) => cluster::run(install.run(globals, home, output)),
+            What::Upgrade(upgrade) => cluster::run(upgrade.run(globals, home, output)),
             What::Update(update) => cluster::run(update.run(globals, output)),
             What::Uninstall(uninstall) => cluster::run(uninstall.run(globals, output)),
             What::Plan(plan) => cluster::run(plan.run(globals, output)),
             What::Get(get) => cluster::run(get.run(globals, output)),
-            What::Package(package) => package.run(output),
+            What::Package(package) => package.run(globals, home, output),
+            What::Repo(repo) => cluster::run(repo.run(globals, home, output)),
+            What::Search(search) => cluster::run(search.run(globals, home, output)),
+            What::Diagnostics(diagnostics) => cluster::run(diagnostics.run(globals, output)),
         }
     }
 }

@@ -6,14 +6,17 @@ use clap::{Args, Subcommand};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use steersman_kudo::Package;
-use steersman_kudo::package::{PackageParameter, files_of};
+use steersman_kudo::package::{PackageParameter, ParameterCheck, files_of, report};
 use steersman_kudo::tree::{Branch, draw};
 
-use super::read;
-use crate::failure::{Failure, Result};
+use super::show::{Format, print};
+use super::source::{HomeArgs, VersionArgs};
+use super::{read, scaffold};
+use crate::args::GlobalArgs;
+use crate::failure::{self, Failure, Result};
 use crate::output::Output;
 
-/// Verify, list and archive packages
+/// Make, verify, list and archive packages
 #[derive(Args, Debug)]
 pub(super) struct PackageCommand {
     #[command(subcommand)]
@@ -22,17 +25,21 @@ pub(super) struct PackageCommand {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    New(scaffold::New),
+    Add(scaffold::Add),
     Create(Create),
     Verify(Verify),
     List(List),
 }
 
 impl PackageCommand {
-    pub(super) fn run(self, output: &mut Output) -> Result {
+    pub(super) fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
         match self.what {
+            What::New(new) => new.run(output),
+            What::Add(add) => add.run(output),
             What::Create(create) => create.run(output),
             What::Verify(verify) => verify.run(output),
-            What::List(list) => list.run(output),
+            What::List(list) => list.run(globals, home, output),
         }
     }
 }
@@ -51,6 +58,10 @@ struct Create {
     /// Replace an archive of that name
     #[arg(short = 'w', long)]
     overwrite: bool,
+
+    /// Print the result in this format
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
 }
 
 impl Create {
@@ -63,8 +74,13 @@ impl Create {
             return Err(Failure::new(format!("{shown} is there already")).help("--overwrite replaces it"));
         }
         archive(&self.directory, &path).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
-        output.line(format!("Package created: {shown}"));
-        Ok(())
+        match self.output {
+            Some(format) => print(&serde_json::json!({ "result": { "path": shown } }), format, output),
+            None => {
+                output.line(format!("Package created: {shown}"));
+                Ok(())
+            }
+        }
     }
 }
 
@@ -84,17 +100,82 @@ fn archive(directory: &Path, path: &Path) -> std::io::Result<()> {
 
 /// Say everything that is wrong with a package
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  steer kudo package verify ./my-operator")]
+#[command(
+    after_help = "Examples:\n  steer kudo package verify ./my-operator\n  steer kudo package verify ./my-operator --param-checks all"
+)]
 struct Verify {
     /// Directory or archive of the package
     package: PathBuf,
+
+    /// Print the result in this format
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+
+    /// Further checks of parameters, separated by commas
+    #[arg(long, value_name = "CHECKS", value_delimiter = ',')]
+    param_checks: Vec<Check>,
+}
+
+/// A further check of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Check {
+    Display,
+    Hint,
+    Desc,
+    Type,
+    Hasgroup,
+    Groups,
+    All,
+}
+
+impl Check {
+    fn all_of(checks: &[Self]) -> Vec<ParameterCheck> {
+        let wants = |check: &ParameterCheck| {
+            let word = match check {
+                ParameterCheck::Display => Self::Display,
+                ParameterCheck::Hint => Self::Hint,
+                ParameterCheck::Description => Self::Desc,
+                ParameterCheck::Type => Self::Type,
+                ParameterCheck::HasGroup => Self::Hasgroup,
+                ParameterCheck::Groups => Self::Groups,
+            };
+            checks.contains(&word) || checks.contains(&Self::All)
+        };
+        ParameterCheck::ALL.into_iter().filter(wants).collect()
+    }
 }
 
 impl Verify {
     fn run(self, output: &mut Output) -> Result {
-        read(&self.package)?;
-        output.line("package is valid");
-        Ok(())
+        let shown = self.package.display().to_string();
+        let failed = |error: steersman_kudo::Error| Failure::from(error).within(&shown);
+        let files = files_of(&self.package).map_err(failed)?;
+        let report = report(&files, &Check::all_of(&self.param_checks)).map_err(failed)?;
+        for unknown in &report.unknown {
+            failure::warn(&unknown.to_string());
+        }
+        match self.output {
+            Some(format) => print(&report, format, output)?,
+            None => {
+                for (title, lines) in [("Warnings", &report.warnings), ("Errors", &report.errors)] {
+                    if !lines.is_empty() {
+                        let rows = std::iter::once(title.to_owned()).chain(lines.iter().cloned());
+                        output.push(&table(&rows.map(|row| vec![row]).collect::<Vec<_>>()));
+                    }
+                }
+                if report.valid {
+                    output.line("package is valid");
+                }
+            }
+        }
+        if report.valid {
+            // Packages that it depends on have to be in order, too.
+            return read(&self.package).map(drop);
+        }
+        let lines: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        let count = lines.len();
+        Err(Failure::new(format!("found {count} package verification errors\n{}", lines.join("\n")))
+            .within(&shown))
     }
 }
 
@@ -114,20 +195,36 @@ struct List {
     /// What to list
     part: Part,
 
-    /// Directory or archive of the package
-    package: PathBuf,
+    /// Directory, archive or URL of the package, or its name in a repository [default: the package here]
+    #[arg(default_value = ".")]
+    package: String,
+
+    #[command(flatten)]
+    version: VersionArgs,
 
     /// With plans, show what their tasks apply
-    #[arg(long)]
+    #[arg(short = 't', long)]
     with_tasks: bool,
+
+    /// With parameters, show their descriptions
+    #[arg(short, long, conflicts_with_all = ["names", "required"])]
+    descriptions: bool,
+
+    /// With parameters, show nothing but their names
+    #[arg(long, conflicts_with = "required")]
+    names: bool,
+
+    /// With parameters, show those that need a value
+    #[arg(short, long)]
+    required: bool,
 }
 
 impl List {
-    fn run(self, output: &mut Output) -> Result {
-        let packages = read(&self.package)?;
+    fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
+        let packages = self.version.read_now(&self.package, globals, home)?;
         let Some(package) = packages.first() else { return Ok(()) };
         match self.part {
-            Part::Parameters => output.push(&parameters(package)),
+            Part::Parameters => output.push(&self.parameters(package)),
             Part::Tasks => output.push(&tasks(package)),
             Part::Plans => output.line(plans(package, self.with_tasks)),
         }
@@ -135,20 +232,34 @@ impl List {
     }
 }
 
-fn parameters(package: &Package) -> String {
-    let mut rows = vec![["Name", "Default", "Required", "Immutable"].map(str::to_owned).to_vec()];
-    let mut all: Vec<_> = package.params.parameters.iter().map(PackageParameter::definition).collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
-    for one in all {
-        let default = one.default.clone().unwrap_or_default();
-        rows.push(vec![
-            one.name.clone(),
-            default,
-            one.is_required().to_string(),
-            one.is_immutable().to_string(),
-        ]);
+impl List {
+    fn parameters(&self, package: &Package) -> String {
+        let mut all: Vec<_> = package.params.parameters.iter().map(PackageParameter::definition).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        if self.required {
+            all.retain(|one| one.is_required() && one.default.is_none());
+            if all.is_empty() {
+                return "no required parameters without default values found\n".to_owned();
+            }
+        }
+        let mut header = vec!["Name"];
+        if !self.required && !self.names {
+            header.extend(["Default", "Required", "Immutable"]);
+        }
+        if self.descriptions {
+            header.push("Descriptions");
+        }
+        let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+        let columns = rows[0].len();
+        for one in all {
+            let default = one.default.clone().unwrap_or_default();
+            let (required, immutable) = (one.is_required().to_string(), one.is_immutable().to_string());
+            let mut row = vec![one.name, default, required, immutable, one.description];
+            row.truncate(columns);
+            rows.push(row);
+        }
+        table(&rows)
     }
-    table(&rows)
 }
 
 fn tasks(package: &Package) -> String {
@@ -160,7 +271,7 @@ fn tasks(package: &Package) -> String {
 }
 
 /// Columns as wide as their widest cell, a tab between them.
-fn table(rows: &[Vec<String>]) -> String {
+pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use steersman_kudo::{plan, tree};
 
 use super::show::{Format, print};
-use super::{WaitArgs, kudo};
+use super::{ParameterArgs, WaitArgs, kudo};
 use crate::args::GlobalArgs;
 use crate::failure::Result;
 use crate::namespace;
@@ -23,6 +23,8 @@ enum What {
     History(History),
     Trigger(Trigger),
     Wait(Wait),
+    Abort(Abort),
+    Retry(Retry),
 }
 
 impl PlanCommand {
@@ -32,6 +34,8 @@ impl PlanCommand {
             What::History(history) => history.run(globals, output).await,
             What::Trigger(trigger) => trigger.run(globals, output).await,
             What::Wait(wait) => wait.run(globals, output).await,
+            What::Abort(abort) => abort.run(globals, output).await,
+            What::Retry(retry) => retry.run(globals, output).await,
         }
     }
 }
@@ -73,16 +77,26 @@ impl Status {
 
 /// Show the last run of each plan of an instance
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  steer kudo plan history --instance dev")]
+#[command(
+    after_help = "Examples:\n  steer kudo plan history --instance dev\n  steer kudo plan history --instance dev --all"
+)]
 struct History {
     /// Name of the instance
     #[arg(long, value_name = "NAME")]
     instance: String,
+
+    /// Show every run that is kept, the last first
+    #[arg(long)]
+    all: bool,
 }
 
 impl History {
     async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let instance = kudo(globals).await?.instance(&self.instance).await?;
+        if self.all {
+            output.push(&tree::run_history(&instance));
+            return Ok(());
+        }
         output.push(&tree::plan_history(&instance));
         output.push("\n");
         Ok(())
@@ -101,6 +115,10 @@ struct Trigger {
     #[arg(long, value_name = "PLAN")]
     name: String,
 
+    /// Values of parameters for this run alone
+    #[command(flatten)]
+    parameters: ParameterArgs,
+
     #[command(flatten)]
     wait: WaitArgs,
 }
@@ -108,7 +126,7 @@ struct Trigger {
 impl Trigger {
     async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let kudo = kudo(globals).await?;
-        kudo.trigger(&self.instance, &self.name).await?;
+        kudo.trigger(&self.instance, &self.name, self.parameters.values()?).await?;
         output.line(format!(
             "Triggered {} plan for {}/{} instance",
             self.name,
@@ -143,5 +161,45 @@ impl Wait {
             plan::progress(&status)
         ));
         Ok(())
+    }
+}
+
+/// Give up the plan that is running: it ends as failed
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Objects that the plan applied stay. Of the cleanup plan, the instance is deleted then.\n\nExamples:\n  steer kudo plan abort --instance dev"
+)]
+struct Abort {
+    /// Name of the instance
+    #[arg(long, value_name = "NAME")]
+    instance: String,
+}
+
+impl Abort {
+    async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        let plan = kudo(globals).await?.abort(&self.instance).await?;
+        output.line(format!("plan {plan} of instance {} is given up", self.instance));
+        Ok(())
+    }
+}
+
+/// Let a plan that failed go on with the step at which it failed
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  steer kudo plan retry --instance dev --wait")]
+struct Retry {
+    /// Name of the instance
+    #[arg(long, value_name = "NAME")]
+    instance: String,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+impl Retry {
+    async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        let kudo = kudo(globals).await?;
+        let plan = kudo.retry(&self.instance).await?;
+        output.line(format!("plan {plan} of instance {} goes on", self.instance));
+        self.wait.wait(&kudo, &self.instance).await
     }
 }

@@ -17,8 +17,8 @@ use crate::commands::interruption;
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
-Without a directory the operator runs on the cluster of the kubeconfig, and serves its admission
-webhook on port 9443. With directories it runs on a cluster in this process: their packages are
+Without a directory the operator runs on the cluster of the kubeconfig, where it installs its
+definitions, and serves its admission webhook. With directories it runs on a cluster in this process: their packages are
 installed, and the plans of their instances are shown whenever they change. Containers are
 simulated there: jobs succeed, and pipes give a line of text for each file.
 
@@ -45,6 +45,25 @@ pub(in crate::commands) struct RunKudo {
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
 
+    /// Where the API server of a cluster finds the admission webhook, such as https://localhost:9443
+    ///
+    /// Its configuration is then installed. Without one, and without the configuration in the cluster, the operator decides
+    /// about changes itself when it sees them.
+    #[arg(long, value_name = "URL", conflicts_with = "directories")]
+    webhook_url: Option<String>,
+
+    /// Port of the admission webhook
+    #[arg(long, value_name = "PORT", default_value_t = 9443)]
+    webhook_port: u16,
+
+    /// Where metrics are served; 0 turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
+    metrics_bind_address: String,
+
+    /// Where /healthz and /readyz are served; 0 turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
+    health_probe_bind_address: String,
+
     /// What is logged: a level, or `target=level` pairs separated by commas
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOG_LEVEL")]
     log_level: String,
@@ -62,9 +81,20 @@ impl RunKudo {
             .operator()
             .version(env!("CARGO_PKG_VERSION"))
             .client(client);
-        let words =
-            ["steer run kudo".to_owned(), "run".to_owned(), format!("--log-level={}", self.log_level)];
-        operator.main_from(words.map(OsString::from)).await.map_err(|error| Failure::new(error.to_string()))
+        let mut words = vec![
+            "steer run kudo".to_owned(),
+            "run".to_owned(),
+            "--install-crds".to_owned(),
+            format!("--log-level={}", self.log_level),
+            format!("--webhook-port={}", self.webhook_port),
+            format!("--metrics-bind-address={}", self.metrics_bind_address),
+            format!("--health-probe-bind-address={}", self.health_probe_bind_address),
+        ];
+        words.extend(self.webhook_url.map(|url| format!("--webhook-url={url}")));
+        operator
+            .main_from(words.into_iter().map(OsString::from))
+            .await
+            .map_err(|error| Failure::new(error.to_string()))
     }
 
     async fn embedded(self) -> Result {

@@ -1,7 +1,10 @@
 //! `steer kudo get`, and objects as YAML or JSON.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use serde::Serialize;
+use serde_json::{Value, json};
 use steersman_kudo::tree::{Branch, draw};
 use steersman_kudo::{Instance, Operator, OperatorVersion};
 
@@ -20,18 +23,142 @@ pub(super) enum Format {
     Json,
 }
 
-/// Prints a value as YAML or JSON.
+/// Prints a value as KUDO does: YAML with an empty line after it, or JSON with keys in the order of Go's types.
 pub(super) fn print(value: &impl Serialize, format: Format, output: &mut Output) -> Result {
-    let text = match format {
-        Format::Yaml => steersman_yaml::to_string(value).map_err(|error| Failure::new(error.to_string()))?,
+    let value = serde_json::to_value(value).map_err(|error| Failure::new(error.to_string()))?;
+    match format {
+        Format::Yaml => output.line(yaml(&value)?),
         Format::Json => {
-            let text =
-                serde_json::to_string_pretty(value).map_err(|error| Failure::new(error.to_string()))?;
-            format!("{text}\n")
+            let mut text = String::new();
+            write_json(&value, 0, &mut text);
+            output.line(text);
         }
-    };
-    output.push(&text);
+    }
     Ok(())
+}
+
+fn yaml(value: &Value) -> Result<String> {
+    steersman_yaml::to_string(value).map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Keys in the order in which Go's types have them. Others come after them.
+const METADATA: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+];
+const OTHERS: &[&str] = &[
+    "kind",
+    "name",
+    "displayName",
+    "description",
+    "apiVersion",
+    "metadata",
+    "spec",
+    "status",
+    "message",
+    "operator",
+    "operatorVersion",
+    "version",
+    "appVersion",
+    "templates",
+    "tasks",
+    "parameters",
+    "plans",
+    "planExecution",
+    "planName",
+    "uid",
+    "planStatus",
+    "conditions",
+    "lastUpdatedTimestamp",
+    "kudoVersion",
+    "kubernetesVersion",
+    "maintainers",
+    "email",
+    "url",
+    "strategy",
+    "phases",
+    "steps",
+    "errors",
+    "warnings",
+    "valid",
+];
+/// Steps alone say why before they say how far they are.
+const STEP: &[&str] = &["name", "message", "status"];
+
+fn write_json(value: &Value, depth: usize, out: &mut String) {
+    let indent = "  ".repeat(depth + 1);
+    let end = "  ".repeat(depth);
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index == 0 { "[\n" } else { ",\n" });
+                out.push_str(&indent);
+                write_json(item, depth + 1, out);
+            }
+            let _ = write!(out, "\n{end}]");
+        }
+        Value::Object(entries) if !entries.is_empty() => {
+            let has = |key: &str| entries.contains_key(key);
+            let order = if has("creationTimestamp") {
+                METADATA
+            } else if has("message") && has("status") && !has("steps") && !has("phases") {
+                STEP
+            } else {
+                OTHERS
+            };
+            let place = |key: &str| order.iter().position(|known| *known == key).unwrap_or(order.len());
+            let mut sorted: Vec<_> = entries.iter().collect();
+            sorted.sort_by_key(|(key, _)| place(key));
+            for (index, (key, value)) in sorted.into_iter().enumerate() {
+                out.push_str(if index == 0 { "{\n" } else { ",\n" });
+                let _ = write!(out, "{indent}{}: ", Value::from(key.as_str()));
+                write_json(value, depth + 1, out);
+            }
+            let _ = write!(out, "\n{end}}}");
+        }
+        other => {
+            let _ = write!(out, "{other}");
+        }
+    }
+}
+
+/// Prints objects, with the fields that Go's types always have.
+fn print_all(mut objects: Vec<Value>, format: Format, output: &mut Output) -> Result {
+    for object in &mut objects {
+        if object["status"].is_null() {
+            object["status"] = json!({});
+        }
+        if object["kind"] == "Instance" && object["spec"]["planExecution"].is_null() {
+            object["spec"]["planExecution"] = json!({});
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.entry("creationTimestamp").or_insert(Value::Null);
+            // As kubectl leaves them out: no person reads them.
+            metadata.remove("managedFields");
+        }
+    }
+    match format {
+        Format::Json => print(&objects, format, output),
+        Format::Yaml => {
+            for object in &objects {
+                output.line("---");
+                output.line(yaml(object)?);
+            }
+            output.line("...");
+            Ok(())
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -68,7 +195,7 @@ impl Get {
             all.extend(versions.iter().map(serde_json::to_value));
             all.extend(instances.iter().map(serde_json::to_value));
             let all: Vec<_> = all.into_iter().flatten().collect();
-            return print(&all, format, output);
+            return print_all(all, format, output);
         }
         let namespace = namespace::resolve(globals);
         let what = match self.kind {
