@@ -2,9 +2,9 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,57 @@ impl Running {
 }
 
 impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command on a terminal of 30 lines by 120 columns.
+struct OnTerminal {
+    child: Child,
+    keys: ChildStdin,
+    output: Receiver<Vec<u8>>,
+    screen: vt100::Parser,
+}
+
+impl OnTerminal {
+    /// `script` has the pseudo-terminal, and passes keys on.
+    fn start(command: &mut Command, line: &str) -> Self {
+        command.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]).env("TERM", "xterm");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let (sender, output) = channel();
+        let mut stdout = child.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+                let _ = sender.send(buffer[..count].to_vec());
+            }
+        });
+        let keys = child.stdin.take().unwrap();
+        Self { child, keys, output, screen: vt100::Parser::new(30, 120, 0) }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// Waits until the screen is as it should be.
+    #[track_caller]
+    fn wait(&mut self, is: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        while !is(&self.screen.screen().contents()) {
+            match self.output.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
+                Ok(bytes) => self.screen.process(&bytes),
+                Err(_) => panic!("it is not on the screen:\n{}", self.screen.screen().contents()),
+            }
+        }
+    }
+}
+
+impl Drop for OnTerminal {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -197,6 +248,39 @@ fn an_ansible_project_runs_and_follows_its_role() {
     assert!(!dev.seen.iter().any(|line| line.contains("\"denied\"")), "{:#?}", dev.seen);
 }
 
+/// On a terminal, objects are followed, filtered and opened by keys, and the shell's screen comes back in the end.
+#[test]
+fn on_a_terminal_objects_are_filtered_and_opened() {
+    let steer = Steer::new();
+    let line = format!(
+        "stty rows 30 cols 120; exec {} dev {} --kubeconfig {}",
+        env!("CARGO_BIN_EXE_steer"),
+        root().join("examples/minimart").display(),
+        steer.path("kubeconfig").display()
+    );
+    let mut dev = OnTerminal::start(&mut Command::new("script"), &line);
+    let row = |screen: &str, title: &str| screen.lines().find(|line| line.contains(title)).map(str::to_owned);
+    dev.wait(|screen| {
+        let ready = row(screen, "Minimart/minimart-sample").is_some_and(|row| row.contains("Ready"));
+        ready && row(screen, "Deployment/minimart-sample").is_some_and(|row| row.contains("1/1"))
+    });
+    assert!(dev.screen.screen().alternate_screen());
+    dev.press("/service\r");
+    dev.wait(|screen| {
+        row(screen, "Service/minimart-sample").is_some()
+            && row(screen, "Deployment/minimart-sample").is_none()
+    });
+    // The second row: the first is what the match belongs to.
+    dev.press("j\r");
+    dev.wait(|screen| screen.contains("kind: Service") && !screen.contains("Objects ("));
+    dev.press("\x1b");
+    dev.wait(|screen| screen.contains("Objects ("));
+    dev.press("q");
+    assert!(dev.child.wait().unwrap().success());
+    dev.output.iter().for_each(|bytes| dev.screen.process(&bytes));
+    assert!(!dev.screen.screen().alternate_screen());
+}
+
 /// The loop of an operator in Rust, on a terminal: a change of the reconciler is live, and the objects stay. How long after an
 /// incremental build that is, is printed; the aim is a second.
 #[test]
@@ -217,8 +301,11 @@ fn a_change_of_the_reconciler_is_live_at_once() {
         command.env_remove("CARGO_INCREMENTAL").env("CARGO", env!("CARGO")).env("TERM", "xterm");
     };
     // `script` runs it in a pseudo-terminal.
-    let line =
-        format!("{} dev . --kubeconfig {}", env!("CARGO_BIN_EXE_steer"), steer.path("kubeconfig").display());
+    let line = format!(
+        "{} dev . -o live --kubeconfig {}",
+        env!("CARGO_BIN_EXE_steer"),
+        steer.path("kubeconfig").display()
+    );
     let mut command = Command::new("script");
     command.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
     in_cargo(&mut command);

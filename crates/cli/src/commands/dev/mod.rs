@@ -2,6 +2,7 @@
 
 pub(super) mod cargo;
 pub(super) mod events;
+mod interface;
 mod operators;
 pub(super) mod project;
 mod screen;
@@ -19,10 +20,11 @@ use clap::Args;
 use steersman_cluster::{Cluster, KUBERNETES_VERSION};
 use steersman_gateway::OperatorLog;
 
+use self::interface::terminal::Terminal;
 use self::operators::{Board, Operators, Place};
 use self::project::Project;
 use self::screen::Screen;
-use self::view::View;
+use self::view::{Scene, View};
 use crate::args::GlobalArgs;
 use crate::commands::cluster::{Claim, DEFAULT_KUBECONFIG, interrupted};
 use crate::commands::serve::Shown;
@@ -95,14 +97,16 @@ pub(crate) struct Dev {
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 
-    /// How to show what happens [default: a live view on a terminal, else a line for each change]
+    /// How to show what happens [default: the whole screen of a terminal, live with --until-ready, else a line for each change]
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// A view that is drawn again and again.
+    /// The whole screen of the terminal: objects, events and logs that scroll, and keys to filter and open them.
+    Screen,
+    /// A picture beneath the lines, drawn again and again.
     Live,
     /// A line for each change.
     Plain,
@@ -116,11 +120,41 @@ impl Dev {
     }
 
     async fn serve(self, globals: &GlobalArgs) -> Result {
-        let format =
-            self.output.unwrap_or(if std::io::stdout().is_terminal() { Format::Live } else { Format::Plain });
-        let mut project = Project::load(&self.project)?;
-        let board = Board(Arc::new(Mutex::new(Screen::new(format))));
+        let format = self.format();
+        let project = Project::load(&self.project)?;
+        let screen = Screen::new(format);
+        let changed = Arc::clone(&screen.changed);
+        let board = Board(Arc::new(Mutex::new(screen)));
+        // Dropped, it gives the terminal back, before anything else is written.
+        let terminal = match format {
+            Format::Screen => Some(Terminal::enter(board.clone(), changed)?),
+            Format::Live | Format::Plain | Format::Json => None,
+        };
+        let ended = self.serve_on(project, board.clone(), terminal, globals).await;
+        if ended.is_err() {
+            // What led to it was on a screen that is no more.
+            board.interface(|interface| interface.messages().for_each(|line| println!("{line}")));
+        }
+        ended
+    }
 
+    /// How to show what happens. Keys need a terminal to come from, and `--until-ready` ends by itself.
+    fn format(&self) -> Format {
+        let (shows, asks) = (std::io::stdout().is_terminal(), std::io::stdin().is_terminal());
+        self.output.unwrap_or(match (shows, asks && !self.until_ready) {
+            (true, true) => Format::Screen,
+            (true, false) => Format::Live,
+            (false, _) => Format::Plain,
+        })
+    }
+
+    async fn serve_on(
+        &self,
+        mut project: Project,
+        board: Board,
+        mut terminal: Option<Terminal>,
+        globals: &GlobalArgs,
+    ) -> Result {
         let path = globals.kubeconfig.clone().unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
         let shown = path.display().to_string();
         let claim = Claim::new(path)?;
@@ -137,8 +171,17 @@ impl Dev {
             "embedded cluster    Kubernetes {KUBERNETES_VERSION} API in {spent} ms      KUBECONFIG={shown}"
         ));
 
+        board.interface(|interface| {
+            let project = self.project.display();
+            interface.set_title(format!(
+                "steer dev {project}   Kubernetes {KUBERNETES_VERSION}   KUBECONFIG={shown}"
+            ));
+        });
+
         let log = OperatorLog::default();
-        keep_log(&log);
+        keep_log(&log, &board);
+        let ended = end_asked_for(terminal.as_mut(), &cluster);
+        tokio::pin!(ended);
         let place = Place {
             root: self.project.clone(),
             cluster: cluster.clone(),
@@ -148,13 +191,13 @@ impl Dev {
             operator_kubeconfig: file.path.with_extension("operator"),
             bin: self.bin.clone(),
             arguments: self.arguments.clone(),
-            in_colour: format == Format::Live,
+            in_colour: board.with(|screen| screen.is_in_colour()),
         };
         let seen = watch::snapshot(std::slice::from_ref(&self.project));
         let starting = Operators::start(&project, &place);
         let mut operators = tokio::select! {
             started = starting => started?,
-            signal = interrupted() => return signal.map_err(no_signals),
+            ended = &mut ended => return ended,
         };
         let mut samples = operators.instances();
         if !self.no_samples {
@@ -168,11 +211,11 @@ impl Dev {
             tokio::spawn(gateway.serve());
         }
 
-        let view = View::new(cluster, operators.watched());
+        let view = View::new(cluster.clone(), operators.watched());
         let ended = tokio::select! {
             ended = self.show(&view, &board, begun, samples) => ended,
             ended = self.follow(&mut project, &mut operators, &place, &view, seen) => ended,
-            signal = interrupted() => signal.map_err(no_signals),
+            ended = &mut ended => ended,
         };
         let stopped = operators.stop().await;
         let _ = std::fs::remove_file(&place.operator_kubeconfig);
@@ -247,9 +290,15 @@ impl Dev {
 
     /// Shows the view until everything is ready, or for ever.
     async fn show(&self, view: &View, board: &Board, begun: Instant, samples: usize) -> Result {
+        let (mut scene, mut version) = (Scene::default(), None);
         loop {
-            let scene = view.look().await?;
-            board.with(|screen| screen.show(&scene));
+            // To look is to list all kinds: not while nothing has happened.
+            let current = Some(view.version());
+            if version != current {
+                scene = view.look().await?;
+                version = current;
+                board.with(|screen| screen.show(&scene));
+            }
             let objects = &scene.objects;
             let ready = objects.len() >= samples && objects.iter().all(|object| object.ready);
             if self.until_ready && ready {
@@ -293,25 +342,44 @@ async fn apply_samples(project: &Project, place: &Place) -> Result<usize> {
     }
 }
 
-/// Keeps what operators in this process log, for the portal: the screen has no room for it.
-fn keep_log(log: &OperatorLog) {
+/// Waits for a key or a signal that ends the program.
+async fn end_asked_for(terminal: Option<&mut Terminal>, cluster: &Cluster) -> Result {
+    let keys = async {
+        match terminal {
+            Some(terminal) => terminal.run(cluster.client()).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = keys => ended,
+        signal = interrupted() => signal.map_err(no_signals),
+    }
+}
+
+/// Keeps what operators in this process log, for the portal and the terminal interface: lines have no room for it.
+fn keep_log(log: &OperatorLog, board: &Board) {
     let log = log.clone();
+    let board = board.interface(|_| ()).map(|()| board.clone());
     // Fails if there is a subscriber already, whose choice counts.
     let _ = tracing_subscriber::fmt()
         .with_ansi(false)
         .without_time()
         .with_target(false)
         .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
-        .with_writer(move || LogWriter(log.clone()))
+        .with_writer(move || LogWriter(log.clone(), board.clone()))
         .try_init();
 }
 
 /// Adds what is written at once, a line, to a log.
-struct LogWriter(OperatorLog);
+struct LogWriter(OperatorLog, Option<Board>);
 
 impl std::io::Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.0.push(String::from_utf8_lossy(line).trim_end());
+        let text = String::from_utf8_lossy(line);
+        self.0.push(text.trim_end());
+        if let Some(board) = &self.1 {
+            board.with(|screen| screen.log(text.trim_end()));
+        }
         Ok(line.len())
     }
 

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::cargo::{self, Executable, Program};
+use super::interface::Interface;
 use super::project::{self, Account, NAMESPACE, Part, Project, text};
 use super::screen::Screen;
 use super::view::{Watched, WatchedKind};
@@ -41,6 +42,11 @@ impl Board {
 
     pub(super) fn say(&self, text: &str) {
         self.with(|screen| screen.say(text));
+    }
+
+    /// Does something to the terminal interface, if there is one.
+    pub(super) fn interface<T>(&self, work: impl FnOnce(&mut Interface) -> T) -> Option<T> {
+        self.with(|screen| screen.interface.as_mut().map(work))
     }
 }
 

@@ -1,14 +1,17 @@
-//! Output of `steer dev`: a screen that is redrawn, or a log of lines.
+//! Output of `steer dev`: the terminal interface, a picture that is redrawn beneath the lines, or a log of lines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::Format;
 use super::events::EventLine;
+use super::interface::{Interface, Mark};
 use super::view::{Denied, Scene, Seen};
 use crate::failure::Failure;
 
@@ -41,6 +44,10 @@ pub(super) struct Screen {
     released: BTreeMap<String, String>,
     /// The last lines that the operator wrote.
     log: VecDeque<String>,
+    /// What has the terminal for itself, if this is [`Format::Screen`].
+    pub(super) interface: Option<Interface>,
+    /// Says that the interface is to be drawn again.
+    pub(super) changed: Arc<Notify>,
 }
 
 impl Screen {
@@ -53,33 +60,45 @@ impl Screen {
             hinted: false,
             released: BTreeMap::new(),
             log: VecDeque::new(),
+            interface: (format == Format::Screen).then(|| Interface::new(String::new())),
+            changed: Arc::default(),
         }
     }
 
+    /// Whether lines of programs may have colours.
+    pub(super) fn is_in_colour(&self) -> bool {
+        self.format == Format::Live
+    }
+
     /// Says that something is done.
-    pub(super) fn say(&self, text: &str) {
-        self.above(&format!(" {GOOD}✓{GOOD:#} {}", in_one_line(text)), || json!({ "done": text }));
+    pub(super) fn say(&mut self, text: &str) {
+        self.above(Mark::Done, &in_one_line(text), || json!({ "done": text }));
     }
 
     /// Says that something has begun that takes time.
-    pub(super) fn doing(&self, text: &str) {
-        self.above(&format!(" {QUIET}⋯{QUIET:#} {}", in_one_line(text)), || json!({ "doing": text }));
+    pub(super) fn doing(&mut self, text: &str) {
+        self.above(Mark::Doing, &in_one_line(text), || json!({ "doing": text }));
     }
 
     /// Shows a line of another program that works for this one.
-    pub(super) fn aside(&self, line: &str) {
-        self.above(&format!("   {line}"), || json!({ "output": line }));
+    pub(super) fn aside(&mut self, line: &str) {
+        self.above(Mark::Output, line, || json!({ "output": line }));
     }
 
     /// Says what went wrong, and that everything goes on.
-    pub(super) fn failure(&self, failure: &Failure) {
+    pub(super) fn failure(&mut self, failure: &Failure) {
         let text = failure.draw();
         let text = text.trim_end().replace('\n', "\n   ");
-        self.above(&format!(" {BAD}✗{BAD:#} {text}"), || json!({ "error": failure.message() }));
+        self.above(Mark::Error, &text, || json!({ "error": failure.message() }));
     }
 
     /// Shows a line that the operator wrote.
     pub(super) fn log(&mut self, line: &str) {
+        if let Some(interface) = &mut self.interface {
+            interface.log(line);
+            self.changed.notify_one();
+            return;
+        }
         if self.format == Format::Live {
             self.log.push_back(line.to_owned());
             if self.log.len() > LOG {
@@ -87,17 +106,28 @@ impl Screen {
             }
             return;
         }
-        let text = format!("   {QUIET}operator{QUIET:#} {}", in_one_line(line));
-        self.above(&text, || json!({ "log": line }));
+        let text = format!("{QUIET}operator{QUIET:#} {}", in_one_line(line));
+        self.above(Mark::Output, &text, || json!({ "log": line }));
     }
 
     /// Writes lines where they stay: above the picture of a live view, which is drawn again beneath them.
-    fn above(&self, text: &str, json: impl FnOnce() -> Value) {
+    fn above(&mut self, mark: Mark, text: &str, json: impl FnOnce() -> Value) {
+        if let Some(interface) = &mut self.interface {
+            interface.message(mark, text);
+            self.changed.notify_one();
+            return;
+        }
+        let text = match mark {
+            Mark::Done => format!(" {GOOD}✓{GOOD:#} {text}"),
+            Mark::Doing => format!(" {QUIET}⋯{QUIET:#} {text}"),
+            Mark::Output => format!("   {text}"),
+            Mark::Error => format!(" {BAD}✗{BAD:#} {text}"),
+        };
         let mut out = anstream::stdout();
         let _ = match self.format {
             Format::Json => writeln!(out, "{}", json()),
             Format::Plain => writeln!(out, "{text}"),
-            Format::Live => {
+            Format::Live | Format::Screen => {
                 let erase = self.erase();
                 let picture = self.last.trim_end_matches('\n').to_owned();
                 let below =
@@ -118,6 +148,12 @@ impl Screen {
     pub(super) fn show(&mut self, scene: &Scene) {
         self.show_differences(scene);
         match self.format {
+            Format::Screen => {
+                if let Some(interface) = &mut self.interface {
+                    interface.show(scene);
+                }
+                self.changed.notify_one();
+            }
             Format::Live => self.draw(scene),
             Format::Plain | Format::Json => self.tell_all(scene),
         }
@@ -126,7 +162,7 @@ impl Screen {
     /// The last picture.
     pub(super) fn finish(&self, scene: &Scene, spent: Duration) {
         match self.format {
-            Format::Live => {}
+            Format::Live | Format::Screen => {}
             Format::Plain => {
                 let _ = write!(anstream::stdout(), "\n{}", picture(&scene.objects));
             }
@@ -150,11 +186,8 @@ impl Screen {
             let Some(manifest) = &object.manifest else { continue };
             let Some(before) = self.released.insert(object.title.clone(), manifest.clone()) else { continue };
             for line in differences(&before, manifest) {
-                let title = object.title.clone();
-                self.above(
-                    &format!("   {}", in_one_line(&line)),
-                    || json!({ "object": title, "diff": line }),
-                );
+                let title = &object.title;
+                self.above(Mark::Output, &in_one_line(&line), || json!({ "object": title, "diff": line }));
             }
         }
     }
@@ -249,7 +282,7 @@ impl Screen {
 }
 
 /// A text that neither begins another line nor tells the terminal anything.
-fn in_one_line(text: &str) -> String {
+pub(super) fn in_one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
@@ -259,11 +292,11 @@ fn cut(text: &str) -> String {
 }
 
 /// A line without the colours that its writer gave it.
-fn without_colours(line: &str) -> String {
+pub(super) fn without_colours(line: &str) -> String {
     anstream::adapter::strip_str(line).to_string()
 }
 
-fn refused(Denied { access, remedy }: &Denied) -> String {
+pub(super) fn refused(Denied { access, remedy }: &Denied) -> String {
     format!("the operator may not {access}: {remedy}")
 }
 

@@ -20,6 +20,8 @@ use crate::failure::Result;
 pub(in crate::commands) struct Seen {
     /// Kind and name.
     pub(in crate::commands) title: String,
+    /// Where the API server has it.
+    pub(super) reference: Reference,
     /// How it stands, in a word or two.
     pub(in crate::commands) state: String,
     /// More about that.
@@ -31,6 +33,30 @@ pub(in crate::commands) struct Seen {
     pub(super) manifest: Option<String>,
     /// What belongs to it.
     pub(super) children: Vec<Seen>,
+}
+
+/// What names one object of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reference {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    /// Empty for kinds without namespaces.
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Reference {
+    /// Of an object with its API version and kind.
+    fn of(object: &Value) -> Self {
+        let part =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self {
+            api_version: part("/apiVersion"),
+            kind: part("/kind"),
+            namespace: part("/metadata/namespace"),
+            name: part("/metadata/name"),
+        }
+    }
 }
 
 /// All that there is to see.
@@ -54,6 +80,9 @@ pub(super) struct Denied {
 
 /// What the runtime asks when it starts, to warn of definitions that are out of date; it does without an answer.
 const DOCTOR: &str = "get customresourcedefinitions.apiextensions.k8s.io";
+
+/// The type of Secrets that keep releases.
+const RELEASE_RECORD: &str = "helm.sh/release.v1";
 
 /// How deep the tree of an object is.
 const DEPTH: usize = 6;
@@ -101,6 +130,14 @@ impl Watched {
     }
 }
 
+/// The state of a cluster that a view depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Version {
+    revision: u64,
+    denied: Vec<Denied>,
+    watched: Watched,
+}
+
 /// Looks at the watched kinds.
 pub(in crate::commands) struct View {
     client: Client,
@@ -128,12 +165,24 @@ impl View {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let objects = self.objects(&watched).await?;
         let events = events::events(&self.client, &objects).await?;
-        let denied = watched.users.iter().flat_map(|(user, remedy)| {
+        Ok(Scene { objects, events, denied: self.denied(&watched) })
+    }
+
+    /// What a look depends on: if this is the same, so is what there is to see.
+    pub(super) fn version(&self) -> Version {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let revision = self.cluster.server().store().revision();
+        Version { revision, denied: self.denied(&watched), watched }
+    }
+
+    fn denied(&self, watched: &Watched) -> Vec<Denied> {
+        let of_user = |(user, remedy): &(String, &'static str)| {
+            let remedy = *remedy;
             let denied = events::denied(&self.cluster, user).into_iter();
             let needed = denied.filter(|access| access != DOCTOR);
-            needed.map(move |access| Denied { access, remedy })
-        });
-        Ok(Scene { objects, events, denied: denied.collect() })
+            needed.map(move |access| Denied { access, remedy }).collect::<Vec<_>>()
+        };
+        watched.users.iter().flat_map(of_user).collect()
     }
 
     async fn objects(&self, watched: &Watched) -> Result<Vec<Seen>> {
@@ -168,6 +217,7 @@ impl View {
         let Standing { state, detail, ready } = standing(object, &children, watched.reports_ready);
         Ok(Seen {
             title,
+            reference: Reference::of(object),
             state,
             detail,
             ready,
@@ -194,6 +244,10 @@ impl View {
             // A definition may have gone since.
             let Ok(list) = api.list(&ListParams::default()).await else { continue };
             for object in list.items {
+                // Records of releases come and go with them, and are shown as their revision.
+                if object.data.get("type").and_then(Value::as_str) == Some(RELEASE_RECORD) {
+                    continue;
+                }
                 let owners: Vec<String> =
                     object.owner_references().iter().map(|owner| owner.uid.clone()).collect();
                 let object = typed(object, resource);
@@ -221,8 +275,8 @@ impl View {
             let standing = readiness(&live, true);
             let (state, detail) = describe(&live, &standing);
             let children = self.pods(&live, &object.id.namespace).await?;
-            let ready = standing.is_ready();
-            seen.push(Seen { title, state, detail, ready, children, ..Seen::default() });
+            let (reference, ready) = (Reference::of(&live), standing.is_ready());
+            seen.push(Seen { title, reference, state, detail, ready, children, ..Seen::default() });
         }
         Ok(seen)
     }
@@ -235,7 +289,13 @@ impl View {
             labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let found = api.list(&ListParams::default().labels(&labels.join(","))).await?;
-        Ok(found.items.iter().map(|pod| of_pod(&json!(pod))).collect())
+        let typed = found.items.iter().map(|pod| {
+            let mut pod = json!(pod);
+            pod["apiVersion"] = json!("v1");
+            pod["kind"] = json!("Pod");
+            pod
+        });
+        Ok(typed.map(|pod| of_pod(&pod)).collect())
     }
 }
 
@@ -272,8 +332,8 @@ impl Owned {
                     let standing = readiness(object, true);
                     let (state, detail) = describe(object, &standing);
                     let title = format!("{kind}/{}", part("/metadata/name"));
-                    let ready = standing.is_ready();
-                    seen.push(Seen { title, state, detail, ready, children, ..Seen::default() });
+                    let (reference, ready) = (Reference::of(object), standing.is_ready());
+                    seen.push(Seen { title, reference, state, detail, ready, children, ..Seen::default() });
                 }
             }
         }
@@ -382,6 +442,7 @@ fn of_pod(pod: &Value) -> Seen {
     let place = if node.is_empty() { String::new() } else { format!("on {node}") };
     Seen {
         title: format!("Pod/{}", part("/metadata/name")),
+        reference: Reference::of(pod),
         ready: state == "Running" || state == "Succeeded",
         state,
         detail: pod_failure(pod).unwrap_or(place),
