@@ -111,7 +111,8 @@ pub(crate) async fn update_by(
         if mode == Mode::Replace {
             warnings.extend(metadata::merge_owners(&mut object, false));
         }
-        if mode != Mode::Apply {
+        // Kubernetes' bindings leave no entry: what places a pod does not manage its fields.
+        if !matches!(mode, Mode::Apply | Mode::Bind) {
             apply::track(call, Some(served), &mut object, &emptied).await;
         }
         let attempt = Attempt {
