@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -93,7 +94,8 @@ impl OnTerminal {
             }
         });
         let keys = child.stdin.take().unwrap();
-        Self { child, keys, output, screen: vt100::Parser::new(30, 120, 0) }
+        let screen = vt100::Parser::new(NonZeroU16::new(30).unwrap(), NonZeroU16::new(120).unwrap(), 0);
+        Self { child, keys, output, screen }
     }
 
     fn press(&mut self, keys: &str) {
@@ -262,16 +264,16 @@ fn on_a_terminal_objects_are_filtered_and_opened() {
     let row = |screen: &str, title: &str| screen.lines().find(|line| line.contains(title)).map(str::to_owned);
     dev.wait(|screen| {
         let ready = row(screen, "Minimart/minimart-sample").is_some_and(|row| row.contains("Ready"));
-        ready && row(screen, "Deployment/minimart-sample").is_some_and(|row| row.contains("1/1"))
+        ready && row(screen, "─ Deployment/minimart-sample").is_some_and(|row| row.contains("1/1"))
     });
     assert!(dev.screen.screen().alternate_screen());
     dev.press("/service\r");
     dev.wait(|screen| {
-        row(screen, "Service/minimart-sample").is_some()
-            && row(screen, "Deployment/minimart-sample").is_none()
+        row(screen, "─ Service/minimart-sample").is_some()
+            && row(screen, "─ Deployment/minimart-sample").is_none()
     });
-    // The second row: the first is what the match belongs to.
-    dev.press("j\r");
+    // The last row: the others are what the match belongs to, and a ServiceAccount.
+    dev.press("G\r");
     dev.wait(|screen| screen.contains("kind: Service") && !screen.contains("Objects ("));
     dev.press("\x1b");
     dev.wait(|screen| screen.contains("Objects ("));

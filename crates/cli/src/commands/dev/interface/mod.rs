@@ -276,6 +276,7 @@ impl Interface {
         let (title, reference) = (object.title.clone(), object.reference.clone());
         let lines = vec!["reading ...".to_owned()];
         self.opened = Some(Opened { title, reference: reference.clone(), lines, offset: 0 });
+        self.is_outdated = false;
         Action::Read(reference)
     }
 
