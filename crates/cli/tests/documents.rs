@@ -6,6 +6,7 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -33,9 +34,25 @@ followed! { DOCUMENTS, slow: false, {
     rest: "docs/rest.md",
     declarative_tests: "docs/e2e.md",
     simulation: "docs/simulation.md",
-    timelines: "docs/timelines.md",
     kudo: "docs/kudo.md",
     ansible: "docs/ansible.md",
+    from_operator_sdk: "docs/from-operator-sdk.md",
+    from_kubebuilder: "docs/from-kubebuilder.md",
+    tutorial_minimart: "docs/tutorials/minimart.md",
+    tutorial_nginx: "docs/tutorials/nginx.md",
+    tutorial_collector: "docs/tutorials/collector.md",
+    tutorial_myownshell: "docs/tutorials/myownshell.md",
+    tutorial_memcached: "docs/tutorials/memcached.md",
+    tutorial_foo: "docs/tutorials/foo.md",
+    tutorial_ptemplate: "docs/tutorials/ptemplate.md",
+    tutorial_cronjob: "docs/tutorials/cronjob.md",
+    tutorial_memcached_ansible: "docs/tutorials/memcached-ansible.md",
+    tutorial_backup: "docs/tutorials/backup.md",
+} }
+
+followed! { SLOW_DOCUMENTS, slow: true, ignore = "builds operators, or runs for minutes: make test-scaffold", {
+    slow_simulation: "docs/simulation.md",
+    slow_tutorial_foo: "docs/tutorials/foo.md",
 } }
 
 /// A block of shell commands.
@@ -95,20 +112,30 @@ fn script(blocks: &[Block]) -> String {
     script
 }
 
-/// What stands for cargo where a document has `make` or `cargo` build this repository: the program is built already, and the
+/// What stands for cargo where a document has `make` or `cargo` build this repository: the programs are built already, and the
 /// tests of the workspace are what this one is run by.
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 "run --bin steer -- "*) shift 4 && exec steer "$@" ;;
+"run --quiet --package "*) program=$4 && shift 5 && exec "$program" "$@" ;;
 "install --locked --path crates/cli" | "test --workspace") ;;
 "nextest --version") exit 1 ;;
 *) echo "cargo $*: this is not a command of the documents" >&2 && exit 1 ;;
 esac
 "#;
 
-fn is_installed(program: &str) -> bool {
-    let found = Command::new("bash").args(["-c", "command -v -- \"$1\"", "bash", program]).output();
-    found.is_ok_and(|output| output.status.success())
+/// The directories with programs: first this repository's own, which `make test` has built.
+fn path(first: &Path) -> std::ffi::OsString {
+    let programs = Path::new(env!("CARGO_BIN_EXE_steer")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = [first.to_owned(), programs.to_owned()];
+    std::env::join_paths(own.into_iter().chain(std::env::split_paths(&path))).unwrap()
+}
+
+fn is_installed(program: &str, path: &OsStr) -> bool {
+    let mut found = Command::new("bash");
+    found.args(["-c", "command -v -- \"$1\"", "bash", program]).env("PATH", path);
+    found.output().is_ok_and(|output| output.status.success())
 }
 
 /// Runs the blocks of a document, the slow ones too if asked for, and fails with what they print if one of them fails.
@@ -117,15 +144,16 @@ fn follow(document: &str, slow: bool) {
     let text = std::fs::read_to_string(root().join(document)).unwrap();
     let mut blocks = blocks(&text);
     blocks.retain(|block| slow || !block.slow);
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let path = path(&at("bin"));
     blocks.retain(|block| {
-        let missing = block.needs.iter().find(|program| !is_installed(program));
+        let missing = block.needs.iter().find(|program| !is_installed(program, &path));
         if let Some(program) = missing {
             eprintln!("SKIPPED: {document}, line {}: {program} is not installed", block.line);
         }
         missing.is_none()
     });
-    let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name);
     for name in ["session", "logs", "bin"] {
         std::fs::create_dir(at(name)).unwrap();
     }
@@ -149,10 +177,6 @@ fn follow(document: &str, slow: bool) {
         std::fs::write(at("bin/cargo"), CARGO).unwrap();
         std::fs::set_permissions(at("bin/cargo"), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let programs = Path::new(env!("CARGO_BIN_EXE_steer")).parent().unwrap().to_owned();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let path =
-        std::env::join_paths([at("bin"), programs].into_iter().chain(std::env::split_paths(&path))).unwrap();
     let output = command
         .args(["-c", &script(&blocks)])
         .current_dir(at("session"))
