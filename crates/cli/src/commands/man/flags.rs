@@ -9,13 +9,17 @@ pub(super) fn sections(command: &Command, parent: &str) -> String {
     let name = format!("{parent} {}", command.get_name());
     let name = name.trim();
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
-    let mut text = format!("## {name}\n\n{}\n\n", prose(&about));
+    let mut text = format!("## {name}\n\n");
+    if !about.is_empty() {
+        text += &format!("{}\n\n", prose(&about));
+    }
     let subcommands =
         || command.get_subcommands().filter(|one| one.get_name() != "help" && !one.is_hide_set());
     let has_own = command.get_arguments().any(is_own);
     if has_own || subcommands().next().is_none() {
         let usage = command.clone().bin_name(name).render_usage().to_string();
-        text += &format!("```text\n{}\n```\n\n", usage.trim_start_matches("Usage:").trim());
+        let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
+        text += &format!("```text\n{}\n```\n\n", lines.collect::<Vec<_>>().join("\n"));
     }
     if has_own {
         text += &table(command.get_arguments().filter(|argument| is_own(argument)));
@@ -45,23 +49,25 @@ pub(super) fn table<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
         let help =
             argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
         let mut meaning = cell(&help);
-        let hidden: Vec<String> =
+        let defaults: Vec<String> =
             argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
         let takes_value = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
-        if takes_value && !hidden.is_empty() && !argument.is_hide_default_value_set() {
-            meaning += &format!(" Default: `{}`.", cell(&hidden.join(" ")));
+        if takes_value && !defaults.is_empty() && !argument.is_hide_default_value_set() {
+            meaning += &format!(" [default: `{}`]", cell(&defaults.join(" ")));
         }
         let possible: Vec<String> = argument
             .get_possible_values()
             .iter()
-            .filter(|value| takes_value && !value.is_hide_set())
+            .filter(|value| {
+                takes_value && !value.is_hide_set() && !["true", "false"].contains(&value.get_name())
+            })
             .map(|value| format!("`{}`", value.get_name()))
             .collect();
         if !possible.is_empty() && !argument.is_hide_possible_values_set() {
-            meaning += &format!(" One of {}.", possible.join(", "));
+            meaning += &format!(" [one of: {}]", possible.join(", "));
         }
         if let Some(variable) = argument.get_env() {
-            meaning += &format!(" Environment: `{}`.", variable.to_string_lossy());
+            meaning += &format!(" [env: `{}`]", variable.to_string_lossy());
         }
         text += &format!("| `{}` | {} |\n", spelling(argument).replace('|', "\\|"), meaning.trim());
     }
