@@ -141,7 +141,7 @@ const FINALIZER_FIELDS: &[&str] = &["name", "playbook", "role", "vars"];
 impl WatchConfig {
     /// JSON schema of an entry, with the descriptions of its fields.
     #[must_use]
-    pub fn schema() -> serde_json::Value {
+    pub fn schema() -> Value {
         schemars::schema_for!(Self).to_value()
     }
 

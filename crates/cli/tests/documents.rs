@@ -15,11 +15,11 @@ use support::markdown::{Fence, documents, fences, root};
 
 /// Makes a test of each document, and the list of them.
 macro_rules! followed {
-    ($list:ident, slow: $slow:literal, $($attribute:meta,)? { $($name:ident: $document:literal,)+ }) => {
+    ($list:ident, slow: $slow:literal, { $($(#[$attribute:meta])* $name:ident: $document:literal,)+ }) => {
         const $list: &[&str] = &[$($document),+];
         $(
             #[test]
-            $(#[$attribute])?
+            $(#[$attribute])*
             fn $name() {
                 follow($document, $slow);
             }
@@ -50,8 +50,10 @@ followed! { DOCUMENTS, slow: false, {
     tutorial_backup: "docs/tutorials/backup.md",
 } }
 
-followed! { SLOW_DOCUMENTS, slow: true, ignore = "builds operators, or runs for minutes: make test-scaffold", {
+followed! { SLOW_DOCUMENTS, slow: true, {
+    #[ignore = "runs for minutes: make test-scaffold"]
     slow_simulation: "docs/simulation.md",
+    #[ignore = "builds an operator: make test-scaffold"]
     slow_tutorial_foo: "docs/tutorials/foo.md",
 } }
 
