@@ -120,7 +120,8 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 		export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
 		$(CARGO) test --quiet --test ansible_plays -- --ignored --nocapture --test-threads 2 && \
-		$(CARGO) test --quiet --package steersman-cli --test dev --test scaffold_update -- --ignored --nocapture ansible
+		$(CARGO) test --quiet --package steersman-cli --test dev --test scaffold_update -- --ignored --nocapture ansible && \
+		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --package steersman-cli --test documents -- --nocapture ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
