@@ -66,6 +66,15 @@ machete:
 doc: ## Build the documentation, every link in it checked
 	RUSTDOCFLAGS=--deny=warnings $(CARGO) doc --workspace --no-deps --all-features --quiet
 
+.PHONY: reference
+reference: ## Write docs/reference from the code
+	$(CARGO) run --quiet --bin steer -- man --markdown docs/reference
+
+.PHONY: book
+book: ## Build the book of docs/ into target/book (with mdbook: make tools-book)
+	@command -v mdbook >/dev/null || { echo "mdbook is not installed: 'make tools-book' installs it" >&2; exit 1; }
+	mdbook build docs
+
 .PHONY: hack
 hack: ## Check each crate by itself, with each of its features, on the oldest compiler it promises
 	tools/check-crates
@@ -86,9 +95,10 @@ oracle-sim: ## Simulate operators in Go, on controller-runtime and on Helm's pac
 	$(CARGO) test --quiet --profile checks --package steersman-cli --test sim_go -- --ignored --nocapture --test-threads 1
 
 .PHONY: test-scaffold
-test-scaffold: ## Make a project in Rust as `steer init` does, build it, run its tests, and change it under `steer dev`
+test-scaffold: ## Make projects in Rust as `steer init` and the tutorials do, build them, run their tests, and change one under `steer dev`
 	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust -- --ignored --nocapture
 	$(CARGO) test --quiet --package steersman-cli --test dev -- --ignored --nocapture reconciler
+	$(CARGO) test --quiet --package steersman-cli --test documents -- --ignored --nocapture --test-threads 1
 
 .PHONY: kudo
 kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERATORS, run the public packages too
@@ -110,7 +120,8 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 		export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
 		$(CARGO) test --quiet --test ansible_plays -- --ignored --nocapture --test-threads 2 && \
-		$(CARGO) test --quiet --package steersman-cli --test dev --test scaffold_update -- --ignored --nocapture ansible
+		$(CARGO) test --quiet --package steersman-cli --test dev --test scaffold_update -- --ignored --nocapture ansible && \
+		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --package steersman-cli --test documents -- --nocapture ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
@@ -328,6 +339,10 @@ bench-cluster: ## Load the embedded cluster and a real control plane with the sa
 .PHONY: tools
 tools: ## Install the tools that the checks use into a cache
 	tools/ensure $(TOOLS)
+
+.PHONY: tools-book
+tools-book: ## Install mdbook, which make book needs, into the cache
+	tools/ensure $(TOOLS) mdbook 0.5.4
 
 .PHONY: tools-ansible
 tools-ansible: ## Make the virtual environment with Python's Ansible that the suites of Ansible operators use

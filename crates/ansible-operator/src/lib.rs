@@ -29,6 +29,9 @@ mod variables;
 mod watches;
 
 pub use error::{Error, Result};
+pub use metrics::reference as metrics_reference;
 pub use operator::{Defaults, LogEvents, add_watches};
 pub use runner::{RunnerOptions, TESTED_ANSIBLE};
+pub use settings::ANNOTATIONS;
+pub use status::{CONDITIONS, EVENTS, REASONS};
 pub use watches::{Content, FinalizerConfig, GroupVersionKind, Watch, WatchConfig, Watches};

@@ -202,6 +202,15 @@ impl Metrics {
     }
 }
 
+/// The metrics of every Ansible operator, with one sample each, as OpenMetrics text.
+#[must_use]
+pub fn reference() -> String {
+    let metrics = Metrics::default();
+    metrics.reconciled("example.com/v1, Kind=Example", true);
+    metrics.took("example.com/v1, Kind=Example", Duration::ZERO);
+    metrics.render("")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -17,7 +17,7 @@ use crate::redact::Redactor;
 use crate::resources::Resources;
 use crate::runner::{Play, Runner};
 use crate::settings::Settings;
-use crate::status::{self, Status, Verdict};
+use crate::status::{self, INVALID_ANNOTATION, Status, TASK_FAILED, VARIABLE_HIDDEN, Verdict};
 use crate::variables::variables;
 use crate::watches::{Content, Watch};
 
@@ -78,7 +78,7 @@ impl Reconciler {
         let settings = match Settings::of(&object) {
             Ok(settings) => settings,
             Err(message) => {
-                context.warn("InvalidAnnotation", message.clone());
+                context.warn(INVALID_ANNOTATION, message.clone());
                 self.say(&object, &context, &Verdict::Failed { message: message.clone(), result: None })
                     .await?;
                 self.metrics.reconciled(&self.watch.config.title(), false);
@@ -172,7 +172,7 @@ impl Reconciler {
         for failure in outcome.failures.iter().take(EVENTS) {
             let file = failure.path.as_deref().map_or(String::new(), |path| format!(" ({path})"));
             let note = format!("task {:?}{file} failed: {}", failure.task, failure.message);
-            context.warn("TaskFailed", shortened_to(scope.redactor.redact(&note), 1000));
+            context.warn(TASK_FAILED, shortened_to(scope.redactor.redact(&note), 1000));
         }
         let result = outcome.ansible_result(&completion);
         self.say(object, context, &Verdict::Failed { message: message.clone(), result }).await?;
@@ -210,7 +210,7 @@ impl Reconciler {
         let made = variables(&self.watch.config, &content, final_vars);
         if is_new {
             for warning in made.warnings {
-                context.warn("VariableHidden", warning);
+                context.warn(VARIABLE_HIDDEN, warning);
             }
         }
         Ok(Play {

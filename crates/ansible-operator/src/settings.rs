@@ -10,6 +10,16 @@ use steersman_watches::duration;
 /// The prefix of annotations that are about an object's runs; operator-sdk's.
 pub(crate) const PREFIX: &str = "ansible.sdk.operatorframework.io/";
 
+steersman_core::vocabulary! {
+    /// Annotations of an object that direct its runs.
+    pub const ANNOTATIONS = {
+        /// Resync period of this object, such as `1h30m`, in place of the watch's.
+        const RECONCILE_PERIOD = "ansible.sdk.operatorframework.io/reconcile-period";
+        /// Ansible's verbosity in runs for this object, from `0` to `7`.
+        const VERBOSITY = "ansible.sdk.operatorframework.io/verbosity";
+    };
+}
+
 /// What annotations say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -20,11 +30,11 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the annotations of an object.
     pub(crate) fn of(object: &DynamicObject) -> Result<Self, String> {
-        let text = |name: &str| object.annotations().get(&format!("{PREFIX}{name}")).map(String::as_str);
-        let period = text("reconcile-period").map(duration).transpose();
+        let text = |name: &str| object.annotations().get(name).map(String::as_str);
+        let period = text(RECONCILE_PERIOD).map(duration).transpose();
         Ok(Self {
-            period: period.map_err(|error| format!("annotation {PREFIX}reconcile-period: {error}"))?,
-            verbosity: text("verbosity").and_then(verbosity),
+            period: period.map_err(|error| format!("annotation {RECONCILE_PERIOD}: {error}"))?,
+            verbosity: text(VERBOSITY).and_then(verbosity),
         })
     }
 }

@@ -4,9 +4,37 @@ use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::{Map, Value, json};
 use steersman::{Context, Kind};
 
-pub(crate) const RUNNING: &str = "Running";
-pub(crate) const SUCCESSFUL: &str = "Successful";
-pub(crate) const FAILURE: &str = "Failure";
+steersman_core::vocabulary! {
+    /// Conditions of an object that a role or playbook runs for, with operator-sdk's names.
+    pub const CONDITIONS = {
+        /// True while the operator works on the object, in a run or until the next one; `ansibleResult` counts the tasks of the last run.
+        pub(crate) const RUNNING = "Running";
+        /// True if the last run succeeded.
+        pub(crate) const SUCCESSFUL = "Successful";
+        /// True if the last run failed; the message has the failed tasks.
+        pub(crate) const FAILURE = "Failure";
+    };
+
+    /// Reasons of these conditions. Those that are False may have none.
+    pub const REASONS = {
+        /// `Running`: a run is under way, or ended with a failure.
+        const IS_RUNNING = "Running";
+        /// `Running`, `Successful`: the last run succeeded.
+        const HAS_SUCCEEDED = "Successful";
+        /// `Failure`: the last run failed.
+        const HAS_FAILED = "Failed";
+    };
+
+    /// Reasons of events about the object.
+    pub const EVENTS = {
+        /// Warning: a task failed; the message has its name, file, line and error.
+        pub(crate) const TASK_FAILED = "TaskFailed";
+        /// Warning: an annotation of the object cannot be read. It is tried again when the annotation changes.
+        pub(crate) const INVALID_ANNOTATION = "InvalidAnnotation";
+        /// Warning: two keys of the spec become one variable, or one has the name of a variable of the operator.
+        pub(crate) const VARIABLE_HIDDEN = "VariableHidden";
+    };
+}
 
 /// How often a status is written again after a conflict.
 const ATTEMPTS: usize = 8;
@@ -46,19 +74,26 @@ impl Status {
                 if self.find(SUCCESSFUL).is_some() {
                     self.put(SUCCESSFUL, "False", "", "", None, now);
                 }
-                self.put(RUNNING, "True", "Running", "Running reconciliation", None, now);
+                self.put(RUNNING, "True", IS_RUNNING, "Running reconciliation", None, now);
             }
             Verdict::Succeeded { result } => {
-                self.put(RUNNING, "True", "Successful", "Awaiting next reconciliation", result.as_ref(), now);
-                self.put(SUCCESSFUL, "True", "Successful", "Last reconciliation succeeded", None, now);
+                self.put(
+                    RUNNING,
+                    "True",
+                    HAS_SUCCEEDED,
+                    "Awaiting next reconciliation",
+                    result.as_ref(),
+                    now,
+                );
+                self.put(SUCCESSFUL, "True", HAS_SUCCEEDED, "Last reconciliation succeeded", None, now);
                 self.put(FAILURE, "False", "", "", None, now);
             }
             Verdict::Failed { message, result } => {
                 if self.find(RUNNING).is_some() {
-                    self.put(RUNNING, "False", "Running", "Running reconciliation", None, now);
+                    self.put(RUNNING, "False", IS_RUNNING, "Running reconciliation", None, now);
                 }
                 self.put(SUCCESSFUL, "False", "", "", None, now);
-                self.put(FAILURE, "True", "Failed", message, result.as_ref(), now);
+                self.put(FAILURE, "True", HAS_FAILED, message, result.as_ref(), now);
             }
         }
     }
@@ -68,7 +103,9 @@ impl Status {
         let is = |kind: &str, status: &str, reason: &str| {
             self.find(kind).is_some_and(|one| one["status"] == status && one["reason"] == reason)
         };
-        is(RUNNING, "True", "Successful") && is(SUCCESSFUL, "True", "Successful") && is(FAILURE, "False", "")
+        is(RUNNING, "True", HAS_SUCCEEDED)
+            && is(SUCCESSFUL, "True", HAS_SUCCEEDED)
+            && is(FAILURE, "False", "")
     }
 
     fn find(&self, kind: &str) -> Option<&Value> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use steersman_watches::{LabelSelector, api_version, deserialize_duration};
@@ -11,7 +12,7 @@ use steersman_watches::{LabelSelector, api_version, deserialize_duration};
 use crate::error::{Error, Result};
 
 /// One entry of watches.yaml, with operator-sdk's fields.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WatchConfig {
     /// The API group of the watched kind. Empty for the core group.
@@ -30,6 +31,7 @@ pub struct WatchConfig {
     pub max_runner_artifacts: Option<i64>,
     /// Resync period of each object. What the program's flag says by default, and for zero.
     #[serde(deserialize_with = "deserialize_duration")]
+    #[schemars(with = "Option<String>")]
     pub reconcile_period: Option<Duration>,
     /// Whether the operator writes conditions. True by default.
     #[serde(default = "yes")]
@@ -55,7 +57,7 @@ pub struct WatchConfig {
 }
 
 /// A kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct GroupVersionKind {
     /// The API group; empty for the core group.
@@ -67,14 +69,14 @@ pub struct GroupVersionKind {
 }
 
 /// What runs before an object is deleted.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FinalizerConfig {
     /// The finalizer's name on the object.
     pub name: String,
-    /// A playbook, as in [`WatchConfig::playbook`]. The watch's own by default.
+    /// A playbook, as above. The watch's own by default.
     pub playbook: String,
-    /// A role, as in [`WatchConfig::role`]. The watch's own by default.
+    /// A role, as above. The watch's own by default.
     pub role: String,
     /// Extra variables of this run, which win over all others. None by default.
     pub vars: Map<String, Value>,
@@ -137,6 +139,12 @@ const FIELDS: &[&str] = &[
 const FINALIZER_FIELDS: &[&str] = &["name", "playbook", "role", "vars"];
 
 impl WatchConfig {
+    /// JSON schema of an entry, with the descriptions of its fields.
+    #[must_use]
+    pub fn schema() -> Value {
+        schemars::schema_for!(Self).to_value()
+    }
+
     /// Group and version.
     #[must_use]
     pub fn api_version(&self) -> String {

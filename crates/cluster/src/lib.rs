@@ -56,6 +56,7 @@
 //! about two thirds of the time with an allocator for that, such as the crate `mimalloc`, as its `#[global_allocator]`.
 
 mod activity;
+mod annotations;
 mod api_services;
 mod cluster;
 mod control_loop;
@@ -75,6 +76,7 @@ mod user_service;
 mod webhooks;
 mod workloads;
 
+pub use annotations::ANNOTATIONS;
 pub use cluster::{Builder, Cluster};
 pub use error::Error;
 pub use options::Part;

@@ -9,8 +9,7 @@ use steersman_api::{
 };
 use steersman_apiserver::{Connection, Connector};
 
-/// The annotation with what a pod's containers say.
-const LOGS: &str = "cluster.steersman.dev/logs";
+use crate::annotations::LOGS;
 
 /// Answers for containers that do not run: logs come from an annotation, and nothing can be executed.
 #[derive(Debug)]

@@ -14,10 +14,7 @@ use steersman_api::BoxFuture;
 use steersman_apiserver::ServiceTarget;
 use tokio::net::TcpStream;
 
-use crate::tls_client::dial;
-
-/// Where the server behind a service runs, as an annotation on it.
-pub(crate) const ADDRESS: &str = "cluster.steersman.dev/address";
+use crate::{annotations::ADDRESS, tls_client::dial};
 
 type Handler = dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync;
 

@@ -2,6 +2,7 @@
 //!
 //! - [`environment`]: the source of time and randomness, handed in so that a run can be replayed.
 //! - [`readiness`]: how far an object is, told from its JSON.
+//! - [`vocabulary`](mod@vocabulary): names that users meet, declared with their meanings.
 //!
 //! ```
 //! use serde_json::json;
@@ -15,3 +16,4 @@
 
 pub mod environment;
 pub mod readiness;
+pub mod vocabulary;

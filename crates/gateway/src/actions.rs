@@ -16,12 +16,17 @@ use crate::{
     writes::{self, Change},
 };
 
-/// The annotation of a definition that declares actions.
-const DECLARED: &str = "steersman.dev/actions";
-/// The annotation that is set to have an object looked at.
-const REQUESTED: &str = "steersman.dev/reconcile-requested-at";
-/// The annotation by which kubectl restarts the pods of a workload.
-const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
+steersman_core::vocabulary! {
+    /// Annotations that `steer serve` reads, and those that its actions set.
+    pub const ANNOTATIONS = {
+        /// On a definition: actions of its kind beside the built-in ones, as JSON.
+        const DECLARED = "steersman.dev/actions";
+        /// On an object: set by the action `reconcile`, so that its operator reconciles it.
+        const REQUESTED = "steersman.dev/reconcile-requested-at";
+        /// On a pod template: set by the action `restart`, as by `kubectl rollout restart`.
+        const RESTARTED = "kubectl.kubernetes.io/restartedAt";
+    };
+}
 
 /// A change with a name.
 #[derive(Debug, Clone)]

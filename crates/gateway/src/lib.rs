@@ -46,7 +46,7 @@ use serde_json::Value;
 use steersman_listener::Listener;
 use tokio::net::TcpListener;
 
-pub use crate::{operator::OperatorLog, webhooks::Webhook};
+pub use crate::{actions::ANNOTATIONS, operator::OperatorLog, webhooks::Webhook};
 
 use crate::{
     audit::Audit,

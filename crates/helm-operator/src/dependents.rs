@@ -13,6 +13,7 @@ use steersman_release::{
 
 use crate::deploy::{CHART_LABEL, OWNER, OWNER_KIND};
 use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler, ReleaseState};
+use crate::status::{DRIFT_CORRECTED, WATCH_FAILED};
 
 /// How many objects are named in a condition.
 const NAMED: usize = 3;
@@ -155,7 +156,7 @@ impl Reconciler {
                 Ok(()) => dependent.watched.store(true, Ordering::Relaxed),
                 Err(error) => {
                     tracing::warn!(%error, kind = %dependent.kind, "cannot watch released objects");
-                    context.warn("WatchFailed", format!("{} cannot be watched: {error}", dependent.kind));
+                    context.warn(WATCH_FAILED, format!("{} cannot be watched: {error}", dependent.kind));
                 }
             }
         }
@@ -179,7 +180,7 @@ impl Reconciler {
             Outcome::Unchanged => return Ok(live),
         };
         tracing::info!(object = %target.id, "brought back an object that was {what}");
-        context.event("DriftCorrected", format!("{} was {what} by others and is brought back", target.id));
+        context.event(DRIFT_CORRECTED, format!("{} was {what} by others and is brought back", target.id));
         Ok(live)
     }
 

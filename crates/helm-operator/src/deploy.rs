@@ -17,7 +17,10 @@ use crate::controller::{NamespacedName, Phase};
 use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler};
 use crate::release_name::OWNER_UID;
 use crate::settings::Settings;
-use crate::status::{DEPLOYED, Status};
+use crate::status::{
+    DEPLOYED, INSTALL_ERROR, INSTALL_SUCCESSFUL, OVERRIDE_VALUES_IN_USE, Status, UPGRADE_ERROR,
+    UPGRADE_SUCCESSFUL,
+};
 
 /// The label on everything that comes from a chart, by which dependents are watched.
 pub(crate) const CHART_LABEL: &str = "helm.sdk.operatorframework.io/chart";
@@ -166,10 +169,10 @@ impl Reconciler {
         }
         let is_last = revisions.last() == Some(deployed);
         let options = self.options(object, &desired.settings);
-        let candidate =
-            releases.candidate(&current, &desired.chart, &desired.values, &options).await.map_err(
-                |error| ReconcileError::Release { reason: "UpgradeError", message: error.to_string() },
-            )?;
+        let candidate = releases
+            .candidate(&current, &desired.chart, &desired.values, &options)
+            .await
+            .map_err(|error| ReconcileError::Release { reason: UPGRADE_ERROR, message: error.to_string() })?;
         let is_same = if current.unverified {
             // A list that makes no sense is not what is desired.
             !candidate.objects_differ(&current).unwrap_or(true)
@@ -180,13 +183,13 @@ impl Reconciler {
             let current = if current.unverified {
                 let adopted = releases.adopt(&current, candidate, &options).await;
                 adopted.map_err(|error| ReconcileError::Release {
-                    reason: "UpgradeError",
+                    reason: UPGRADE_ERROR,
                     message: error.to_string(),
                 })?
             } else {
                 current
             };
-            let reason = if current.version == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
+            let reason = if current.version == 1 { INSTALL_SUCCESSFUL } else { UPGRADE_SUCCESSFUL };
             let other_namespace = Self::is_other_namespace(object, &desired.location);
             self.record_deployed(status, context, &current, reason, other_namespace);
             return Ok((current, false));
@@ -268,20 +271,20 @@ impl Reconciler {
                     Err(error) => format!("{message}; what was installed could not be removed: {error}"),
                 };
                 let message = redactor.redact(&message).into_owned();
-                return Err(ReconcileError::Release { reason: "InstallError", message });
+                return Err(ReconcileError::Release { reason: INSTALL_ERROR, message });
             }
             Err(error) => {
-                return Err(ReconcileError::Release { reason: "InstallError", message: error.to_string() });
+                return Err(ReconcileError::Release { reason: INSTALL_ERROR, message: error.to_string() });
             }
         };
         self.warn_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "installed");
-        context.event("InstallSuccessful", format!("installed release {name}, revision {}", release.version));
+        context.event(INSTALL_SUCCESSFUL, format!("installed release {name}, revision {}", release.version));
         self.record_deployed(
             status,
             context,
             &release,
-            "InstallSuccessful",
+            INSTALL_SUCCESSFUL,
             Self::is_other_namespace(object, &desired.location),
         );
         self.run_after(Phase::Install, object, context, &release).await?;
@@ -316,21 +319,20 @@ impl Reconciler {
                 let message =
                     self.roll_back(&release, message, releases, revisions, status, &desired.settings).await;
                 let message = redactor.redact(&message).into_owned();
-                return Err(ReconcileError::Release { reason: "UpgradeError", message });
+                return Err(ReconcileError::Release { reason: UPGRADE_ERROR, message });
             }
             Err(error) => {
-                return Err(ReconcileError::Release { reason: "UpgradeError", message: error.to_string() });
+                return Err(ReconcileError::Release { reason: UPGRADE_ERROR, message: error.to_string() });
             }
         };
         self.warn_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "upgraded");
-        context
-            .event("UpgradeSuccessful", format!("upgraded release {name} to revision {}", release.version));
+        context.event(UPGRADE_SUCCESSFUL, format!("upgraded release {name} to revision {}", release.version));
         self.record_deployed(
             status,
             context,
             &release,
-            "UpgradeSuccessful",
+            UPGRADE_SUCCESSFUL,
             Self::is_other_namespace(object, &desired.location),
         );
         self.run_after(Phase::Upgrade, object, context, &release).await?;
@@ -376,7 +378,7 @@ impl Reconciler {
         for (key, value) in &self.overrides {
             let value = if self.suppress_overrides { "****".into() } else { redactor.redact(value) };
             let note = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
-            context.warn("OverrideValuesInUse", note);
+            context.warn(OVERRIDE_VALUES_IN_USE, note);
         }
     }
 

@@ -39,5 +39,7 @@ pub use error::{Error, Result};
 pub use key::KEY_SECRET;
 pub use operator::{Defaults, add_watches};
 pub use overrides::expand;
+pub use settings::ANNOTATIONS;
+pub use status::{CONDITIONS, EVENTS, REASONS};
 pub use steersman_watches::{Expression, LabelSelector, duration};
 pub use watches::{Crds, Ignore, WatchConfig};

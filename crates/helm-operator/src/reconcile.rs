@@ -23,7 +23,11 @@ use crate::dependents::{Dependents, DependentsStatus};
 use crate::key::KeyStore;
 use crate::overrides;
 use crate::settings::Settings;
-use crate::status::{DEPLOYED, INITIALIZED, IRRECONCILABLE, PAUSED, PRUNED, READY, RELEASE_FAILED, Status};
+use crate::status::{
+    DELETE_FAILED, DEPLOYED, INITIALIZED, IRRECONCILABLE, MOVING, PAUSE_ANNOTATION, PAUSED, PRUNED, READY,
+    RECONCILE_ERROR, RECORD_GONE, RELEASE_FAILED, Status, UNINSTALL_ERROR, UNINSTALL_SUCCESSFUL,
+    WORKLOADS_NOT_READY, WORKLOADS_READY,
+};
 use crate::watches::Ignore;
 
 /// Requeue interval while workloads are not ready: their pods are not watched.
@@ -138,19 +142,13 @@ impl Reconciler {
         let settings = match Settings::of(&object) {
             Ok(settings) => settings,
             Err(message) => {
-                status.set(&context, IRRECONCILABLE, true, "ReconcileError", message.clone());
+                status.set(&context, IRRECONCILABLE, true, RECONCILE_ERROR, message.clone());
                 status.write(&context).await?;
                 return Err(RuntimeError::terminal(message));
             }
         };
         if settings.paused {
-            status.set(
-                &context,
-                PAUSED,
-                true,
-                "PauseReconcileAnnotationTrue",
-                "the object is paused by its annotation",
-            );
+            status.set(&context, PAUSED, true, PAUSE_ANNOTATION, "the object is paused by its annotation");
             status.write(&context).await?;
             return Ok(Action::await_change());
         }
@@ -189,7 +187,7 @@ impl Reconciler {
                 RuntimeError::other(message)
             }
             ReconcileError::Other(message) => {
-                status.set(context, IRRECONCILABLE, true, "ReconcileError", message.clone());
+                status.set(context, IRRECONCILABLE, true, RECONCILE_ERROR, message.clone());
                 RuntimeError::other(message)
             }
         };
@@ -211,7 +209,7 @@ impl Reconciler {
             && !self.is_recorded(context, &desired.location, cached).await?
         {
             let record = &cached.record;
-            context.warn("RecordGone", format!("{record} was deleted: the release is adopted again"));
+            context.warn(RECORD_GONE, format!("{record} was deleted: the release is adopted again"));
             state = None;
         }
         let (state, fresh) = match state {
@@ -224,7 +222,7 @@ impl Reconciler {
                 }
                 if !self.uninstall_moved(object, context, &desired, status).await? {
                     let message = "the release is being taken down where it was";
-                    status.set(context, READY, false, "Moving", message);
+                    status.set(context, READY, false, MOVING, message);
                     return Ok(Action::requeue(REMOVAL_REQUEUE));
                 }
                 let (release, made) = self.deploy(object, context, &desired, status).await?;
@@ -276,12 +274,12 @@ impl Reconciler {
         }
         let action = match ready {
             DependentsStatus::Ready(message) => {
-                status.set(context, READY, true, "WorkloadsReady", message);
+                status.set(context, READY, true, WORKLOADS_READY, message);
                 Action::await_change()
             }
             DependentsStatus::NotReady(message) => {
                 let message = state.redactor.redact(&message).into_owned();
-                status.set(context, READY, false, "WorkloadsNotReady", message);
+                status.set(context, READY, false, WORKLOADS_NOT_READY, message);
                 Action::requeue(UNREADY_REQUEUE)
             }
         };
@@ -311,7 +309,7 @@ impl Reconciler {
         }
         let left: Vec<String> = release.undeleted.iter().map(ToString::to_string).collect();
         let message = format!("no longer part of the release and still there: {}", left.join("; "));
-        status.set(context, PRUNED, false, "DeleteFailed", state.redactor.redact(&message));
+        status.set(context, PRUNED, false, DELETE_FAILED, state.redactor.redact(&message));
         Ok(false)
     }
 
@@ -371,8 +369,8 @@ impl Reconciler {
             }
             Ok(false) => Ok(Action::requeue(REMOVAL_REQUEUE)),
             Err(ReconcileError::Other(message)) => {
-                status.set(&context, RELEASE_FAILED, true, "UninstallError", message.clone());
-                status.set(&context, READY, false, "UninstallError", message.clone());
+                status.set(&context, RELEASE_FAILED, true, UNINSTALL_ERROR, message.clone());
+                status.set(&context, READY, false, UNINSTALL_ERROR, message.clone());
                 status.write(&context).await?;
                 Err(RuntimeError::other(message))
             }
@@ -453,7 +451,7 @@ impl Reconciler {
             options.keep_history = false;
             releases.uninstall(&location.name, &options).await?;
         }
-        context.event("UninstallSuccessful", format!("uninstalled release {}", location.name));
+        context.event(UNINSTALL_SUCCESSFUL, format!("uninstalled release {}", location.name));
         if let Some(after) = &self.after {
             after(Phase::Uninstall, Arc::clone(object), Arc::new(release), context.clone()).await?;
         }

@@ -7,8 +7,33 @@ use kube::api::DynamicObject;
 
 use steersman_watches::duration;
 
-const PREFIX: &str = "helm.sdk.operatorframework.io/";
-const PAUSED: &str = "helm.steersman.dev/paused";
+steersman_core::vocabulary! {
+    /// Annotations of an object by which its author directs the operator. Switches are on if they are `true`, `t` or `1`.
+    pub const ANNOTATIONS = {
+        /// Switch: the object is left alone until the annotation is removed, and the condition `Paused` says so.
+        const PAUSED = "helm.steersman.dev/paused";
+        /// Resync period of this object, such as `1h30m`, in place of the watch's.
+        const RECONCILE_PERIOD = "helm.sdk.operatorframework.io/reconcile-period";
+        /// Switch: upgrades replace objects instead of patching them.
+        const UPGRADE_FORCE = "helm.sdk.operatorframework.io/upgrade-force";
+        /// Switch: rollbacks after a failed upgrade replace objects instead of patching them.
+        const ROLLBACK_FORCE = "helm.sdk.operatorframework.io/rollback-force";
+        /// Switch: deletion waits until all objects of the release are gone.
+        const UNINSTALL_WAIT = "helm.sdk.operatorframework.io/uninstall-wait";
+        /// Switch: no hooks are run by an install.
+        const INSTALL_DISABLE_HOOKS = "helm.sdk.operatorframework.io/install-disable-hooks";
+        /// Switch: no hooks are run by an upgrade.
+        const UPGRADE_DISABLE_HOOKS = "helm.sdk.operatorframework.io/upgrade-disable-hooks";
+        /// Switch: no hooks are run by an uninstall.
+        const UNINSTALL_DISABLE_HOOKS = "helm.sdk.operatorframework.io/uninstall-disable-hooks";
+        /// Description of the revision that an install makes.
+        const INSTALL_DESCRIPTION = "helm.sdk.operatorframework.io/install-description";
+        /// Description of the revision that an upgrade makes.
+        const UPGRADE_DESCRIPTION = "helm.sdk.operatorframework.io/upgrade-description";
+        /// Description of the uninstall.
+        const UNINSTALL_DESCRIPTION = "helm.sdk.operatorframework.io/uninstall-description";
+    };
+}
 
 /// What annotations say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,22 +54,22 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the annotations of an object.
     pub(crate) fn of(object: &DynamicObject) -> Result<Self, String> {
-        let text = |name: &str| object.annotations().get(&format!("{PREFIX}{name}")).map(String::as_str);
+        let text = |name: &str| object.annotations().get(name).map(String::as_str);
         // As Go's ParseBool; what is no boolean counts as false, as in operator-sdk.
         let flag = |name: &str| text(name).is_some_and(is_true);
-        let period = text("reconcile-period").map(duration).transpose();
+        let period = text(RECONCILE_PERIOD).map(duration).transpose();
         Ok(Self {
-            paused: object.annotations().get(PAUSED).is_some_and(|text| is_true(text)),
-            upgrade_force: flag("upgrade-force"),
-            rollback_force: flag("rollback-force"),
-            uninstall_wait: flag("uninstall-wait"),
-            period: period.map_err(|error| format!("annotation {PREFIX}reconcile-period: {error}"))?,
-            install_disable_hooks: flag("install-disable-hooks"),
-            upgrade_disable_hooks: flag("upgrade-disable-hooks"),
-            uninstall_disable_hooks: flag("uninstall-disable-hooks"),
-            install_description: text("install-description").map(str::to_owned),
-            upgrade_description: text("upgrade-description").map(str::to_owned),
-            uninstall_description: text("uninstall-description").map(str::to_owned),
+            paused: flag(PAUSED),
+            upgrade_force: flag(UPGRADE_FORCE),
+            rollback_force: flag(ROLLBACK_FORCE),
+            uninstall_wait: flag(UNINSTALL_WAIT),
+            period: period.map_err(|error| format!("annotation {RECONCILE_PERIOD}: {error}"))?,
+            install_disable_hooks: flag(INSTALL_DISABLE_HOOKS),
+            upgrade_disable_hooks: flag(UPGRADE_DISABLE_HOOKS),
+            uninstall_disable_hooks: flag(UNINSTALL_DISABLE_HOOKS),
+            install_description: text(INSTALL_DESCRIPTION).map(str::to_owned),
+            upgrade_description: text(UPGRADE_DESCRIPTION).map(str::to_owned),
+            uninstall_description: text(UNINSTALL_DESCRIPTION).map(str::to_owned),
         })
     }
 }

@@ -9,14 +9,65 @@ use steersman_release::{Redactor, Release};
 /// Limit on the revisions in the status.
 const HISTORY: usize = 10;
 
-pub(crate) const INITIALIZED: &str = "Initialized";
-pub(crate) const DEPLOYED: &str = "Deployed";
-pub(crate) const RELEASE_FAILED: &str = "ReleaseFailed";
-pub(crate) const IRRECONCILABLE: &str = "Irreconcilable";
-pub(crate) const PAUSED: &str = "Paused";
-pub(crate) const READY: &str = "Ready";
-/// Only there while something could not be deleted.
-pub(crate) const PRUNED: &str = "Pruned";
+steersman_core::vocabulary! {
+    /// Conditions of an object that a release is kept for.
+    pub const CONDITIONS = {
+        /// True once the operator has begun with the object.
+        pub(crate) const INITIALIZED = "Initialized";
+        /// True while a revision of the release is deployed; its message is the chart's NOTES.txt.
+        pub(crate) const DEPLOYED = "Deployed";
+        /// True after an install, upgrade or uninstall failed. It is tried again, later each time.
+        pub(crate) const RELEASE_FAILED = "ReleaseFailed";
+        /// True if the object or its chart cannot be worked with; the message says why.
+        pub(crate) const IRRECONCILABLE = "Irreconcilable";
+        /// True while the annotation `helm.steersman.dev/paused` stops all work on the object.
+        pub(crate) const PAUSED = "Paused";
+        /// True while all workloads of the release are ready; otherwise the message names what they lack.
+        pub(crate) const READY = "Ready";
+        /// False while objects that the chart no longer has could not be deleted. It is removed afterwards.
+        pub(crate) const PRUNED = "Pruned";
+    };
+
+    /// Reasons of these conditions. Those that end in `Successful` are also events.
+    pub const REASONS = {
+        /// `Deployed`: the first revision was installed.
+        pub(crate) const INSTALL_SUCCESSFUL = "InstallSuccessful";
+        /// `Deployed`: a revision was upgraded to.
+        pub(crate) const UPGRADE_SUCCESSFUL = "UpgradeSuccessful";
+        /// `ReleaseFailed`, `Ready`: the install failed, and what it had made was removed.
+        pub(crate) const INSTALL_ERROR = "InstallError";
+        /// `ReleaseFailed`, `Ready`: the upgrade failed, and the revision before it was rolled back to.
+        pub(crate) const UPGRADE_ERROR = "UpgradeError";
+        /// `ReleaseFailed`, `Ready`: the uninstall failed, and is tried again.
+        pub(crate) const UNINSTALL_ERROR = "UninstallError";
+        /// `Irreconcilable`: the object, its annotations, its values or the chart are wrong, or the cluster refused a request.
+        pub(crate) const RECONCILE_ERROR = "ReconcileError";
+        /// `Paused`: the annotation is set.
+        pub(crate) const PAUSE_ANNOTATION = "PauseReconcileAnnotationTrue";
+        /// `Ready`: every workload of the release is ready.
+        pub(crate) const WORKLOADS_READY = "WorkloadsReady";
+        /// `Ready`, with the status False: the message names the workloads and what they lack.
+        pub(crate) const WORKLOADS_NOT_READY = "WorkloadsNotReady";
+        /// `Ready`, with the status False: the release is uninstalled where it was before its name or namespace changed.
+        pub(crate) const MOVING = "Moving";
+        /// `Pruned`: the cluster refused to delete an object; the message has its answer.
+        pub(crate) const DELETE_FAILED = "DeleteFailed";
+    };
+
+    /// Reasons of events about the object, beside the successes above.
+    pub const EVENTS = {
+        /// Normal: the release was uninstalled, before its object goes or because it moved.
+        pub(crate) const UNINSTALL_SUCCESSFUL = "UninstallSuccessful";
+        /// Normal: an object of the release was changed or deleted by others, and was restored.
+        pub(crate) const DRIFT_CORRECTED = "DriftCorrected";
+        /// Warning: a value of the object is overridden by `overrideValues` of watches.yaml.
+        pub(crate) const OVERRIDE_VALUES_IN_USE = "OverrideValuesInUse";
+        /// Warning: the Secret with the release's record was deleted by others; the release is adopted again.
+        pub(crate) const RECORD_GONE = "RecordGone";
+        /// Warning: objects of a kind cannot be watched, so that their drift is not seen.
+        pub(crate) const WATCH_FAILED = "WatchFailed";
+    };
+}
 
 /// A status that is read, changed and written back. Nothing is decided by what it says: others may have written it.
 #[derive(Debug)]

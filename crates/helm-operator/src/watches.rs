@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use steersman_watches::{LabelSelector, deserialize_duration};
 
 use crate::error::{Error, Result};
 
 /// One entry of watches.yaml, with operator-sdk's fields, those of helm-operator-plugins, and ours.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WatchConfig {
     /// The API group of the watched kind.
@@ -20,7 +21,7 @@ pub struct WatchConfig {
     /// The kind.
     pub kind: String,
     /// The chart: a directory or an archive, relative to watches.yaml's own directory and loaded again when it changes; or
-    /// `https://…`, `oci://…`, or a name in [`chart_repo`](Self::chart_repo), fetched once when the operator starts.
+    /// `https://…`, `oci://…`, or a name in `chartRepo`, fetched once when the operator starts.
     pub chart: PathBuf,
     /// The version, or a constraint on it, of a chart that is fetched. The newest by default.
     pub chart_version: String,
@@ -36,6 +37,7 @@ pub struct WatchConfig {
     /// Resync period of each object: never for zero, and at most once a second. What the
     /// program's flag says by default.
     #[serde(deserialize_with = "deserialize_duration")]
+    #[schemars(with = "Option<String>")]
     pub reconcile_period: Option<Duration>,
     /// How many objects are worked on at a time. What the program's flag says by default.
     pub max_concurrent_reconciles: Option<usize>,
@@ -57,7 +59,7 @@ pub struct WatchConfig {
 }
 
 /// A policy for definitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "named as Flux does")]
 pub enum Crds {
     Skip,
@@ -66,7 +68,7 @@ pub enum Crds {
 }
 
 /// Fields that may differ from the chart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ignore {
     /// JSON pointers such as `/spec/replicas`.
@@ -78,6 +80,12 @@ pub struct Ignore {
 }
 
 impl WatchConfig {
+    /// JSON schema of an entry, with the descriptions of its fields.
+    #[must_use]
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(Self).to_value()
+    }
+
     /// Reads a watches.yaml. Paths of charts are taken relative to its directory.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use steersman_kudo::plan::{self, Evaluation, Outcome};
 use steersman_kudo::task::{Run, pipes};
 use steersman_kudo::{
     ExecutionStatus, FINALIZER, Instance, OperatorVersion, PlanExecution, PlanRun, PlanStatus, admission,
-    annotation, crds, health, label, parameters,
+    annotation, crds, health, label, parameters, reason,
 };
 use steersman_release::Kinds;
 use tokio::sync::OnceCell;
@@ -129,7 +129,7 @@ impl Reconciler {
         // Where no webhook has scheduled the first plan, it is done here.
         if instance.spec.plan_execution.plan_name.is_empty() && instance.status.last_plan().is_none() {
             if let Err(error) = admission::create(&mut instance, &version, uid) {
-                context.warn("InvalidInstance", error.to_string());
+                context.warn(reason::INVALID_INSTANCE, error.to_string());
                 return Ok(Action::await_change());
             }
             instance = api.replace(instance.name(), &post(), &instance).await?;
@@ -208,7 +208,7 @@ impl Reconciler {
         match version.spec.plans.get(&run.plan_name) {
             None => {
                 let message = format!("could not find required plan: '{}'", run.plan_name);
-                context.warn("InvalidPlan", message.as_str());
+                context.warn(reason::INVALID_PLAN, message.as_str());
                 let status = PlanStatus {
                     name: run.plan_name.clone(),
                     status: ExecutionStatus::FatalError,
@@ -225,7 +225,10 @@ impl Reconciler {
                 let stored = match stored {
                     Some(stored) => stored.clone(),
                     None => {
-                        context.event("PlanStarted", format!("Execution of plan {} started", run.plan_name));
+                        context.event(
+                            reason::PLAN_STARTED,
+                            format!("Execution of plan {} started", run.plan_name),
+                        );
                         begin(&instance, plan, &run)
                     }
                 };
@@ -233,7 +236,10 @@ impl Reconciler {
                 let mut status = if instance.annotation(annotation::ABORT) == run.uid && !had_ended {
                     let mut status = stored;
                     plan::give_up(&mut status, ABORTED);
-                    context.warn("PlanAborted", format!("Execution of plan {} was given up", run.plan_name));
+                    context.warn(
+                        reason::PLAN_ABORTED,
+                        format!("Execution of plan {} was given up", run.plan_name),
+                    );
                     status
                 } else {
                     self.pass(&instance, version, plan, stored, context).await?
@@ -245,7 +251,7 @@ impl Reconciler {
                     plan::deadline(plan, &status, &now).filter(|deadline| deadline.left.is_zero())
                 {
                     let message = format!("{} has taken longer than {:?}", exceeded.what, exceeded.limit);
-                    context.warn("PlanTimeout", message.as_str());
+                    context.warn(reason::PLAN_TIMEOUT, message.as_str());
                     plan::give_up(&mut status, &message);
                 }
                 let old = before.plan_status.get(&run.plan_name);
@@ -287,7 +293,7 @@ impl Reconciler {
         }
         self.take_off(instance, &status, api, context).await?;
         if let Some(message) = finished {
-            context.event("PlanFinished", message);
+            context.event(reason::PLAN_FINISHED, message);
         }
         if status.status.is_terminal() {
             return Ok(Action::await_change());
@@ -319,7 +325,9 @@ impl Reconciler {
         };
         let values = match parameters::resolve(&version.spec, &instance.spec) {
             Ok(values) => values,
-            Err(error) => return Ok(fatal("InvalidParams", format!("could not parse parameters: {error}"))),
+            Err(error) => {
+                return Ok(fatal(reason::INVALID_PARAMS, format!("could not parse parameters: {error}")));
+            }
         };
         let mut run = Run {
             version: &version.spec,
@@ -459,7 +467,7 @@ async fn decide(
                 return Err(steersman::Error::other(missing_version(&old, context)));
             };
             if let Err(error) = admission::update(&old, &mut instance, &old_version, version, uid) {
-                context.warn("InvalidInstance", error.to_string());
+                context.warn(reason::INVALID_INSTANCE, error.to_string());
                 return Ok(old);
             }
         }
@@ -480,7 +488,7 @@ fn missing_version(instance: &Instance, context: &Context) -> String {
         instance.namespace(),
         instance.name()
     );
-    context.warn("InvalidOperatorVersion", message.as_str());
+    context.warn(reason::INVALID_OPERATOR_VERSION, message.as_str());
     message
 }
 
@@ -506,10 +514,12 @@ async fn operator_version(
 /// The condition `Ready` while a plan runs and when it has ended.
 fn set_plan_condition(instance: &mut Instance, status: &PlanStatus, context: &Context) {
     let (value, reason) = match status.status {
-        ExecutionStatus::Complete => ("True", "ResourcesReady"),
-        ExecutionStatus::FatalError => ("Unknown", "PlanInFatalError"),
+        ExecutionStatus::Complete => ("True", reason::RESOURCES_READY),
+        ExecutionStatus::FatalError => ("Unknown", reason::PLAN_IN_FATAL_ERROR),
         // Other plans leave it as it is.
-        _ if matches!(status.name.as_str(), "deploy" | "upgrade" | "update") => ("Unknown", "PlanInProgress"),
+        _ if matches!(status.name.as_str(), "deploy" | "upgrade" | "update") => {
+            ("Unknown", reason::PLAN_IN_PROGRESS)
+        }
         _ => return,
     };
     set_condition(instance, value, reason, "", context);
@@ -519,7 +529,7 @@ fn set_condition(instance: &mut Instance, value: &str, reason: &str, message: &s
     let condition = Condition {
         status: value.to_owned(),
         observed_generation: None,
-        ..context.condition("Ready", true, reason, message)
+        ..context.condition(reason::READY, true, reason, message)
     };
     instance.status.conditions.set(condition);
 }
@@ -538,9 +548,9 @@ async fn readiness(
     let before = instance.status.conditions.clone();
     let waiting = waiting(instance.name(), context).await?;
     if waiting.is_empty() {
-        set_condition(&mut instance, "True", "ResourcesReady", "", context);
+        set_condition(&mut instance, "True", reason::RESOURCES_READY, "", context);
     } else {
-        set_condition(&mut instance, "False", "ResourceNotReady", &waiting.join(", "), context);
+        set_condition(&mut instance, "False", reason::RESOURCE_NOT_READY, &waiting.join(", "), context);
     }
     if instance.status.conditions != before {
         api.replace_status(instance.name(), &post(), &instance).await?;

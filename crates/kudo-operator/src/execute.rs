@@ -12,7 +12,7 @@ use steersman_kudo::plan::{Outcome, TaskRef};
 use steersman_kudo::task::{Failure, Place, Rendered, Run};
 use steersman_kudo::{
     Instance, Renderer, Task, annotation, dependencies, dependencies_hash, health, label,
-    operator_version_name, parameters, pipe, set_dependencies_hash, settled,
+    operator_version_name, parameters, pipe, reason, set_dependencies_hash, settled,
 };
 use steersman_release::{Kind, Kinds};
 
@@ -58,7 +58,9 @@ impl Executor<'_> {
         let at = Place { run: &run, phase: &place.phase, step: &place.step, task: &place.task };
         let attempt = match run.version.task(&place.task) {
             Some(task) => self.attempt(&at, task).await,
-            None => Err(Failure::new("UnknownTaskName", format!("missing task {}", place.task)).into()),
+            None => {
+                Err(Failure::new(reason::UNKNOWN_TASK_NAME, format!("missing task {}", place.task)).into())
+            }
         };
         match attempt {
             Ok(outcome) => outcome,
@@ -82,12 +84,12 @@ impl Executor<'_> {
             "Pipe" => self.pipe(at, task).await,
             "KudoOperator" => self.child(at, task).await,
             "Dummy" if task.spec.want_err && task.spec.fatal => {
-                Err(Failure::new("DummyTaskError", "dummy error").into())
+                Err(Failure::new(reason::DUMMY_TASK, "dummy error").into())
             }
             "Dummy" if task.spec.want_err => Err(Error::Refused("dummy error".into()).into()),
             "Dummy" if task.spec.done => Ok(Outcome::Done),
             "Dummy" => Ok(Outcome::Waiting("the task is never done".into())),
-            other => Err(Failure::new("TaskBuildError", format!("unknown task kind {other}")).into()),
+            other => Err(Failure::new(reason::TASK_BUILD, format!("unknown task kind {other}")).into()),
         }
     }
 
@@ -103,7 +105,7 @@ impl Executor<'_> {
         }
         for Rendered { file, object, mapped } in rendered {
             if let Some(mapped) = mapped {
-                self.notes.push(("RemovedAPIVersion", format!("templates/{file}: {mapped}")));
+                self.notes.push((reason::REMOVED_API_VERSION, format!("templates/{file}: {mapped}")));
             }
             targets.push(self.target(at, &file, object).await?);
         }
@@ -117,7 +119,7 @@ impl Executor<'_> {
             let applied = target.apply(&self.client).await?;
             if applied.adopted {
                 self.notes.push((
-                    "Adopted",
+                    reason::ADOPTED,
                     format!("{} was there already, and is now kept by this instance", target.title()),
                 ));
             }
@@ -128,7 +130,7 @@ impl Executor<'_> {
                     if matches!(target.kind.resource.kind.as_str(), "Job" | "Instance") =>
                 {
                     let message = format!("{}: {why}", target.title());
-                    return Err(Failure::new("FailedTerminalStateError", message).into());
+                    return Err(Failure::new(reason::FAILED_TERMINAL_STATE, message).into());
                 }
                 Readiness::Failed(why) => waiting = waiting.or(Some(format!("{}: {why}", target.title()))),
             }
@@ -149,7 +151,7 @@ impl Executor<'_> {
                 text(&object, "apiVersion"),
                 text(&object, "kind")
             );
-            return Err(Failure::new("TaskEnhancementError", message).into());
+            return Err(Failure::new(reason::TASK_ENHANCEMENT, message).into());
         };
         let owner = serde_json::to_value(&self.owner).map_err(|error| Error::Refused(error.to_string()))?;
         at.enhance(&mut object, kind.namespaced, &owner);
@@ -221,7 +223,7 @@ impl Executor<'_> {
         let rendered = Self::render(at, std::slice::from_ref(&task.spec.pod))?;
         let [Rendered { file, object, .. }] = rendered.as_slice() else {
             let message = format!("templates/{}: one pod is wanted", task.spec.pod);
-            return Err(Failure::new("ResourceUnmarshalError", message).into());
+            return Err(Failure::new(reason::RESOURCE_UNMARSHAL, message).into());
         };
         let pod = self.target(at, file, pipe::pod(at, object.clone(), &task.spec.pipe)?).await?;
         // What this run has kept already is not made anew: a password would be another one.
@@ -237,7 +239,7 @@ impl Executor<'_> {
             let path = pipe::path(spec);
             let read = self.files.read(self.client.clone(), at.run.namespace, pod.name(), path).await;
             let content = read.map_err(|error| match error {
-                FileError::Failed(why) => Trouble::Fatal(Failure::new("PipeTaskError", why)),
+                FileError::Failed(why) => Trouble::Fatal(Failure::new(reason::PIPE_TASK, why)),
                 FileError::Unreachable(why) => Trouble::Transient(Error::Refused(why)),
             })?;
             let artifact = pipe::artifact(at, spec, &content)?;
@@ -287,7 +289,7 @@ impl Executor<'_> {
             file => {
                 let text = at.render_text(&mut Renderer::new(System::default()), file, &at.variables())?;
                 parameters::from_file(file, text.as_bytes())
-                    .map_err(|error| Failure::new("TaskRenderingError", error.to_string()))?
+                    .map_err(|error| Failure::new(reason::TASK_RENDERING, error.to_string()))?
             }
         };
         let mut wanted = Instance::new(run.namespace, &name);
@@ -327,7 +329,7 @@ impl Executor<'_> {
             Readiness::Ready => Ok(Outcome::Done),
             Readiness::Waiting(why) => Ok(Outcome::Waiting(format!("{title}: {why}"))),
             Readiness::Failed(why) => {
-                Err(Failure::new("FailedTerminalStateError", format!("{title}: {why}")).into())
+                Err(Failure::new(reason::FAILED_TERMINAL_STATE, format!("{title}: {why}")).into())
             }
         }
     }

@@ -34,6 +34,7 @@ pub mod package;
 pub mod parameters;
 pub mod pipe;
 pub mod plan;
+pub mod reason;
 mod removed;
 pub mod task;
 mod template;

@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::api::{PipeSpec, annotation};
+use crate::reason;
 use crate::task::{Failure, Place};
 
 /// The container that keeps the pod alive while files are read.
@@ -41,7 +42,7 @@ pub fn path(spec: &PipeSpec) -> &str {
 /// # Errors
 /// Fails if the pod is not as pipes need it.
 pub fn pod(place: &Place<'_>, mut object: Value, files: &[PipeSpec]) -> Result<Value, Failure> {
-    let wrong = |why: &str| Failure::new("ResourceValidationError", why);
+    let wrong = |why: &str| Failure::new(reason::RESOURCE_VALIDATION, why);
     let spec = &object["spec"];
     let list = |name: &str| spec[name].as_array().map(Vec::as_slice).unwrap_or_default();
     if object["kind"] != "Pod" {
@@ -109,7 +110,7 @@ fn base_name(path: &str) -> &str {
 /// # Errors
 /// Fails if the file is too large, or an env file has a line that is no variable.
 pub fn artifact(place: &Place<'_>, spec: &PipeSpec, content: &[u8]) -> Result<Value, Failure> {
-    let failed = |why: String| Failure::new("PipeTaskError", why);
+    let failed = |why: String| Failure::new(reason::PIPE_TASK, why);
     if content.len() > MAX_FILE {
         return Err(failed(format!(
             "pipe file {} size {} exceeds maximum file size of {MAX_FILE} bytes",

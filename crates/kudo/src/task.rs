@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::api::{OperatorVersionSpec, PipeSpec, Plan, Task, annotation, label};
 use crate::parameters;
 use crate::pipe;
+use crate::reason;
 use crate::removed::{Mapped, map_removed_api};
 use crate::template::Renderer;
 
@@ -81,7 +82,7 @@ impl Rendered {
         let name = self.object["metadata"]["name"].as_str().filter(|name| !name.is_empty());
         name.ok_or_else(|| {
             let kind = self.object["kind"].as_str().unwrap_or_default();
-            Failure::new("TaskRenderingError", format!("templates/{}: a {kind} without a name", self.file))
+            Failure::new(reason::TASK_RENDERING, format!("templates/{}: a {kind} without a name", self.file))
         })
     }
 }
@@ -101,7 +102,7 @@ pub fn pipes(run: &Run<'_>, plan: &Plan) -> Result<BTreeMap<String, String>, Fai
                     let object = pipe::artifact_name(&place, key);
                     if pipes.insert(key.clone(), object).is_some() {
                         let message = format!("could not make task pipes: duplicated pipe key {key}");
-                        return Err(Failure::new("InvalidPlan", message));
+                        return Err(Failure::new(reason::INVALID_PLAN, message));
                     }
                 }
             }
@@ -151,7 +152,7 @@ impl Place<'_> {
             let text = self.render_text(renderer, file, &variables)?;
             for document in documents(&text) {
                 let value = steersman_yaml::from_str(document).map_err(|error| {
-                    Failure::new("TaskRenderingError", format!("templates/{file}: {error}"))
+                    Failure::new(reason::TASK_RENDERING, format!("templates/{file}: {error}"))
                 })?;
                 add(file, value, &mut objects)?;
             }
@@ -171,10 +172,10 @@ impl Place<'_> {
     ) -> Result<String, Failure> {
         let Some(template) = self.run.version.templates.get(file) else {
             let message = format!("error finding resource named {file}");
-            return Err(Failure::new("TaskRenderingError", message));
+            return Err(Failure::new(reason::TASK_RENDERING, message));
         };
         renderer.render(file, template, variables).map_err(|message| {
-            Failure::new("TaskRenderingError", format!("error expanding template: {message}"))
+            Failure::new(reason::TASK_RENDERING, format!("error expanding template: {message}"))
         })
     }
 
@@ -223,7 +224,7 @@ impl Place<'_> {
     /// Fails if the parameter is missing or no boolean.
     pub fn toggle(&self, task: &Task) -> Result<bool, Failure> {
         let name = &task.spec.parameter;
-        let failed = |why: String| Failure::new("ToggleTaskError", why);
+        let failed = |why: String| Failure::new(reason::TOGGLE_TASK, why);
         match self.run.parameters.get(name) {
             None => Err(failed(format!("no value for parameter {name} found"))),
             Some(value) => value.as_str().and_then(parameters::parse_bool).ok_or_else(|| {
@@ -269,7 +270,7 @@ fn documents(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn add(file: &str, mut value: Value, objects: &mut Vec<Rendered>) -> Result<(), Failure> {
-    let wrong = |why: &str| Failure::new("TaskRenderingError", format!("templates/{file}: {why}"));
+    let wrong = |why: &str| Failure::new(reason::TASK_RENDERING, format!("templates/{file}: {why}"));
     match &value {
         Value::Null => return Ok(()),
         Value::Object(_) => {}

@@ -72,12 +72,13 @@ pub(crate) use steersman_core::environment;
 pub use action::Action;
 pub use cache::{Meta, Owner, Snapshot, Text};
 pub use conditions::{Conditions, condition};
-pub use context::{Context, Desired, Objects, SetProgress};
+pub use context::{ANNOTATIONS, Context, Desired, EVENTS, Objects, SetProgress};
 pub use controller::{Controller, Reconcile, Watch};
 pub use error::{BoxError, Error, Result};
 pub use kind::{Key, Kind, Object};
 pub use leader::LeaderElection;
-pub use operator::{Finding, Operator};
+pub use metrics::reference as metrics_reference;
+pub use operator::{Finding, Operator, command_line};
 pub use privilege::Requests;
 pub use shard::Sharding;
 pub use steersman_core::{

@@ -1,6 +1,7 @@
 //! Running the program as a person would, away from that person's files.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod markdown;
 pub mod project;
 
 use std::io::Write;

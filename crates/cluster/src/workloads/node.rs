@@ -18,10 +18,9 @@ use kube::{
 };
 use serde_json::json;
 
+use crate::annotations::LOST;
 use crate::control_loop::{ControlLoop, Controller, is_already_exists, is_not_found};
 
-/// A node with this annotation set to `true` is lost: its lease is no longer renewed.
-const LOST: &str = "cluster.steersman.dev/lost";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const LEASES: &str = "kube-node-lease";

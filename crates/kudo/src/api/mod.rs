@@ -36,30 +36,35 @@ pub mod label {
 
 /// Annotations of objects that a plan applied, and of instances.
 pub mod annotation {
-    /// On instances: the spec that admission decided about last, by which a change is seen where no webhook is asked.
-    pub const ADMITTED: &str = "kudo.dev/admitted-spec";
-    /// On instances: the run that is to be given up.
-    pub const ABORT: &str = "kudo.dev/abort-plan";
-    /// On instances: the failed run that the next one of its plan goes on with.
-    pub const RETRY: &str = "kudo.dev/retry-plan";
-    /// The plan that applied the object last.
-    pub const PLAN: &str = "kudo.dev/plan";
-    /// The phase of that plan.
-    pub const PHASE: &str = "kudo.dev/phase";
-    /// The step of that phase.
-    pub const STEP: &str = "kudo.dev/step";
-    /// The execution of that plan.
-    pub const PLAN_UID: &str = "kudo.dev/last-plan-execution-uid";
-    /// The operator's version, on pod templates.
-    pub const OPERATOR_VERSION: &str = "kudo.dev/operator-version";
-    /// What was applied last: the original of three-way merges.
-    pub const LAST_APPLIED: &str = "kudo.dev/last-applied-configuration";
-    /// On pod templates: changes when a ConfigMap or Secret that the pods mount does.
-    pub const DEPENDENCIES_HASH: &str = "kudo.dev/dependencies-hash";
-    /// Leaves an object out of that hash.
-    pub const SKIP_HASH: &str = "kudo.dev/skip-hash-calculation";
-    /// Marks the pod of a Pipe task.
-    pub const PIPE_POD: &str = "kudo.dev/pipepod";
+    steersman_core::vocabulary! {
+        /// Annotations of objects that a plan applied, and of instances.
+        pub const ANNOTATIONS = {
+            /// On instances: the spec that admission decided about last, by which a change is seen where no webhook is asked.
+            pub const ADMITTED = "kudo.dev/admitted-spec";
+            /// On instances: the run that is to be given up.
+            pub const ABORT = "kudo.dev/abort-plan";
+            /// On instances: the failed run that the next one of its plan goes on with.
+            pub const RETRY = "kudo.dev/retry-plan";
+            /// The plan that applied the object last.
+            pub const PLAN = "kudo.dev/plan";
+            /// The phase of that plan.
+            pub const PHASE = "kudo.dev/phase";
+            /// The step of that phase.
+            pub const STEP = "kudo.dev/step";
+            /// The execution of that plan.
+            pub const PLAN_UID = "kudo.dev/last-plan-execution-uid";
+            /// The operator's version, on pod templates.
+            pub const OPERATOR_VERSION = "kudo.dev/operator-version";
+            /// What was applied last: the original of three-way merges.
+            pub const LAST_APPLIED = "kudo.dev/last-applied-configuration";
+            /// On pod templates: changes when a ConfigMap or Secret that the pods mount does.
+            pub const DEPENDENCIES_HASH = "kudo.dev/dependencies-hash";
+            /// Leaves an object out of that hash.
+            pub const SKIP_HASH = "kudo.dev/skip-hash-calculation";
+            /// Marks the pod of a Pipe task.
+            pub const PIPE_POD = "kudo.dev/pipepod";
+        };
+    }
 }
 
 /// The name of an operator version's object: `name-app-operator`, without what is empty.

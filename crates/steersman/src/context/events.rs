@@ -21,6 +21,17 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{environment::Environment, error::describe};
 
+steersman_core::vocabulary! {
+    /// Reasons of events that every operator records, beside those of its own reconcilers.
+    pub const EVENTS = {
+        /// Warning: the reconciler failed; the message is its error. It is tried again, later each time, or when something changes
+        /// if the error is terminal.
+        pub(crate) const RECONCILE_FAILED = "ReconcileFailed";
+        /// Warning: an object that a set no longer has was left alone, because its owner is another one.
+        pub(crate) const NOT_PRUNED = "NotPruned";
+    };
+}
+
 /// How many events may wait to be written. More are dropped: events are a courtesy.
 const WAITING: usize = 1024;
 /// How long an event is continued by its repetitions.

@@ -12,7 +12,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::{Client, core::PartialObjectMeta};
 
+pub use self::events::EVENTS;
+pub(crate) use self::events::RECONCILE_FAILED;
 use self::events::{Message, Recorder, Subject};
+pub use self::set::ANNOTATIONS;
 pub use self::{
     read::Objects,
     set::{Desired, SetProgress},

@@ -18,7 +18,7 @@ use kube::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Context, write::to_value};
+use super::{Context, events::NOT_PRUNED, write::to_value};
 use crate::{
     Readiness,
     cache::Incoming,
@@ -28,10 +28,15 @@ use crate::{
     readiness,
 };
 
-/// Where the inventory is: an annotation of the object that owns the set.
-const INVENTORY: &str = "steersman.dev/inventory";
-/// The label of a set's members. Its value is the uid of the object that owns the set.
-const MEMBER_OF: &str = "steersman.dev/set-of";
+steersman_core::vocabulary! {
+    /// Annotations and labels that operators in Rust write.
+    pub const ANNOTATIONS = {
+        /// On an object that owns a set of others: which ones, so that those it no longer wants are found.
+        const INVENTORY = "steersman.dev/inventory";
+        /// Label on the members of a set: the uid of the object that owns it.
+        const MEMBER_OF = "steersman.dev/set-of";
+    };
+}
 
 /// Everything that an object wants to have, as plain data. [`Context::apply_set`] brings it about.
 ///
@@ -320,7 +325,7 @@ impl Context {
             return self.delete_owned(&kind, &key, &live).await;
         }
         tracing::warn!(%member, "not pruned: the inventory names it, but it does not belong to the object");
-        self.warn("NotPruned", format!("{member} does not have this object as its owner, and is left alone"));
+        self.warn(NOT_PRUNED, format!("{member} does not have this object as its owner, and is left alone"));
         Ok(())
     }
 

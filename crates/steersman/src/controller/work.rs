@@ -15,7 +15,7 @@ use super::{Engine, Finalizer};
 use crate::{
     action::Action,
     cache::{Meta, Snapshot},
-    context::{Context, Primary, Shared},
+    context::{Context, Primary, RECONCILE_FAILED, Shared},
     error::{Class, Error, Result},
     kind::{Key, Kind},
     metrics::Ended,
@@ -121,7 +121,7 @@ impl Engine {
         let failures = self.queue.failures(key);
         tracing::error!(%error, failures, "reconcile failed");
         if let Some(context) = self.context(key, shared) {
-            context.warn("ReconcileFailed", error.to_string());
+            context.warn(RECONCILE_FAILED, error.to_string());
         }
         match (class, error) {
             (Class::Terminal, _) => (Done::Rest, Ended::Terminal),

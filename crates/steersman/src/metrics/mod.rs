@@ -237,6 +237,72 @@ impl Metrics {
         metrics
     }
 
+    /// Gives every family a member, as a family without one is not in the text. All fields are named, so that the compiler asks
+    /// for a metric that is added.
+    fn sample_all(&self) {
+        let Self {
+            host: _,
+            registry: _,
+            reconciles,
+            errors,
+            terminal,
+            panics,
+            timeouts,
+            time,
+            concurrency,
+            active,
+            depth,
+            adds,
+            retries,
+            queue_time,
+            work_time,
+            unfinished,
+            longest,
+            requests: _,
+            leader: _,
+            cache_objects,
+            cache_bytes,
+            cache_synced,
+            cache_silence,
+            slots: _,
+            reviews: _,
+            review_time: _,
+            reviews_in_flight: _,
+            review_panics: _,
+            certificates: _,
+            certificate_errors: _,
+            sources: _,
+        } = self;
+        let (name, controller) = (String::new(), String::new());
+        let (of, cache) = (Of { controller: controller.clone() }, CacheOf { kind: String::new() });
+        let queue = QueueOf { name: name.clone(), controller: controller.clone() };
+        drop(reconciles.get_or_create(&Outcome { controller: controller.clone(), result: "" }));
+        for counters in [errors, terminal, panics, timeouts] {
+            drop(counters.get_or_create(&of));
+        }
+        drop(time.get_or_create(&of));
+        for gauges in [concurrency, active] {
+            drop(gauges.get_or_create(&of));
+        }
+        drop(depth.get_or_create(&Waiting { name, controller, priority: 0 }));
+        for counters in [adds, retries] {
+            drop(counters.get_or_create(&queue));
+        }
+        for times in [queue_time, work_time] {
+            drop(times.get_or_create(&queue));
+        }
+        for gauges in [unfinished, longest] {
+            drop(gauges.get_or_create(&queue));
+        }
+        for gauges in [cache_objects, cache_bytes, cache_synced] {
+            drop(gauges.get_or_create(&cache));
+        }
+        drop(cache_silence.get_or_create(&cache));
+        self.record_request(&http::Method::GET, Some(200));
+        self.leads("", true);
+        self.review("").ended(200, false);
+    }
+
     /// Shows the queues and caches of an operator.
     pub(crate) fn observe(&self, engines: &[Arc<Engine>], shared: &Arc<Shared>) {
         for engine in engines {
@@ -368,6 +434,14 @@ impl Metrics {
             self.cache_silence.get_or_create(&cache).set(held.silence.as_secs_f64());
         }
     }
+}
+
+/// The metrics of every operator, with one sample each, as OpenMetrics text.
+#[must_use]
+pub fn reference() -> String {
+    let metrics = Metrics::of_host("example");
+    metrics.sample_all();
+    metrics.render()
 }
 
 /// What the caches of one kind hold.

@@ -34,6 +34,12 @@ struct Cli {
     run: Run,
 }
 
+/// The command line of an operator's program, for documentation.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    Cli::command().name("operator")
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the operator (this is the default)

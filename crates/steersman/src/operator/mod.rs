@@ -18,8 +18,8 @@ use k8s_openapi::{
 };
 use kube::Client;
 
-pub use self::doctor::Finding;
 use self::metrics_server::MetricsSecurity;
+pub use self::{command::command_line, doctor::Finding};
 use crate::{
     controller::{Controller, ControllerSpec},
     environment::{Environment, SystemEnvironment},

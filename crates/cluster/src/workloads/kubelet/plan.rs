@@ -10,9 +10,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::program::Program;
-use crate::{options::Options, workloads::parse_duration};
+use crate::{
+    annotations::{CONTAINER, EXIT_CODE, FAIL, RUN_FOR, START_DELAY, STOP_DELAY},
+    options::Options,
+    workloads::parse_duration,
+};
 
-const PREFIX: &str = "cluster.steersman.dev/";
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LAST_BACKOFF: Duration = Duration::from_secs(300);
 /// How long a program takes that ends at once.
@@ -97,9 +100,9 @@ impl ContainerSnapshot {
 
 impl Plan {
     pub(super) fn new(pod: &Pod, options: &Options) -> Self {
-        let word = |name: &str| pod.annotations().get(&format!("{PREFIX}{name}")).map(String::as_str);
+        let word = |name: &str| pod.annotations().get(name).map(String::as_str);
         let duration = |name: &str| word(name).and_then(parse_duration);
-        let failure = match word("fail") {
+        let failure = match word(FAIL) {
             Some("image-pull") => Some(Failure::ImagePull),
             Some("config-error") => Some(Failure::Config),
             Some("crash-loop") => Some(Failure::CrashLoop),
@@ -111,10 +114,10 @@ impl Plan {
             Some("OnFailure") => Restart::OnFailure,
             _ => Restart::Always,
         };
-        let code: Option<i32> = word("exit-code").and_then(|v| v.parse().ok());
-        let run_for = duration("run-for");
+        let code: Option<i32> = word(EXIT_CODE).and_then(|v| v.parse().ok());
+        let run_for = duration(RUN_FOR);
         // Annotations take precedence over what the program would do.
-        let ordered = failure == Some(Failure::CrashLoop) || code.is_some() || word("run-for").is_some();
+        let ordered = failure == Some(Failure::CrashLoop) || code.is_some() || word(RUN_FOR).is_some();
         let containers =
             || pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
         let is_missing = |image: &String| options.missing_images.contains(image);
@@ -137,20 +140,20 @@ impl Plan {
         }
         let end = if failure == Some(Failure::CrashLoop) {
             Some((run_for.unwrap_or(BACKOFF_DELAY), code.unwrap_or(1)))
-        } else if word("run-for") == Some("forever")
+        } else if word(RUN_FOR) == Some("forever")
             || (restart == Restart::Always && code.is_none() && run_for.is_none())
         {
             None
         } else {
             Some((run_for.unwrap_or(options.pod_run_time), code.unwrap_or(0)))
         };
-        let start_delay = duration("start-delay").unwrap_or(options.pod_start_delay);
+        let start_delay = duration(START_DELAY).unwrap_or(options.pod_start_delay);
         Self {
             init_containers: init_containers(pod, &known, &missing_image, start_delay),
             start_delay,
-            stop_delay: duration("stop-delay").unwrap_or(options.pod_stop_delay),
+            stop_delay: duration(STOP_DELAY).unwrap_or(options.pod_stop_delay),
             failure,
-            container: word("container").map(str::to_owned),
+            container: word(CONTAINER).map(str::to_owned),
             end,
             known,
             missing_image,
@@ -326,7 +329,7 @@ mod tests {
 
     fn plan(annotations: &[(&str, &str)], restart: &str) -> Plan {
         let annotations: serde_json::Map<_, _> =
-            annotations.iter().map(|(k, v)| (format!("{PREFIX}{k}"), json!(v))).collect();
+            annotations.iter().map(|(k, v)| (format!("cluster.steersman.dev/{k}"), json!(v))).collect();
         let pod = json!({"metadata": {"annotations": annotations}, "spec": {"restartPolicy": restart, "containers": []}});
         Plan::new(&serde_json::from_value(pod).unwrap(), &options())
     }

@@ -1,5 +1,9 @@
 //! `steer man`.
 
+mod flags;
+mod reference;
+mod tables;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,7 +14,8 @@ use crate::output::Output;
 const EXAMPLES: &str = "\
 Examples:
   steer man man/                             one page per command
-  MANPATH=$PWD/man: man steer-template";
+  MANPATH=$PWD/man: man steer-template
+  steer man --markdown reference/            flags, fields, annotations, conditions, events and metrics";
 
 /// Write manual pages, one per command
 #[derive(Args, Debug)]
@@ -19,13 +24,23 @@ pub(crate) struct Man {
     /// Directory that gets them, in a directory man1 of it
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Write the whole reference in Markdown instead, into the directory itself
+    #[arg(long)]
+    markdown: bool,
 }
 
 impl Man {
     pub(crate) fn run(self, output: &mut Output) -> Result {
-        let directory = self.directory.join("man1");
+        let directory = if self.markdown { self.directory } else { self.directory.join("man1") };
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", directory.display()));
         std::fs::create_dir_all(&directory).map_err(failed)?;
+        if self.markdown {
+            for (name, text) in reference::pages() {
+                std::fs::write(directory.join(name), text).map_err(failed)?;
+            }
+            output.line(format_args!("wrote the reference to {}", directory.display()));
+            return Ok(());
+        }
         // The grouped help is for the terminal; manual pages list commands their own way.
         let command = super::command().help_template("{all-args}");
         clap_mangen::generate_to(command, &directory).map_err(failed)?;
