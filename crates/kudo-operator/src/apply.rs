@@ -24,8 +24,17 @@ pub(crate) struct Target {
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) object: Value,
+    pub(crate) outcome: Outcome,
+}
+
+/// What was done to apply an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Created,
+    Changed,
     /// It was there, and nothing said that a plan had applied it.
-    pub(crate) adopted: bool,
+    Adopted,
+    Unchanged,
 }
 
 impl Target {
@@ -78,17 +87,26 @@ impl Target {
             let failed = Error::kube(self.title());
             let Some(live) = self.live(client).await? else {
                 match api.create(&params, &self.dynamic(desired.clone())?).await {
-                    Ok(created) => return Ok(Applied { object: self.json(&created)?, adopted: false }),
+                    Ok(created) => return Ok(Applied { object: self.json(&created)?, outcome: Outcome::Created }),
                     Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => continue,
                     Err(error) => return Err(failed(error)),
                 }
             };
             let (merged, adopted) = merged(&self.kind, &desired, &live);
             if merged == live {
-                return Ok(Applied { object: live, adopted: false });
+                return Ok(Applied { object: live, outcome: Outcome::Unchanged });
             }
             match api.replace(self.name(), &params, &self.dynamic(merged)?).await {
-                Ok(replaced) => return Ok(Applied { object: self.json(&replaced)?, adopted }),
+                Ok(replaced) => {
+                    let object = self.json(&replaced)?;
+                    let outcome = match adopted {
+                        true => Outcome::Adopted,
+                        // What the server makes of an object may be what it was.
+                        false if object == live => Outcome::Unchanged,
+                        false => Outcome::Changed,
+                    };
+                    return Ok(Applied { object, outcome });
+                }
                 Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {}
                 Err(error) => return Err(failed(error)),
             }

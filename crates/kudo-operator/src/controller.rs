@@ -25,6 +25,8 @@ use crate::admission::{Admission, uid};
 use crate::apply::MANAGER;
 use crate::execute::Executor;
 use crate::files::{ExecFiles, PodFiles};
+use crate::inventory::{Entry, note, prune};
+use crate::repair::{Known, repair};
 
 /// A failed reconcile is tried again after a second, and then less and less often.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -76,7 +78,7 @@ impl KudoOperator {
     /// The operator.
     pub fn operator(self) -> Operator {
         let Self { files, webhook } = self;
-        let reconciler = Arc::new(Reconciler { files, kinds: OnceCell::new() });
+        let reconciler = Arc::new(Reconciler { files, kinds: OnceCell::new(), known: Known::default() });
         let cleaner = Arc::clone(&reconciler);
         let controller = Controller::of_existing::<Instance>(move |instance: Arc<Instance>, context| {
             let reconciler = Arc::clone(&reconciler);
@@ -116,6 +118,7 @@ fn parents(child: &Instance) -> Vec<Key> {
 struct Reconciler {
     files: Arc<dyn PodFiles>,
     kinds: OnceCell<Kinds>,
+    known: Known,
 }
 
 impl Reconciler {
@@ -144,7 +147,7 @@ impl Reconciler {
             known.ok_or_else(|| steersman::Error::other(missing_version(&instance, context)))?
         };
         if instance.spec.plan_execution.plan_name.is_empty() {
-            return readiness(instance, &api, context).await;
+            return self.keep(instance, &version, &api, context).await;
         }
         self.run_plan(instance, &version, &api, context).await
     }
@@ -186,6 +189,26 @@ impl Reconciler {
             }
             _ => Ok(action),
         }
+    }
+
+    async fn kinds(&self, context: &Context) -> &Kinds {
+        self.kinds.get_or_init(|| async { Kinds::new(context.client()) }).await
+    }
+
+    /// Looks after an instance without a plan: brings back what was changed, and says whether it is ready.
+    async fn keep(
+        &self,
+        instance: Instance,
+        version: &OperatorVersion,
+        api: &Api<Instance>,
+        context: &Context,
+    ) -> steersman::Result<Action> {
+        let last = instance.status.last_plan().map(|plan| plan.status);
+        if last == Some(ExecutionStatus::FatalError) || instance.is_deleting() {
+            return Ok(Action::await_change());
+        }
+        repair(&instance, version, &self.known, self.kinds(context).await, &self.files, context).await?;
+        readiness(instance, api, context).await
     }
 
     async fn run_plan(
@@ -230,14 +253,16 @@ impl Reconciler {
                     }
                 };
                 let had_ended = stored.status.is_terminal();
+                let mut ledger = Vec::new();
                 let mut status = if instance.annotation(annotation::ABORT) == run.uid && !had_ended {
                     let mut status = stored;
                     plan::give_up(&mut status, ABORTED);
                     context.warn("PlanAborted", format!("Execution of plan {} was given up", run.plan_name));
                     status
                 } else {
-                    self.pass(&instance, version, plan, stored, context).await?
+                    self.pass(&instance, version, plan, stored, &mut ledger, context).await?
                 };
+                note(&mut instance.status, ledger);
                 if !had_ended {
                     plan::note_start(&mut status, &now);
                 }
@@ -248,6 +273,12 @@ impl Reconciler {
                     context.warn("PlanTimeout", message.as_str());
                     plan::give_up(&mut status, &message);
                 }
+                if status.status == ExecutionStatus::Complete && !had_ended && !instance.is_deleting() {
+                    let pruned = prune(&mut instance, version, &context.client(), self.kinds(context).await).await;
+                    pruned.events.into_iter().for_each(|(reason, said)| context.event(reason, said));
+                    pruned.warnings.into_iter().for_each(|(reason, why)| context.warn(reason, why));
+                }
+                status.progress = Some(plan::progress(&status));
                 let old = before.plan_status.get(&run.plan_name);
                 status.last_updated_timestamp = old.and_then(|old| old.last_updated_timestamp.clone());
                 if old != Some(&status) {
@@ -290,6 +321,8 @@ impl Reconciler {
             context.event("PlanFinished", message);
         }
         if status.status.is_terminal() {
+            // What the plan made is looked after from now on.
+            context.requeue();
             return Ok(Action::await_change());
         }
         // Not every kind is watched: KUDO's delay, a second more for each minute without a change.
@@ -308,6 +341,7 @@ impl Reconciler {
         version: &OperatorVersion,
         plan: &steersman_kudo::Plan,
         stored: PlanStatus,
+        ledger: &mut Vec<Entry>,
         context: &Context,
     ) -> steersman::Result<PlanStatus> {
         if stored.status.is_terminal() {
@@ -334,15 +368,18 @@ impl Reconciler {
             Ok(pipes) => run.pipes = pipes,
             Err(failure) => return Ok(fatal(failure.reason, failure.message)),
         }
-        let client = context.client();
-        let kinds = self.kinds.get_or_init(|| async { Kinds::new(client.clone()) }).await;
         let mut executor = Executor {
-            client,
-            kinds,
+            client: context.client(),
+            kinds: self.kinds(context).await,
             files: &self.files,
             run,
             owner: context.owner_reference(),
+            operator_version: version.name().to_owned(),
+            has_own_parameters: !instance.spec.plan_execution.parameters.is_empty(),
             notes: Vec::new(),
+            ledger: Vec::new(),
+            is_dry: false,
+            previewed: Vec::new(),
         };
         let mut outcomes = BTreeMap::new();
         let status = loop {
@@ -362,6 +399,7 @@ impl Reconciler {
                 }
             }
         };
+        *ledger = executor.ledger;
         for (reason, note) in executor.notes {
             context.warn(reason, note);
         }
@@ -530,11 +568,6 @@ async fn readiness(
     api: &Api<Instance>,
     context: &Context,
 ) -> steersman::Result<Action> {
-    if instance.status.last_plan().is_some_and(|plan| plan.status == ExecutionStatus::FatalError)
-        || instance.is_deleting()
-    {
-        return Ok(Action::await_change());
-    }
     let before = instance.status.conditions.clone();
     let waiting = waiting(instance.name(), context).await?;
     if waiting.is_empty() {
