@@ -1,5 +1,7 @@
 //! Objects of tasks: applied by a three-way merge, as KUDO does, and deleted.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams, PropagationPolicy};
 use serde_json::{Map, Value};
@@ -150,9 +152,23 @@ fn merged(kind: &Kind, desired: &Value, live: &Value) -> (Value, bool) {
     let group = kind.resource.group.as_str();
     // Definitions have lists that no key merges.
     let is_strategic = is_built_in(group) && group != "apiextensions.k8s.io";
-    let merged =
+    let mut merged =
         if is_strategic { three_way(&original, desired, live) } else { merge(&original, desired, live) };
+    if group.is_empty() && kind.resource.kind == "Secret" {
+        encode(&mut merged);
+    }
     (merged, adopted)
+}
+
+/// Puts the texts of a Secret where the server puts them: otherwise each comparison would find them missing.
+fn encode(secret: &mut Value) {
+    let Some(fields) = secret.as_object_mut() else { return };
+    let Some(Value::Object(texts)) = fields.remove("stringData") else { return };
+    let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(data) = data.as_object_mut() {
+        let texts = texts.into_iter().filter_map(|(key, text)| Some((key, BASE64.encode(text.as_str()?))));
+        data.extend(texts.map(|(key, text)| (key, text.into())));
+    }
 }
 
 /// A three-way JSON merge: lists are replaced as a whole.

@@ -228,6 +228,7 @@ impl Reconciler {
         }
         let now = Time(context.now());
         let mut finished = None;
+        let (mut goes_on, mut is_polled) = (false, false);
         match version.spec.plans.get(&run.plan_name) {
             None => {
                 let message = format!("could not find required plan: '{}'", run.plan_name);
@@ -253,16 +254,17 @@ impl Reconciler {
                     }
                 };
                 let had_ended = stored.status.is_terminal();
-                let mut ledger = Vec::new();
+                let mut done = Pass::default();
                 let mut status = if instance.annotation(annotation::ABORT) == run.uid && !had_ended {
                     let mut status = stored;
                     plan::give_up(&mut status, ABORTED);
                     context.warn("PlanAborted", format!("Execution of plan {} was given up", run.plan_name));
                     status
                 } else {
-                    self.pass(&instance, version, plan, stored, &mut ledger, context).await?
+                    self.pass(&instance, version, plan, stored, &mut done, context).await?
                 };
-                note(&mut instance.status, ledger);
+                note(&mut instance.status, done.ledger);
+                (goes_on, is_polled) = (done.goes_on, done.is_polled);
                 if !had_ended {
                     plan::note_start(&mut status, &now);
                 }
@@ -325,23 +327,29 @@ impl Reconciler {
             context.requeue();
             return Ok(Action::await_change());
         }
-        // Not every kind is watched: KUDO's delay, a second more for each minute without a change.
+        if goes_on {
+            context.requeue();
+            return Ok(Action::await_change());
+        }
+        // Not every kind is watched: KUDO's delay, a second more for each minute without a change. Where a change is told, none is
+        // needed, and the longest is there for what was overlooked.
         let idle = updated.map_or(0, |then| context.now().as_second() - then.as_second());
         let seconds = (idle.max(0) / 60).min(59) + 1;
-        let delay = Duration::from_secs(seconds.unsigned_abs());
+        let delay = if is_polled { Duration::from_secs(seconds.unsigned_abs()) } else { LAST_RETRY };
         let plan = version.spec.plans.get(&run.plan_name);
         let limit = plan.and_then(|plan| plan::deadline(plan, &status, &Time(context.now())));
         Ok(Action::requeue(limit.map_or(delay, |limit| delay.min(limit.left))))
     }
 
-    /// Runs all tasks that are due, until none is.
+    /// Runs the tasks that are due, until none is or a step is complete: that is stored before the next one begins, so that
+    /// no step is run again after one that undid it.
     async fn pass(
         &self,
         instance: &Instance,
         version: &OperatorVersion,
         plan: &steersman_kudo::Plan,
         stored: PlanStatus,
-        ledger: &mut Vec<Entry>,
+        done: &mut Pass,
         context: &Context,
     ) -> steersman::Result<PlanStatus> {
         if stored.status.is_terminal() {
@@ -378,6 +386,7 @@ impl Reconciler {
             has_own_parameters: !instance.spec.plan_execution.parameters.is_empty(),
             notes: Vec::new(),
             ledger: Vec::new(),
+            is_polled: false,
             is_dry: false,
             previewed: Vec::new(),
         };
@@ -385,6 +394,10 @@ impl Reconciler {
         let status = loop {
             let Evaluation { status, due } = plan::evaluate(plan, &stored, &outcomes);
             if due.is_empty() {
+                break status;
+            }
+            if plan::complete_steps(&status) > plan::complete_steps(&stored) {
+                done.goes_on = true;
                 break status;
             }
             for task in due {
@@ -399,7 +412,8 @@ impl Reconciler {
                 }
             }
         };
-        *ledger = executor.ledger;
+        done.ledger = executor.ledger;
+        done.is_polled = executor.is_polled;
         for (reason, note) in executor.notes {
             context.warn(reason, note);
         }
@@ -444,6 +458,16 @@ impl Reconciler {
         }
         context.observe(&patched)
     }
+}
+
+/// What a pass over a plan did beside its statuses.
+#[derive(Default)]
+struct Pass {
+    ledger: Vec<Entry>,
+    /// Whether a step is complete and others are due.
+    goes_on: bool,
+    /// Whether a task waits for something that no watch tells of.
+    is_polled: bool,
 }
 
 /// The message of a plan that was given up.

@@ -36,10 +36,25 @@ pub(crate) struct Executor<'a> {
     pub(crate) notes: Vec<(&'static str, String)>,
     /// What tasks applied and deleted, in their order.
     pub(crate) ledger: Vec<Entry>,
+    /// Whether a task waits for something that no watch tells of.
+    pub(crate) is_polled: bool,
     /// Whether nothing may be written: the client is an overlay.
     pub(crate) is_dry: bool,
     /// What Helm tasks would do, each with what hides the secrets of the release.
     pub(crate) previewed: Vec<(ObjectChange, Arc<Redactor>)>,
+}
+
+/// Whether the controller hears of changes of an object of a plan.
+fn is_watched(kind: &Kind) -> bool {
+    let resource = &kind.resource;
+    kind.namespaced
+        && matches!(
+            (resource.group.as_str(), resource.kind.as_str()),
+            ("apps", "Deployment" | "StatefulSet" | "DaemonSet")
+                | ("batch", "Job")
+                | ("", "Pod" | "Service")
+                | ("kudo.dev", "Instance")
+        )
 }
 
 /// A task that failed: for good, or not.
@@ -77,10 +92,13 @@ impl Executor<'_> {
                 let message = format!("Error during execution: fatal error: {}", at.describe(&message));
                 Outcome::Fatal { reason, message }
             }
-            Err(Trouble::Transient(error)) => Outcome::Transient(format!(
-                "A transient error when executing task {}.{}.{}.{}. Will retry. {error}",
-                run.plan_name, place.phase, place.step, place.task
-            )),
+            Err(Trouble::Transient(error)) => {
+                self.is_polled = true;
+                Outcome::Transient(format!(
+                    "A transient error when executing task {}.{}.{}.{}. Will retry. {error}",
+                    run.plan_name, place.phase, place.step, place.task
+                ))
+            }
         }
     }
 
@@ -131,6 +149,7 @@ impl Executor<'_> {
                     return Err(Failure::new("FailedTerminalStateError", message).into());
                 }
                 Readiness::Waiting(why) | Readiness::Failed(why) => {
+                    self.is_polled |= !is_watched(&target.kind);
                     waiting = waiting.or(Some(format!("{}: {why}", target.title())));
                 }
             }
@@ -234,6 +253,7 @@ impl Executor<'_> {
             }
             self.ledger.extend(target.kind.namespaced.then(|| Entry::deleted(&target)));
             if !target.delete(&self.client).await? {
+                self.is_polled = true;
                 waiting = waiting.or(Some(format!("{} is being deleted", target.title())));
             }
         }

@@ -38,6 +38,8 @@ impl Executor<'_> {
             Ok(release) => release,
             Err(error) => return Err(told(&name, error)),
         };
+        // Not every kind of a chart is watched.
+        self.is_polled = true;
         self.release_health(&release).await
     }
 

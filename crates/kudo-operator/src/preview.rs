@@ -196,6 +196,7 @@ impl Kudo {
             has_own_parameters: !scheduled.parameters.is_empty(),
             notes: Vec::new(),
             ledger: Vec::new(),
+            is_polled: false,
             is_dry: true,
             previewed: Vec::new(),
         };

@@ -191,6 +191,7 @@ async fn targets(
         has_own_parameters: false,
         notes: Vec::new(),
         ledger: Vec::new(),
+            is_polled: false,
         is_dry: false,
         previewed: Vec::new(),
     };
