@@ -151,7 +151,10 @@ async fn bench() -> Result<bool, String> {
     let running = idle(process, options.idle).await?;
     let peak = peak_memory(process)?;
     println!("bench kudo-running-plans-cpu ours={running:.4} unit=processors");
-    println!("bench kudo-running-plans-memory ours={:.1} most={MOST_MEMORY:.0} unit=MiB", held_memory(process)?);
+    println!(
+        "bench kudo-running-plans-memory ours={:.1} most={MOST_MEMORY:.0} unit=MiB",
+        held_memory(process)?
+    );
     println!("bench kudo-peak-memory ours={peak:.1} most={MOST_MEMORY:.0} unit=MiB");
     Ok(!options.check || (peak < MOST_MEMORY && done < MOST_IDLE))
 }

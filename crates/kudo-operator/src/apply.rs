@@ -89,7 +89,9 @@ impl Target {
             let failed = Error::kube(self.title());
             let Some(live) = self.live(client).await? else {
                 match api.create(&params, &self.dynamic(desired.clone())?).await {
-                    Ok(created) => return Ok(Applied { object: self.json(&created)?, outcome: Outcome::Created }),
+                    Ok(created) => {
+                        return Ok(Applied { object: self.json(&created)?, outcome: Outcome::Created });
+                    }
                     Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => continue,
                     Err(error) => return Err(failed(error)),
                 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use steersman::{Action, Conditions as _, Context, Controller, Key, Operator, Readiness, Watch};
+use steersman::{Action, Context, Controller, Key, Operator, Watch};
 use steersman_kudo::plan::{self, Evaluation, Outcome};
 use steersman_kudo::task::{Run, pipes};
 use steersman_kudo::{
     ExecutionStatus, FINALIZER, Instance, OperatorVersion, PlanExecution, PlanRun, PlanStatus, admission,
-    annotation, crds, health, label, parameters,
+    annotation, crds, parameters,
 };
 use steersman_release::Kinds;
 use tokio::sync::OnceCell;
@@ -26,6 +26,7 @@ use crate::apply::MANAGER;
 use crate::execute::Executor;
 use crate::files::{ExecFiles, PodFiles};
 use crate::inventory::{Entry, note, prune};
+use crate::readiness::{readiness, set_plan_condition};
 use crate::repair::{Known, repair};
 
 /// A failed reconcile is tried again after a second, and then less and less often.
@@ -276,7 +277,8 @@ impl Reconciler {
                     plan::give_up(&mut status, &message);
                 }
                 if status.status == ExecutionStatus::Complete && !had_ended && !instance.is_deleting() {
-                    let pruned = prune(&mut instance, version, &context.client(), self.kinds(context).await).await;
+                    let pruned =
+                        prune(&mut instance, version, &context.client(), self.kinds(context).await).await;
                     pruned.events.into_iter().for_each(|(reason, said)| context.event(reason, said));
                     pruned.warnings.into_iter().for_each(|(reason, why)| context.warn(reason, why));
                 }
@@ -546,7 +548,7 @@ fn missing_version(instance: &Instance, context: &Context) -> String {
     message
 }
 
-fn post() -> PostParams {
+pub(crate) fn post() -> PostParams {
     PostParams { field_manager: Some(MANAGER.into()), dry_run: false }
 }
 
@@ -563,65 +565,4 @@ async fn operator_version(
     // It may be newer than the cache.
     let api: Api<OperatorVersion> = Api::namespaced(context.client(), namespace);
     Ok(api.get_opt(name).await?)
-}
-
-/// The condition `Ready` while a plan runs and when it has ended.
-fn set_plan_condition(instance: &mut Instance, status: &PlanStatus, context: &Context) {
-    let (value, reason) = match status.status {
-        ExecutionStatus::Complete => ("True", "ResourcesReady"),
-        ExecutionStatus::FatalError => ("Unknown", "PlanInFatalError"),
-        // Other plans leave it as it is.
-        _ if matches!(status.name.as_str(), "deploy" | "upgrade" | "update") => ("Unknown", "PlanInProgress"),
-        _ => return,
-    };
-    set_condition(instance, value, reason, "", context);
-}
-
-fn set_condition(instance: &mut Instance, value: &str, reason: &str, message: &str, context: &Context) {
-    let condition = Condition {
-        status: value.to_owned(),
-        observed_generation: None,
-        ..context.condition("Ready", true, reason, message)
-    };
-    instance.status.conditions.set(condition);
-}
-
-/// Keeps the condition `Ready` of an instance without a plan: whether its workloads are.
-async fn readiness(
-    mut instance: Instance,
-    api: &Api<Instance>,
-    context: &Context,
-) -> steersman::Result<Action> {
-    let before = instance.status.conditions.clone();
-    let waiting = waiting(instance.name(), context).await?;
-    if waiting.is_empty() {
-        set_condition(&mut instance, "True", "ResourcesReady", "", context);
-    } else {
-        set_condition(&mut instance, "False", "ResourceNotReady", &waiting.join(", "), context);
-    }
-    if instance.status.conditions != before {
-        api.replace_status(instance.name(), &post(), &instance).await?;
-    }
-    Ok(Action::await_change())
-}
-
-/// The workloads of an instance that are not ready, and why.
-async fn waiting(instance: &str, context: &Context) -> steersman::Result<Vec<String>> {
-    let labels = [(label::INSTANCE, instance), (label::HERITAGE, "kudo")];
-    let mut waiting = Vec::new();
-    let mut check = |kind: &str, name: String, object: serde_json::Result<Value>| {
-        let mut object = object.unwrap_or_default();
-        object["apiVersion"] = "apps/v1".into();
-        object["kind"] = kind.into();
-        if let Readiness::Waiting(why) | Readiness::Failed(why) = health(&object) {
-            waiting.push(format!("{kind} {name}: {why}"));
-        }
-    };
-    for object in context.objects::<Deployment>().labels(labels).list().await? {
-        check("Deployment", object.name_any(), serde_json::to_value(&object));
-    }
-    for object in context.objects::<StatefulSet>().labels(labels).list().await? {
-        check("StatefulSet", object.name_any(), serde_json::to_value(&object));
-    }
-    Ok(waiting)
 }

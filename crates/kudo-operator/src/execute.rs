@@ -140,8 +140,10 @@ impl Executor<'_> {
                 ));
             }
             let check = HealthCheck::of(&task.spec.health, &applied.object);
-            let is_final = check.is_some() || matches!(target.kind.resource.kind.as_str(), "Job" | "Instance");
-            let health = check.map_or_else(|| health(&applied.object), |check| check.readiness(&applied.object));
+            let is_final =
+                check.is_some() || matches!(target.kind.resource.kind.as_str(), "Job" | "Instance");
+            let health =
+                check.map_or_else(|| health(&applied.object), |check| check.readiness(&applied.object));
             match health {
                 Readiness::Ready => {}
                 Readiness::Failed(why) if is_final => {

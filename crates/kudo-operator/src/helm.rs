@@ -48,9 +48,8 @@ impl Executor<'_> {
         let mut values = Values::new();
         if !file.is_empty() {
             let text = at.render_text(&mut Renderer::new(System::default()), file, &at.variables())?;
-            values = Values::from_yaml(text.as_bytes()).map_err(|error| {
-                Failure::new("TaskRenderingError", format!("templates/{file}: {error}"))
-            })?;
+            values = Values::from_yaml(text.as_bytes())
+                .map_err(|error| Failure::new("TaskRenderingError", format!("templates/{file}: {error}")))?;
         }
         Ok(values)
     }
@@ -89,8 +88,7 @@ impl Executor<'_> {
         chart: &Chart,
         values: &Values,
     ) -> steersman_release::Result<Release> {
-        let options =
-            Options { keep_random: true, values: ValuesPolicy::Reset, ..Options::default() };
+        let options = Options { keep_random: true, values: ValuesPolicy::Reset, ..Options::default() };
         let revisions = releases.revisions(name).await?;
         let deployed = revisions.iter().rfind(|revision| revision.status == Status::Deployed);
         let Some(deployed) = deployed else {
@@ -157,7 +155,9 @@ fn told(name: &str, error: ReleaseError) -> Trouble {
                 _ => Trouble::Fatal(Failure::new("HelmTaskError", message)),
             }
         }
-        error @ (ReleaseError::Kube { .. } | ReleaseError::Object { .. } | ReleaseError::InProgress { .. }) => {
+        error @ (ReleaseError::Kube { .. }
+        | ReleaseError::Object { .. }
+        | ReleaseError::InProgress { .. }) => {
             Trouble::Transient(Error::Refused(format!("release {name}: {error}")))
         }
         error => Trouble::Fatal(Failure::new("HelmTaskError", format!("release {name}: {error}"))),

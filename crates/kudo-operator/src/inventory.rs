@@ -130,7 +130,8 @@ pub(crate) async fn prune(
     let rendered = match rendered(instance, version) {
         Ok(rendered) => rendered,
         Err(Failure { message, .. }) => {
-            let why = format!("nothing is pruned, as not every plan of {} renders: {message}", version.name());
+            let why =
+                format!("nothing is pruned, as not every plan of {} renders: {message}", version.name());
             pruned.warnings.push(("PruneFailed", why));
             return pruned;
         }
@@ -148,9 +149,9 @@ pub(crate) async fn prune(
         match prune_one(&one, instance, client, kinds).await {
             Ok(said) => {
                 instance.status.note_deleted(&one.api_version, &one.kind, &one.name);
-                pruned.events.extend(said.map(|said| {
-                    ("Pruned", format!("{said}: {} does not have it", version.name()))
-                }));
+                pruned.events.extend(
+                    said.map(|said| ("Pruned", format!("{said}: {} does not have it", version.name()))),
+                );
             }
             Err(error) => pruned.warnings.push(("PruneFailed", error.to_string())),
         }
@@ -184,10 +185,7 @@ async fn prune_one(
     let text = |field: &str| live["metadata"][field].as_str().map(str::to_owned);
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
-        preconditions: Some(Preconditions {
-            uid: text("uid"),
-            resource_version: text("resourceVersion"),
-        }),
+        preconditions: Some(Preconditions { uid: text("uid"), resource_version: text("resourceVersion") }),
         ..DeleteParams::default()
     };
     match target.api(client).delete(target.name(), &params).await {

@@ -70,7 +70,12 @@ impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "plan {} of instance {} would run:", self.plan, self.instance)?;
         for StepPreview { phase, step, objects } in &self.steps {
-            writeln!(f, "{}.{phase}.{step}{}", self.plan, if objects.is_empty() { ": no change" } else { "" })?;
+            writeln!(
+                f,
+                "{}.{phase}.{step}{}",
+                self.plan,
+                if objects.is_empty() { ": no change" } else { "" }
+            )?;
             objects.iter().try_for_each(|object| object.fmt(f))?;
         }
         if !self.pruned.is_empty() {
@@ -156,7 +161,8 @@ impl Kudo {
     ) -> Result<Preview> {
         let live = self.instance(instance).await?;
         let version = self.version_of(&live).await?;
-        let run = PlanExecution { plan_name: plan.to_owned(), parameters: values, ..PlanExecution::default() };
+        let run =
+            PlanExecution { plan_name: plan.to_owned(), parameters: values, ..PlanExecution::default() };
         let changed = check(&live, &version, &version, |spec| spec.plan_execution = run)?;
         self.preview(changed, &version).await
     }

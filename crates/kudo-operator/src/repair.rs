@@ -89,7 +89,9 @@ pub(crate) async fn repair(
                 continue;
             }
             let kind = Kind::dynamic(resource.clone(), true);
-            context.watch(Watch::owned_kind(kind.clone()).labels(format!("{}=kudo", label::HERITAGE))).await?;
+            context
+                .watch(Watch::owned_kind(kind.clone()).labels(format!("{}=kudo", label::HERITAGE)))
+                .await?;
             let live = bring_back(&target, instance, context).await.map_err(steersman::Error::other)?;
             objects.push((kind, target.name().to_owned(), fingerprint(live)));
         }
@@ -152,7 +154,8 @@ type TaskPlace = (String, String, String, String, String);
 fn places(instance: &Instance) -> BTreeMap<TaskPlace, Vec<&AppliedResource>> {
     let mut places: BTreeMap<TaskPlace, Vec<&AppliedResource>> = BTreeMap::new();
     for one in instance.status.resources.iter().filter(|one| is_kept(one)) {
-        let place = (one.plan.clone(), one.phase.clone(), one.step.clone(), one.task.clone(), one.uid.clone());
+        let place =
+            (one.plan.clone(), one.phase.clone(), one.step.clone(), one.task.clone(), one.uid.clone());
         places.entry(place).or_default().push(one);
     }
     places
@@ -191,7 +194,7 @@ async fn targets(
         has_own_parameters: false,
         notes: Vec::new(),
         ledger: Vec::new(),
-            is_polled: false,
+        is_polled: false,
         is_dry: false,
         previewed: Vec::new(),
     };

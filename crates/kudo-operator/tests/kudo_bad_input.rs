@@ -61,15 +61,51 @@ async fn what_cannot_work_fails_for_good_with_its_reason_and_place() {
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: failing}\nspec:\n  backoffLimit: 0\n  template:\n    spec:\n      \
                restartPolicy: Never\n      containers: [{name: c, image: busybox, command: ['false']}]\n";
     for (name, task, template, reason, words) in [
-        ("key", apply, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Params.NOPE }}'}\n", "TaskRenderingError", "a.yaml:3"),
+        (
+            "key",
+            apply,
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Params.NOPE }}'}\n",
+            "TaskRenderingError",
+            "a.yaml:3",
+        ),
         ("yaml", apply, "apiVersion: v1\nkind: [ConfigMap\n", "TaskRenderingError", "templates/a.yaml: "),
-        ("nokind", apply, "apiVersion: v1\nmetadata: {name: a}\n", "TaskRenderingError", "without apiVersion or kind"),
-        ("noname", apply, "apiVersion: v1\nkind: ConfigMap\n", "TaskRenderingError", "a ConfigMap without a name"),
-        ("kind", apply, "apiVersion: nope.io/v1\nkind: Nope\nmetadata: {name: a}\n", "TaskEnhancementError", "no kind nope.io/v1 Nope"),
-        ("pod", pipe, "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: i}]}\n", "ResourceValidationError", "should not have containers"),
+        (
+            "nokind",
+            apply,
+            "apiVersion: v1\nmetadata: {name: a}\n",
+            "TaskRenderingError",
+            "without apiVersion or kind",
+        ),
+        (
+            "noname",
+            apply,
+            "apiVersion: v1\nkind: ConfigMap\n",
+            "TaskRenderingError",
+            "a ConfigMap without a name",
+        ),
+        (
+            "kind",
+            apply,
+            "apiVersion: nope.io/v1\nkind: Nope\nmetadata: {name: a}\n",
+            "TaskEnhancementError",
+            "no kind nope.io/v1 Nope",
+        ),
+        (
+            "pod",
+            pipe,
+            "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: i}]}\n",
+            "ResourceValidationError",
+            "should not have containers",
+        ),
         ("size", pipe, pod, "PipeTaskError", "/out/key"),
         ("job", apply, job, "FailedTerminalStateError", "Job default/failing"),
-        ("toggle", "kind: Toggle, spec: {parameter: TEXT, resources: [a.yaml]}", "a: b", "ToggleTaskError", "no boolean"),
+        (
+            "toggle",
+            "kind: Toggle, spec: {parameter: TEXT, resources: [a.yaml]}",
+            "a: b",
+            "ToggleTaskError",
+            "no boolean",
+        ),
     ] {
         kudo.install(&[package(name, task, template)], Some(name), BTreeMap::new()).await.unwrap();
         let error = kudo.wait(name, LONG).await.unwrap_err().to_string();
@@ -98,7 +134,9 @@ async fn what_the_server_refuses_is_retried_and_names_object_and_field() {
     let text = |text: &str| BTreeMap::from([("TEXT".to_owned(), text.to_owned())]);
     kudo.update("web", text("other")).await.unwrap();
     env.wait("web", |instance: Option<&Instance>| {
-        let Some(plan) = instance.and_then(|instance| instance.status.plan_status.get("deploy")) else { return false };
+        let Some(plan) = instance.and_then(|instance| instance.status.plan_status.get("deploy")) else {
+            return false;
+        };
         let step = &plan.phases[0].steps[0];
         plan.status == ExecutionStatus::InProgress
             && step.status == ExecutionStatus::Error

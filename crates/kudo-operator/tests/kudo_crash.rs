@@ -16,7 +16,9 @@ use kube::client::Body;
 use kube::{Api, Client};
 use steersman_cluster::Cluster;
 use steersman_kudo::{ExecutionStatus, Package};
-use steersman_kudo_operator::{Admission, FileError, Kudo, KudoOperator, PodFiles, SERVICE, SimulatedFiles, Wait};
+use steersman_kudo_operator::{
+    Admission, FileError, Kudo, KudoOperator, PodFiles, SERVICE, SimulatedFiles, Wait,
+};
 
 /// A client whose process dies at one of its writes: from then on nothing gets through.
 #[derive(Clone)]
@@ -131,7 +133,10 @@ async fn crash_at(write: i64, is_made: bool) -> bool {
     let files = Passwords::default();
 
     let left = Arc::new(AtomicI64::new(write));
-    let dying = Client::new(Dying { inner: client.clone(), left: Arc::clone(&left), jobs: Arc::default(), is_made }, "default");
+    let dying = Client::new(
+        Dying { inner: client.clone(), left: Arc::clone(&left), jobs: Arc::default(), is_made },
+        "default",
+    );
     let first = KudoOperator::new().files(files.clone()).operator();
     let first = tokio::spawn(first.run_until(dying, std::future::pending()));
     kudo.install(&[package()], None, Default::default()).await.unwrap();
@@ -231,7 +236,8 @@ async fn end_of(package: &Package, plan: &str, crash: Option<(i64, bool)>) -> (b
     kudo.register_webhook("default").await.unwrap();
     let jobs = Arc::<AtomicUsize>::default();
     let start = |left: Arc<AtomicI64>, is_made: bool| {
-        let client = Client::new(Dying { inner: client.clone(), left, jobs: Arc::clone(&jobs), is_made }, "default");
+        let client =
+            Client::new(Dying { inner: client.clone(), left, jobs: Arc::clone(&jobs), is_made }, "default");
         let operator = KudoOperator::new().files(SimulatedFiles).operator();
         tokio::spawn(operator.run_until(client, std::future::pending()))
     };
@@ -250,7 +256,10 @@ async fn end_of(package: &Package, plan: &str, crash: Option<(i64, bool)>) -> (b
     let first = start(Arc::clone(&left), crash.is_some_and(|(_, is_made)| is_made));
     match plan {
         "deploy" => {
-            kudo.install(std::slice::from_ref(package), Some("it"), Default::default()).await.map(drop).unwrap();
+            kudo.install(std::slice::from_ref(package), Some("it"), Default::default())
+                .await
+                .map(drop)
+                .unwrap();
         }
         "cleanup" => kudo.uninstall("it", Wait::No).await.unwrap(),
         plan => kudo.trigger("it", plan, Default::default()).await.unwrap(),
@@ -325,7 +334,11 @@ async fn crash_every_plan(step: usize) {
                 for is_made in [false, true] {
                     let (has_died, end) = end_of(&package, plan, Some((write, is_made))).await;
                     died |= has_died;
-                    assert_eq!(end, wanted, "{}: {plan} at write {write}, made: {is_made}", package.operator.name);
+                    assert_eq!(
+                        end, wanted,
+                        "{}: {plan} at write {write}, made: {is_made}",
+                        package.operator.name
+                    );
                 }
                 if !died {
                     break;

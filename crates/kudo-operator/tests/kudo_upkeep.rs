@@ -30,12 +30,15 @@ fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 fn map(name: &str) -> String {
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{text: '{{{{ .Params.TEXT }}}}'}}\n")
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{text: '{{{{ .Params.TEXT }}}}'}}\n"
+    )
 }
 
 /// A package whose deploy plan applies maps, and whose backup plan applies one with the name of a parameter.
 fn maps(version: &str, names: &[&str]) -> Package {
-    let files = |names: &[&str]| names.iter().map(|name| format!("{name}.yaml")).collect::<Vec<_>>().join(", ");
+    let files =
+        |names: &[&str]| names.iter().map(|name| format!("{name}.yaml")).collect::<Vec<_>>().join(", ");
     let operator = format!(
         "name: maps\noperatorVersion: {version}\ntasks:\n\
          - {{name: maps, kind: Apply, spec: {{resources: [{}]}}}}\n\
@@ -48,7 +51,8 @@ fn maps(version: &str, names: &[&str]) -> Package {
         ("operator.yaml".to_owned(), operator),
         (
             "params.yaml".to_owned(),
-            "parameters: [{name: TEXT, default: usual}, {name: WHEN, default: now, trigger: backup}]".to_owned(),
+            "parameters: [{name: TEXT, default: usual}, {name: WHEN, default: now, trigger: backup}]"
+                .to_owned(),
         ),
         (
             "templates/backup.yaml".to_owned(),
@@ -68,14 +72,25 @@ fn maps(version: &str, names: &[&str]) -> Package {
 
 async fn reasons(env: &TestEnv) -> Vec<String> {
     let events = env.api::<Event>().list(&Default::default()).await.unwrap();
-    events.iter().map(|event| format!("{} {}", event.reason.clone().unwrap_or_default(), event.message.clone().unwrap_or_default())).collect()
+    events
+        .iter()
+        .map(|event| {
+            format!(
+                "{} {}",
+                event.reason.clone().unwrap_or_default(),
+                event.message.clone().unwrap_or_default()
+            )
+        })
+        .collect()
 }
 
 #[tokio::test]
 async fn what_a_new_version_does_not_have_is_pruned_if_the_instance_owns_it() {
     let (env, kudo) = start().await;
     let maps_api = env.api::<ConfigMap>();
-    kudo.install(&[maps("0.1.0", &["kept", "old", "unowned", "marked", "claim"])], Some("it"), values(&[])).await.unwrap();
+    kudo.install(&[maps("0.1.0", &["kept", "old", "unowned", "marked", "claim"])], Some("it"), values(&[]))
+        .await
+        .unwrap();
     kudo.wait("it", LONG).await.unwrap();
     kudo.trigger("it", "backup", values(&[("WHEN", "monday")])).await.unwrap();
     kudo.wait("it", LONG).await.unwrap();
@@ -101,8 +116,13 @@ async fn what_a_new_version_does_not_have_is_pruned_if_the_instance_owns_it() {
     kudo.upgrade(&[maps("0.2.0", &["kept", "new"])], "it", values(&[])).await.unwrap();
     kudo.wait("it", LONG).await.unwrap();
     env.quiet().await;
-    let names: Vec<String> =
-        maps_api.list(&Default::default()).await.unwrap().iter().filter_map(|one| one.metadata.name.clone()).collect();
+    let names: Vec<String> = maps_api
+        .list(&Default::default())
+        .await
+        .unwrap()
+        .iter()
+        .filter_map(|one| one.metadata.name.clone())
+        .collect();
     for kept in ["kept", "new", "unowned", "marked", "victim", "backup-monday"] {
         assert!(names.contains(&kept.to_owned()), "{kept} is not in {names:?}");
     }
@@ -119,7 +139,8 @@ async fn what_is_edited_or_deleted_by_hand_comes_back() {
     kudo.wait("it", LONG).await.unwrap();
     env.quiet().await;
     let api = env.api::<ConfigMap>();
-    let edit = |text: &str, more: Value| json!({ "metadata": { "annotations": more }, "data": { "text": text } });
+    let edit =
+        |text: &str, more: Value| json!({ "metadata": { "annotations": more }, "data": { "text": text } });
     api.patch("a", &PatchParams::default(), &Patch::Merge(&edit("other", json!({})))).await.unwrap();
     let unmanaged = edit("mine", json!({ "kudo.dev/unmanaged": "true" }));
     api.patch("left", &PatchParams::default(), &Patch::Merge(&unmanaged)).await.unwrap();
@@ -129,9 +150,16 @@ async fn what_is_edited_or_deleted_by_hand_comes_back() {
     env.wait("a", |map: Option<&ConfigMap>| map.is_some_and(|map| text(map) == usual)).await.unwrap();
     env.wait("b", |map: Option<&ConfigMap>| map.is_some_and(|map| text(map) == usual)).await.unwrap();
     env.quiet().await;
-    assert_eq!(text(&api.get("left").await.unwrap()).as_deref(), Some("mine"), "it says that it is left alone");
+    assert_eq!(
+        text(&api.get("left").await.unwrap()).as_deref(),
+        Some("mine"),
+        "it says that it is left alone"
+    );
     let told = reasons(&env).await;
-    assert!(told.iter().any(|one| one.contains("DriftCorrected ConfigMap default/b was deleted")), "{told:?}");
+    assert!(
+        told.iter().any(|one| one.contains("DriftCorrected ConfigMap default/b was deleted")),
+        "{told:?}"
+    );
 
     // The annotation of a merge says nothing about what is applied: who may edit it may not have the rights of the operator.
     let forged = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"text":"forged"}}"#;
@@ -155,7 +183,13 @@ async fn a_preview_tells_what_a_plan_would_do_and_writes_nothing() {
     let (env, kudo) = start().await;
     let first = [maps("0.1.0", &["kept", "old", "secret"])];
     let preview = kudo.preview_install(&first, Some("it"), values(&[])).await.unwrap().to_string();
-    for line in ["plan deploy of instance default/it would run:", "deploy.main.maps", "  + ConfigMap default/old", "        text: usual", "        password: REDACTED"] {
+    for line in [
+        "plan deploy of instance default/it would run:",
+        "deploy.main.maps",
+        "  + ConfigMap default/old",
+        "        text: usual",
+        "        password: REDACTED",
+    ] {
         assert!(preview.contains(line), "{line} is not in {preview}");
     }
     assert!(!preview.contains("hunter22"), "{preview}");
@@ -172,7 +206,8 @@ async fn a_preview_tells_what_a_plan_would_do_and_writes_nothing() {
     let preview = kudo.preview_update("it", values(&[("TEXT", "other")])).await.unwrap().to_string();
     assert!(preview.contains("  ~ ConfigMap default/kept\n      data.text: usual → other"), "{preview}");
     assert!(!preview.contains("hunter22"), "{preview}");
-    let backup = kudo.preview_trigger("it", "backup", values(&[("WHEN", "monday")])).await.unwrap().to_string();
+    let backup =
+        kudo.preview_trigger("it", "backup", values(&[("WHEN", "monday")])).await.unwrap().to_string();
     assert!(backup.contains("  + ConfigMap default/backup-monday"), "{backup}");
     let next = [maps("0.2.0", &["kept", "new", "secret"])];
     let upgrade = kudo.preview_upgrade(&next, "it", values(&[])).await.unwrap().to_string();
@@ -220,7 +255,10 @@ async fn a_chart_is_a_task() {
     assert_eq!(map.metadata.labels.unwrap()["kudo.dev/instance"], "it");
     let records = || async {
         let secrets = env.api::<Secret>().list(&Default::default()).await.unwrap();
-        secrets.iter().filter(|one| one.metadata.name.as_deref().is_some_and(|name| name.starts_with("sh.helm"))).count()
+        secrets
+            .iter()
+            .filter(|one| one.metadata.name.as_deref().is_some_and(|name| name.starts_with("sh.helm")))
+            .count()
     };
     assert_eq!(records().await, 1);
     // The same again is no new revision; another value is, and what the chart no longer has goes.
@@ -258,7 +296,9 @@ async fn health_is_what_the_task_says() {
         kudo.install(std::slice::from_ref(&package), Some(name), values(&[])).await.unwrap();
         env.wait(name, |instance: Option<&Instance>| {
             let status = instance.and_then(|instance| instance.status.plan_status.get("deploy"));
-            status.is_some_and(|plan| plan.progress == Some(50) && plan.phases[0].steps[1].status == ExecutionStatus::InProgress)
+            status.is_some_and(|plan| {
+                plan.progress == Some(50) && plan.phases[0].steps[1].status == ExecutionStatus::InProgress
+            })
         })
         .await
         .unwrap();

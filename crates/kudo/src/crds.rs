@@ -30,8 +30,7 @@ pub fn crds() -> [CustomResourceDefinition; 3] {
         "name": text(), "displayName": text(), "description": text(), "default": text(), "required": yes(),
         "trigger": text(), "value-type": text(), "immutable": yes(), "enum": list(text()),
     }));
-    let check =
-        object(json!({ "kind": text(), "name": text(), "ready": text(), "failed": text() }));
+    let check = object(json!({ "kind": text(), "name": text(), "ready": text(), "failed": text() }));
     let pipe = object(json!({ "file": text(), "envFile": text(), "kind": text(), "key": text() }));
     let task = object(json!({
         "name": text(), "kind": text(),

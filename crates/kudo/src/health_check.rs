@@ -18,9 +18,7 @@ impl HealthCheck {
         let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
         let of_kind = || checks.iter().filter(|check| check.kind == kind);
-        of_kind()
-            .find(|check| check.name == name)
-            .or_else(|| of_kind().find(|check| check.name.is_empty()))
+        of_kind().find(|check| check.name == name).or_else(|| of_kind().find(|check| check.name.is_empty()))
     }
 
     /// What is wrong with the check, if anything is.
@@ -96,7 +94,12 @@ mod tests {
     use super::*;
 
     fn check(ready: &str, failed: &str) -> HealthCheck {
-        HealthCheck { kind: "Database".into(), ready: ready.into(), failed: failed.into(), ..Default::default() }
+        HealthCheck {
+            kind: "Database".into(),
+            ready: ready.into(),
+            failed: failed.into(),
+            ..Default::default()
+        }
     }
 
     #[test]

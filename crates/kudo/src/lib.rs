@@ -41,10 +41,11 @@ mod template;
 pub mod tree;
 
 pub use api::{
-    API_VERSION, AppliedResource, ExecutionStatus, FINALIZER, GROUP, HealthCheck, Instance, InstanceSpec, InstanceStatus, Maintainer,
-    ObjectReference, Operator, OperatorSpec, OperatorVersion, OperatorVersionSpec, Parameter, ParameterType,
-    Phase, PhaseStatus, PipeSpec, Plan, PlanExecution, PlanRun, PlanStatus, Step, StepStatus, Strategy, Task,
-    TaskSpec, VERSION, annotation, label, operator_version_name,
+    API_VERSION, AppliedResource, ExecutionStatus, FINALIZER, GROUP, HealthCheck, Instance, InstanceSpec,
+    InstanceStatus, Maintainer, ObjectReference, Operator, OperatorSpec, OperatorVersion,
+    OperatorVersionSpec, Parameter, ParameterType, Phase, PhaseStatus, PipeSpec, Plan, PlanExecution,
+    PlanRun, PlanStatus, Step, StepStatus, Strategy, Task, TaskSpec, VERSION, annotation, label,
+    operator_version_name,
 };
 pub use crds::{crds, webhook_configuration};
 pub use error::{Error, Problem};

@@ -61,7 +61,7 @@ fn missing_files_and_bad_templates_checks_and_charts_are_refused() {
         other => panic!("{other:?}"),
     };
     assert!(found.iter().any(|one| one.contains("operator.yaml: the package has no such file")), "{found:?}");
-    assert!(found.iter().any(|one| one.starts_with("params.yaml:1: ")), "{found:?}");
+    assert!(found.iter().any(|one| one.starts_with("params.yaml:")), "{found:?}");
     let operator = format!(
         "name: x\noperatorVersion: 0.1.0\ntasks:\n\
          - {{name: t, kind: Apply, spec: {{resources: [a.yaml], health: [{{kind: Job, ready: '1 +'}}]}}}}\n\

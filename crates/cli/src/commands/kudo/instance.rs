@@ -189,7 +189,9 @@ impl Upgrade {
 
 /// Change parameters of an instance
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  steer kudo update --instance dev -p NODES=5 --wait\n  steer kudo update --instance dev -p NODES=5 --dry-run")]
+#[command(
+    after_help = "Examples:\n  steer kudo update --instance dev -p NODES=5 --wait\n  steer kudo update --instance dev -p NODES=5 --dry-run"
+)]
 pub(super) struct Update {
     /// Name of the instance
     #[arg(long, value_name = "NAME")]
