@@ -1,4 +1,5 @@
-//! A client that writes nothing: what would be written is kept in memory, read back from there, and told.
+//! A client that writes nothing: what would be written is kept in memory, read back from there, and told. The server is asked about
+//! changes of its objects by a dry run.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -62,6 +63,28 @@ impl Overlay {
         }
     }
 
+    /// What the server would make of a change: its defaults, or why it would refuse it. What it has not stored itself, it cannot say.
+    async fn rehearse(
+        &self,
+        path: &str,
+        object: Value,
+    ) -> Result<Result<Value, (StatusCode, String)>, BoxError> {
+        if self.lock().objects.contains_key(path) {
+            return Ok(Ok(object));
+        }
+        let request = Request::put(format!("{path}?dryRun=All")).body(serde_json::to_vec(&object)?)?;
+        match self.inner.request::<Value>(request).await {
+            Ok(after) => Ok(Ok(after)),
+            // Some webhooks cannot be asked without effect.
+            Err(kube::Error::Api(status)) if status.code == 400 => Ok(Ok(object)),
+            Err(kube::Error::Api(status)) => {
+                let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                Ok(Err((code, status.message.clone())))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn answer(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let path = request.uri().path().to_owned();
         let method = request.method().clone();
@@ -84,7 +107,11 @@ impl Overlay {
         let before = self.object(&place).await?;
         let after = match method {
             Method::POST if before.is_some() => return conflict(&place),
-            Method::POST | Method::PUT => Some(body),
+            Method::PUT => match self.rehearse(&place, body).await? {
+                Ok(after) => Some(after),
+                Err((code, message)) => return failure(code, "Refused", &message),
+            },
+            Method::POST => Some(body),
             Method::PATCH => {
                 let Some(mut object) = before.clone() else { return not_found(&place) };
                 merge(&mut object, &body);
@@ -121,8 +148,7 @@ fn respond(code: StatusCode, body: &Value) -> Result<Response<Body>, BoxError> {
     Ok(response.body(Body::from(serde_json::to_vec(body)?))?)
 }
 
-fn failure(code: StatusCode, reason: &str, path: &str) -> Result<Response<Body>, BoxError> {
-    let message = format!("{path}: {reason}");
+fn failure(code: StatusCode, reason: &str, message: &str) -> Result<Response<Body>, BoxError> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code.as_u16(), "reason": reason,
         "message": message,
@@ -131,11 +157,11 @@ fn failure(code: StatusCode, reason: &str, path: &str) -> Result<Response<Body>,
 }
 
 fn not_found(path: &str) -> Result<Response<Body>, BoxError> {
-    failure(StatusCode::NOT_FOUND, "NotFound", path)
+    failure(StatusCode::NOT_FOUND, "NotFound", &format!("{path} not found"))
 }
 
 fn conflict(path: &str) -> Result<Response<Body>, BoxError> {
-    failure(StatusCode::CONFLICT, "AlreadyExists", path)
+    failure(StatusCode::CONFLICT, "AlreadyExists", &format!("{path} already exists"))
 }
 
 /// A JSON merge patch.

@@ -355,6 +355,10 @@ fn bare(object: &Value) -> Value {
 
 fn manifest(object: &Value, redactor: &Redactor) -> String {
     let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        // The owner is the instance, which may not be there yet.
+        metadata.remove("ownerReferences");
+    }
     if is_secret(&object) {
         for field in ["data", "stringData"] {
             for value in object[field].as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {

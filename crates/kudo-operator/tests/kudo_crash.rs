@@ -306,12 +306,19 @@ async fn end_of(package: &Package, plan: &str, crash: Option<(i64, bool)>) -> (b
             for object in api.list(&Default::default()).await.unwrap() {
                 // What is being collected after its owner is gone.
                 if object.metadata.deletion_timestamp.is_none() && plan != "cleanup" {
-                    objects.push(format!("{} {}", stringify!($kind), object.metadata.name.unwrap()));
+                    let name = object.metadata.name.unwrap();
+                    // Of a release the history may tell of an attempt that was interrupted.
+                    let name = match name.rsplit_once(".v") {
+                        Some((release, _)) if name.starts_with("sh.helm.release.") => release,
+                        _ => name.as_str(),
+                    };
+                    objects.push(format!("{} {name}", stringify!($kind)));
                 }
             }
         )* };
     }
     list!(ConfigMap, Secret, Job, Service, StatefulSet, PersistentVolumeClaim);
+    objects.dedup();
     (has_died, End { objects, jobs: jobs.load(Ordering::SeqCst) })
 }
 
@@ -321,18 +328,21 @@ async fn settled(kudo: &Kudo) {
     }
 }
 
-/// Ends every plan of three packages at every so many writes.
-async fn crash_every_plan(step: usize) {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/backup");
-    let store = Package::read(&examples).unwrap();
-    for package in [store, shop(), package()] {
+/// The package of the project's examples.
+fn store() -> Package {
+    Package::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/backup")).unwrap()
+}
+
+/// Ends every plan of packages at every so many writes.
+async fn crash_every_plan(step: usize, packages: &[Package]) {
+    for package in packages {
         for plan in package.operator.plans.keys() {
-            let (_, wanted) = end_of(&package, plan, None).await;
+            let (_, wanted) = end_of(package, plan, None).await;
             let mut write = 0;
             loop {
                 let mut died = false;
                 for is_made in [false, true] {
-                    let (has_died, end) = end_of(&package, plan, Some((write, is_made))).await;
+                    let (has_died, end) = end_of(package, plan, Some((write, is_made))).await;
                     died |= has_died;
                     assert_eq!(
                         end, wanted,
@@ -353,13 +363,13 @@ async fn crash_every_plan(step: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn plans_that_are_ended_at_a_write_come_to_the_same_end() {
-    crash_every_plan(7).await;
+    crash_every_plan(5, &[store()]).await;
 }
 
 #[tokio::test(start_paused = true)]
 #[ignore = "takes minutes: `make kudo`"]
 async fn every_plan_of_three_packages_that_is_ended_at_any_write_comes_to_the_same_end() {
-    crash_every_plan(1).await;
+    crash_every_plan(1, &[store(), shop(), package()]).await;
 }
 
 /// Crashes at every so many writes, before the write and after it.

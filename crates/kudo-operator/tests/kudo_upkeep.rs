@@ -219,6 +219,37 @@ async fn a_preview_tells_what_a_plan_would_do_and_writes_nothing() {
     assert_eq!(before, after, "nothing was written");
 }
 
+#[tokio::test]
+async fn a_preview_has_the_words_of_the_server() {
+    let (env, kudo) = start().await;
+    let operator = "name: set\noperatorVersion: 0.1.0\ntasks: [{name: set, kind: Apply, spec: {resources: [set.yaml]}}]\n\
+        plans: {deploy: {strategy: serial, phases: [{name: main, strategy: serial, steps: [{name: set, tasks: [set]}]}]}}";
+    let package = Package::from_files([
+        ("operator.yaml", operator),
+        ("params.yaml", "parameters: [{name: REPLICAS, default: '1'}, {name: SERVICE, default: one}]"),
+        (
+            "templates/set.yaml",
+            "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: set}\nspec:\n  serviceName: '{{ .Params.SERVICE }}'\n  \
+             replicas: {{ .Params.REPLICAS }}\n  selector: {matchLabels: {app: set}}\n  template:\n    metadata: {labels: {app: set}}\n    \
+             spec: {containers: [{name: c, image: nginx}]}\n  volumeClaimTemplates:\n  - metadata: {name: data}\n    \
+             spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n",
+        ),
+    ])
+    .unwrap();
+    kudo.install(&[package], Some("it"), values(&[])).await.unwrap();
+    kudo.wait("it", LONG).await.unwrap();
+    env.quiet().await;
+    // Its defaults are no changes.
+    let preview = kudo.preview_update("it", values(&[("REPLICAS", "2")])).await.unwrap().to_string();
+    let wanted =
+        "deploy.main.set\n  ~ StatefulSet default/set\n      spec.replicas: 1 → 2\nNothing was written.\n";
+    assert!(preview.ends_with(wanted), "{preview}");
+    // What it would refuse is told.
+    let preview = kudo.preview_update("it", values(&[("SERVICE", "other")])).await.unwrap();
+    let failure = preview.failure.unwrap();
+    assert!(failure.contains("StatefulSet default/set") && failure.contains("Forbidden"), "{failure}");
+}
+
 fn chart(version: &str, more: &str) -> Package {
     let operator = format!(
         "name: charted\noperatorVersion: {version}\ntasks: [{{name: web, kind: Helm, spec: {{chart: web, valuesFile: values.yaml}}}}]\n\
