@@ -293,7 +293,7 @@ screenshots: portal-tools portal/node_modules/.package-lock.json ## Take the scr
 # What is measured is built as it is handed out, each program by itself: built together, each would get the features that
 # another asks for. What measures is built in half the time.
 .PHONY: bench
-bench: bench-chart bench-cluster bench-gateway bench-helm-operator bench-runtime bench-sim ## Run every measurement
+bench: bench-chart bench-cluster bench-gateway bench-helm-operator bench-kudo bench-runtime bench-sim ## Run every measurement
 
 .PHONY: bench-chart
 bench-chart: ## Render charts beside helm, and load them in the library
@@ -311,6 +311,11 @@ bench-helm-operator: ## Keep a hundred releases beside an operator on Helm's Go 
 	benches/peers/build helm-operator >/dev/null
 	$(CARGO) build --quiet --profile dist --package steersman-cli
 	$(CARGO) run --quiet --profile checks --package steersman-bench-helm-operator -- --steer $(DIST)/steer
+
+.PHONY: bench-kudo
+bench-kudo: ## Keep five hundred instances of a KUDO package on the embedded cluster, with plans that run and that have ended
+	$(CARGO) build --quiet --profile dist --package steersman-cli
+	$(CARGO) run --quiet --profile checks --package steersman-bench-kudo -- --steer $(DIST)/steer --check
 
 .PHONY: bench-runtime
 bench-runtime: ## Run one operator here, on controller-runtime and on plain kube-rs, on one real API server

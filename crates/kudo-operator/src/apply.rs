@@ -1,5 +1,7 @@
 //! Objects of tasks: applied by a three-way merge, as KUDO does, and deleted.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams, PropagationPolicy};
 use serde_json::{Map, Value};
@@ -24,8 +26,17 @@ pub(crate) struct Target {
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) object: Value,
+    pub(crate) outcome: Outcome,
+}
+
+/// What was done to apply an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Created,
+    Changed,
     /// It was there, and nothing said that a plan had applied it.
-    pub(crate) adopted: bool,
+    Adopted,
+    Unchanged,
 }
 
 impl Target {
@@ -78,17 +89,28 @@ impl Target {
             let failed = Error::kube(self.title());
             let Some(live) = self.live(client).await? else {
                 match api.create(&params, &self.dynamic(desired.clone())?).await {
-                    Ok(created) => return Ok(Applied { object: self.json(&created)?, adopted: false }),
+                    Ok(created) => {
+                        return Ok(Applied { object: self.json(&created)?, outcome: Outcome::Created });
+                    }
                     Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => continue,
                     Err(error) => return Err(failed(error)),
                 }
             };
             let (merged, adopted) = merged(&self.kind, &desired, &live);
             if merged == live {
-                return Ok(Applied { object: live, adopted: false });
+                return Ok(Applied { object: live, outcome: Outcome::Unchanged });
             }
             match api.replace(self.name(), &params, &self.dynamic(merged)?).await {
-                Ok(replaced) => return Ok(Applied { object: self.json(&replaced)?, adopted }),
+                Ok(replaced) => {
+                    let object = self.json(&replaced)?;
+                    let outcome = match adopted {
+                        true => Outcome::Adopted,
+                        // What the server makes of an object may be what it was.
+                        false if object == live => Outcome::Unchanged,
+                        false => Outcome::Changed,
+                    };
+                    return Ok(Applied { object, outcome });
+                }
                 Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -132,9 +154,23 @@ fn merged(kind: &Kind, desired: &Value, live: &Value) -> (Value, bool) {
     let group = kind.resource.group.as_str();
     // Definitions have lists that no key merges.
     let is_strategic = is_built_in(group) && group != "apiextensions.k8s.io";
-    let merged =
+    let mut merged =
         if is_strategic { three_way(&original, desired, live) } else { merge(&original, desired, live) };
+    if group.is_empty() && kind.resource.kind == "Secret" {
+        encode(&mut merged);
+    }
     (merged, adopted)
+}
+
+/// Puts the texts of a Secret where the server puts them: otherwise each comparison would find them missing.
+fn encode(secret: &mut Value) {
+    let Some(fields) = secret.as_object_mut() else { return };
+    let Some(Value::Object(texts)) = fields.remove("stringData") else { return };
+    let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(data) = data.as_object_mut() {
+        let texts = texts.into_iter().filter_map(|(key, text)| Some((key, BASE64.encode(text.as_str()?))));
+        data.extend(texts.map(|(key, text)| (key, text.into())));
+    }
 }
 
 /// A three-way JSON merge: lists are replaced as a whole.

@@ -52,6 +52,11 @@ impl Kudo {
         Self { client, namespace: namespace.into() }
     }
 
+    /// The client behind it.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// The objects of a kind in the namespace.
     #[must_use]
     pub fn api<K>(&self) -> Api<K>
@@ -204,6 +209,22 @@ impl Kudo {
         values: BTreeMap<String, String>,
     ) -> Result<Vec<String>> {
         let Some(package) = packages.first() else { return Ok(Vec::new()) };
+        let (instance, _) = self.new_instance(package, instance, values).await?;
+        let name = instance.name();
+        let mut said = self.install_packages(packages).await?;
+        let created = self.api::<Instance>().create(&PostParams::default(), &instance).await;
+        created.map_err(Error::kube(format!("failed to install instance {}/{name}", self.namespace)))?;
+        said.push(format!("instance {}/{name} created", self.namespace));
+        Ok(said)
+    }
+
+    /// An instance that may be installed, and its operator version.
+    pub(crate) async fn new_instance(
+        &self,
+        package: &Package,
+        instance: Option<&str>,
+        values: BTreeMap<String, String>,
+    ) -> Result<(Instance, OperatorVersion)> {
         check_kubernetes(&self.client, package).await?;
         let instance = package.instance(&self.namespace, instance, values);
         let name = instance.name();
@@ -215,11 +236,7 @@ impl Kudo {
                 package.operator.name, self.namespace
             )));
         }
-        let mut said = self.install_packages(packages).await?;
-        let created = self.api::<Instance>().create(&PostParams::default(), &instance).await;
-        created.map_err(Error::kube(format!("failed to install instance {}/{name}", self.namespace)))?;
-        said.push(format!("instance {}/{name} created", self.namespace));
-        Ok(said)
+        Ok((instance, version))
     }
 
     /// Brings an instance to the version of the first package.
@@ -233,6 +250,24 @@ impl Kudo {
         values: BTreeMap<String, String>,
     ) -> Result<Vec<String>> {
         let Some(package) = packages.first() else { return Ok(Vec::new()) };
+        let (changed, version) = self.upgraded(package, instance, &values).await?;
+        check_required(&version, &changed)?;
+        let mut said = self.install_packages(packages).await?;
+        let patch = json!({ "spec": {
+            "operatorVersion": { "name": package.version_name() }, "parameters": values,
+        } });
+        self.patch(instance, &patch).await?;
+        said.push(format!("instance {}/{instance} updated", self.namespace));
+        Ok(said)
+    }
+
+    /// An instance as it is after an upgrade, and the operator version that it then has.
+    pub(crate) async fn upgraded(
+        &self,
+        package: &Package,
+        instance: &str,
+        values: &BTreeMap<String, String>,
+    ) -> Result<(Instance, OperatorVersion)> {
         check_kubernetes(&self.client, package).await?;
         let live = self.instance(instance).await?;
         let old = self.version_of(&live).await?;
@@ -248,14 +283,7 @@ impl Kudo {
             spec.operator_version.name = package.version_name();
             spec.parameters.extend(values.clone());
         })?;
-        check_required(&version, &changed)?;
-        let mut said = self.install_packages(packages).await?;
-        let patch = json!({ "spec": {
-            "operatorVersion": { "name": package.version_name() }, "parameters": values,
-        } });
-        self.patch(instance, &patch).await?;
-        said.push(format!("instance {}/{instance} updated", self.namespace));
-        Ok(said)
+        Ok((changed, version))
     }
 
     /// Changes parameters of an instance.
@@ -487,7 +515,7 @@ fn ended(instance: &Instance) -> Option<&PlanStatus> {
 }
 
 /// The instance after a change, decided about as a webhook would: nothing that is denied is sent.
-fn check(
+pub(crate) fn check(
     live: &Instance,
     old: &OperatorVersion,
     new: &OperatorVersion,
@@ -499,7 +527,7 @@ fn check(
     Ok(changed)
 }
 
-fn check_required(version: &OperatorVersion, instance: &Instance) -> Result<()> {
+pub(crate) fn check_required(version: &OperatorVersion, instance: &Instance) -> Result<()> {
     let missing: Vec<&str> = version
         .spec
         .parameters

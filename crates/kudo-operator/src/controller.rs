@@ -7,16 +7,16 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use steersman::{Action, Conditions as _, Context, Controller, Key, Operator, Readiness, Watch};
+use steersman::{Action, Context, Controller, Key, Operator, Watch};
 use steersman_kudo::plan::{self, Evaluation, Outcome};
 use steersman_kudo::task::{Run, pipes};
 use steersman_kudo::{
     ExecutionStatus, FINALIZER, Instance, OperatorVersion, PlanExecution, PlanRun, PlanStatus, admission,
-    annotation, crds, health, label, parameters, reason,
+    annotation, crds, parameters, reason,
 };
 use steersman_release::Kinds;
 use tokio::sync::OnceCell;
@@ -25,6 +25,9 @@ use crate::admission::{Admission, uid};
 use crate::apply::MANAGER;
 use crate::execute::Executor;
 use crate::files::{ExecFiles, PodFiles};
+use crate::inventory::{Entry, note, prune};
+use crate::readiness::{readiness, set_plan_condition};
+use crate::repair::{Known, repair};
 
 /// A failed reconcile is tried again after a second, and then less and less often.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -76,7 +79,7 @@ impl KudoOperator {
     /// The operator.
     pub fn operator(self) -> Operator {
         let Self { files, webhook } = self;
-        let reconciler = Arc::new(Reconciler { files, kinds: OnceCell::new() });
+        let reconciler = Arc::new(Reconciler { files, kinds: OnceCell::new(), known: Known::default() });
         let cleaner = Arc::clone(&reconciler);
         let controller = Controller::of_existing::<Instance>(move |instance: Arc<Instance>, context| {
             let reconciler = Arc::clone(&reconciler);
@@ -116,6 +119,7 @@ fn parents(child: &Instance) -> Vec<Key> {
 struct Reconciler {
     files: Arc<dyn PodFiles>,
     kinds: OnceCell<Kinds>,
+    known: Known,
 }
 
 impl Reconciler {
@@ -144,7 +148,7 @@ impl Reconciler {
             known.ok_or_else(|| steersman::Error::other(missing_version(&instance, context)))?
         };
         if instance.spec.plan_execution.plan_name.is_empty() {
-            return readiness(instance, &api, context).await;
+            return self.keep(instance, &version, &api, context).await;
         }
         self.run_plan(instance, &version, &api, context).await
     }
@@ -188,6 +192,26 @@ impl Reconciler {
         }
     }
 
+    async fn kinds(&self, context: &Context) -> &Kinds {
+        self.kinds.get_or_init(|| async { Kinds::new(context.client()) }).await
+    }
+
+    /// Looks after an instance without a plan: brings back what was changed, and says whether it is ready.
+    async fn keep(
+        &self,
+        instance: Instance,
+        version: &OperatorVersion,
+        api: &Api<Instance>,
+        context: &Context,
+    ) -> steersman::Result<Action> {
+        let last = instance.status.last_plan().map(|plan| plan.status);
+        if last == Some(ExecutionStatus::FatalError) || instance.is_deleting() {
+            return Ok(Action::await_change());
+        }
+        repair(&instance, version, &self.known, self.kinds(context).await, &self.files, context).await?;
+        readiness(instance, api, context).await
+    }
+
     async fn run_plan(
         &self,
         mut instance: Instance,
@@ -205,6 +229,7 @@ impl Reconciler {
         }
         let now = Time(context.now());
         let mut finished = None;
+        let (mut goes_on, mut is_polled) = (false, false);
         match version.spec.plans.get(&run.plan_name) {
             None => {
                 let message = format!("could not find required plan: '{}'", run.plan_name);
@@ -233,6 +258,7 @@ impl Reconciler {
                     }
                 };
                 let had_ended = stored.status.is_terminal();
+                let mut done = Pass::default();
                 let mut status = if instance.annotation(annotation::ABORT) == run.uid && !had_ended {
                     let mut status = stored;
                     plan::give_up(&mut status, ABORTED);
@@ -242,8 +268,10 @@ impl Reconciler {
                     );
                     status
                 } else {
-                    self.pass(&instance, version, plan, stored, context).await?
+                    self.pass(&instance, version, plan, stored, &mut done, context).await?
                 };
+                note(&mut instance.status, done.ledger);
+                (goes_on, is_polled) = (done.goes_on, done.is_polled);
                 if !had_ended {
                     plan::note_start(&mut status, &now);
                 }
@@ -254,6 +282,13 @@ impl Reconciler {
                     context.warn(reason::PLAN_TIMEOUT, message.as_str());
                     plan::give_up(&mut status, &message);
                 }
+                if status.status == ExecutionStatus::Complete && !had_ended && !instance.is_deleting() {
+                    let pruned =
+                        prune(&mut instance, version, &context.client(), self.kinds(context).await).await;
+                    pruned.events.into_iter().for_each(|(reason, said)| context.event(reason, said));
+                    pruned.warnings.into_iter().for_each(|(reason, why)| context.warn(reason, why));
+                }
+                status.progress = Some(plan::progress(&status));
                 let old = before.plan_status.get(&run.plan_name);
                 status.last_updated_timestamp = old.and_then(|old| old.last_updated_timestamp.clone());
                 if old != Some(&status) {
@@ -296,24 +331,33 @@ impl Reconciler {
             context.event(reason::PLAN_FINISHED, message);
         }
         if status.status.is_terminal() {
+            // What the plan made is looked after from now on.
+            context.requeue();
             return Ok(Action::await_change());
         }
-        // Not every kind is watched: KUDO's delay, a second more for each minute without a change.
+        if goes_on {
+            context.requeue();
+            return Ok(Action::await_change());
+        }
+        // Not every kind is watched: KUDO's delay, a second more for each minute without a change. Where a change is told, none is
+        // needed, and the longest is there for what was overlooked.
         let idle = updated.map_or(0, |then| context.now().as_second() - then.as_second());
         let seconds = (idle.max(0) / 60).min(59) + 1;
-        let delay = Duration::from_secs(seconds.unsigned_abs());
+        let delay = if is_polled { Duration::from_secs(seconds.unsigned_abs()) } else { LAST_RETRY };
         let plan = version.spec.plans.get(&run.plan_name);
         let limit = plan.and_then(|plan| plan::deadline(plan, &status, &Time(context.now())));
         Ok(Action::requeue(limit.map_or(delay, |limit| delay.min(limit.left))))
     }
 
-    /// Runs all tasks that are due, until none is.
+    /// Runs the tasks that are due, until none is or a step is complete: that is stored before the next one begins, so that
+    /// no step is run again after one that undid it.
     async fn pass(
         &self,
         instance: &Instance,
         version: &OperatorVersion,
         plan: &steersman_kudo::Plan,
         stored: PlanStatus,
+        done: &mut Pass,
         context: &Context,
     ) -> steersman::Result<PlanStatus> {
         if stored.status.is_terminal() {
@@ -342,20 +386,28 @@ impl Reconciler {
             Ok(pipes) => run.pipes = pipes,
             Err(failure) => return Ok(fatal(failure.reason, failure.message)),
         }
-        let client = context.client();
-        let kinds = self.kinds.get_or_init(|| async { Kinds::new(client.clone()) }).await;
         let mut executor = Executor {
-            client,
-            kinds,
+            client: context.client(),
+            kinds: self.kinds(context).await,
             files: &self.files,
             run,
             owner: context.owner_reference(),
+            operator_version: version.name().to_owned(),
+            has_own_parameters: !instance.spec.plan_execution.parameters.is_empty(),
             notes: Vec::new(),
+            ledger: Vec::new(),
+            is_polled: false,
+            is_dry: false,
+            previewed: Vec::new(),
         };
         let mut outcomes = BTreeMap::new();
         let status = loop {
             let Evaluation { status, due } = plan::evaluate(plan, &stored, &outcomes);
             if due.is_empty() {
+                break status;
+            }
+            if plan::complete_steps(&status) > plan::complete_steps(&stored) {
+                done.goes_on = true;
                 break status;
             }
             for task in due {
@@ -370,6 +422,8 @@ impl Reconciler {
                 }
             }
         };
+        done.ledger = executor.ledger;
+        done.is_polled = executor.is_polled;
         for (reason, note) in executor.notes {
             context.warn(reason, note);
         }
@@ -414,6 +468,16 @@ impl Reconciler {
         }
         context.observe(&patched)
     }
+}
+
+/// What a pass over a plan did beside its statuses.
+#[derive(Default)]
+struct Pass {
+    ledger: Vec<Entry>,
+    /// Whether a step is complete and others are due.
+    goes_on: bool,
+    /// Whether a task waits for something that no watch tells of.
+    is_polled: bool,
 }
 
 /// The message of a plan that was given up.
@@ -492,7 +556,7 @@ fn missing_version(instance: &Instance, context: &Context) -> String {
     message
 }
 
-fn post() -> PostParams {
+pub(crate) fn post() -> PostParams {
     PostParams { field_manager: Some(MANAGER.into()), dry_run: false }
 }
 
@@ -509,72 +573,4 @@ async fn operator_version(
     // It may be newer than the cache.
     let api: Api<OperatorVersion> = Api::namespaced(context.client(), namespace);
     Ok(api.get_opt(name).await?)
-}
-
-/// The condition `Ready` while a plan runs and when it has ended.
-fn set_plan_condition(instance: &mut Instance, status: &PlanStatus, context: &Context) {
-    let (value, reason) = match status.status {
-        ExecutionStatus::Complete => ("True", reason::RESOURCES_READY),
-        ExecutionStatus::FatalError => ("Unknown", reason::PLAN_IN_FATAL_ERROR),
-        // Other plans leave it as it is.
-        _ if matches!(status.name.as_str(), "deploy" | "upgrade" | "update") => {
-            ("Unknown", reason::PLAN_IN_PROGRESS)
-        }
-        _ => return,
-    };
-    set_condition(instance, value, reason, "", context);
-}
-
-fn set_condition(instance: &mut Instance, value: &str, reason: &str, message: &str, context: &Context) {
-    let condition = Condition {
-        status: value.to_owned(),
-        observed_generation: None,
-        ..context.condition(reason::READY, true, reason, message)
-    };
-    instance.status.conditions.set(condition);
-}
-
-/// Keeps the condition `Ready` of an instance without a plan: whether its workloads are.
-async fn readiness(
-    mut instance: Instance,
-    api: &Api<Instance>,
-    context: &Context,
-) -> steersman::Result<Action> {
-    if instance.status.last_plan().is_some_and(|plan| plan.status == ExecutionStatus::FatalError)
-        || instance.is_deleting()
-    {
-        return Ok(Action::await_change());
-    }
-    let before = instance.status.conditions.clone();
-    let waiting = waiting(instance.name(), context).await?;
-    if waiting.is_empty() {
-        set_condition(&mut instance, "True", reason::RESOURCES_READY, "", context);
-    } else {
-        set_condition(&mut instance, "False", reason::RESOURCE_NOT_READY, &waiting.join(", "), context);
-    }
-    if instance.status.conditions != before {
-        api.replace_status(instance.name(), &post(), &instance).await?;
-    }
-    Ok(Action::await_change())
-}
-
-/// The workloads of an instance that are not ready, and why.
-async fn waiting(instance: &str, context: &Context) -> steersman::Result<Vec<String>> {
-    let labels = [(label::INSTANCE, instance), (label::HERITAGE, "kudo")];
-    let mut waiting = Vec::new();
-    let mut check = |kind: &str, name: String, object: serde_json::Result<Value>| {
-        let mut object = object.unwrap_or_default();
-        object["apiVersion"] = "apps/v1".into();
-        object["kind"] = kind.into();
-        if let Readiness::Waiting(why) | Readiness::Failed(why) = health(&object) {
-            waiting.push(format!("{kind} {name}: {why}"));
-        }
-    };
-    for object in context.objects::<Deployment>().labels(labels).list().await? {
-        check("Deployment", object.name_any(), serde_json::to_value(&object));
-    }
-    for object in context.objects::<StatefulSet>().labels(labels).list().await? {
-        check("StatefulSet", object.name_any(), serde_json::to_value(&object));
-    }
-    Ok(waiting)
 }

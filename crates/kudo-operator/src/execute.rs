@@ -11,14 +11,15 @@ use steersman_chart::System;
 use steersman_kudo::plan::{Outcome, TaskRef};
 use steersman_kudo::task::{Failure, Place, Rendered, Run};
 use steersman_kudo::{
-    Instance, Renderer, Task, annotation, dependencies, dependencies_hash, health, label,
+    HealthCheck, Instance, Renderer, Task, annotation, dependencies, dependencies_hash, health, label,
     operator_version_name, parameters, pipe, reason, set_dependencies_hash, settled,
 };
-use steersman_release::{Kind, Kinds};
+use steersman_release::{Kind, Kinds, ObjectChange, Redactor};
 
-use crate::apply::{MANAGER, Target};
+use crate::apply::{self, MANAGER, Target};
 use crate::error::{Error, Result};
 use crate::files::{FileError, PodFiles};
+use crate::inventory::Entry;
 
 /// Carries out the tasks of one run.
 pub(crate) struct Executor<'a> {
@@ -27,12 +28,37 @@ pub(crate) struct Executor<'a> {
     pub(crate) files: &'a Arc<dyn PodFiles>,
     pub(crate) run: Run<'a>,
     pub(crate) owner: OwnerReference,
+    /// The name of the operator version's object.
+    pub(crate) operator_version: String,
+    /// Whether the run has values of parameters that no other run has.
+    pub(crate) has_own_parameters: bool,
     /// What people should know and no failure is: an adopted object, a removed API version.
     pub(crate) notes: Vec<(&'static str, String)>,
+    /// What tasks applied and deleted, in their order.
+    pub(crate) ledger: Vec<Entry>,
+    /// Whether a task waits for something that no watch tells of.
+    pub(crate) is_polled: bool,
+    /// Whether nothing may be written: the client is an overlay.
+    pub(crate) is_dry: bool,
+    /// What Helm tasks would do, each with what hides the secrets of the release.
+    pub(crate) previewed: Vec<(ObjectChange, Arc<Redactor>)>,
+}
+
+/// Whether the controller hears of changes of an object of a plan.
+fn is_watched(kind: &Kind) -> bool {
+    let resource = &kind.resource;
+    kind.namespaced
+        && matches!(
+            (resource.group.as_str(), resource.kind.as_str()),
+            ("apps", "Deployment" | "StatefulSet" | "DaemonSet")
+                | ("batch", "Job")
+                | ("", "Pod" | "Service")
+                | ("kudo.dev", "Instance")
+        )
 }
 
 /// A task that failed: for good, or not.
-enum Trouble {
+pub(crate) enum Trouble {
     Fatal(Failure),
     Transient(Error),
 }
@@ -49,7 +75,7 @@ impl From<Error> for Trouble {
     }
 }
 
-type Attempt = std::result::Result<Outcome, Trouble>;
+pub(crate) type Attempt = std::result::Result<Outcome, Trouble>;
 
 impl Executor<'_> {
     /// Runs a task, once.
@@ -68,21 +94,25 @@ impl Executor<'_> {
                 let message = format!("Error during execution: fatal error: {}", at.describe(&message));
                 Outcome::Fatal { reason, message }
             }
-            Err(Trouble::Transient(error)) => Outcome::Transient(format!(
-                "A transient error when executing task {}.{}.{}.{}. Will retry. {error}",
-                run.plan_name, place.phase, place.step, place.task
-            )),
+            Err(Trouble::Transient(error)) => {
+                self.is_polled = true;
+                Outcome::Transient(format!(
+                    "A transient error when executing task {}.{}.{}.{}. Will retry. {error}",
+                    run.plan_name, place.phase, place.step, place.task
+                ))
+            }
         }
     }
 
     async fn attempt(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
         match task.kind.as_str() {
-            "Apply" => self.apply(at, &task.spec.resources).await,
+            "Apply" => self.apply(at, task).await,
             "Delete" => self.delete(at, &task.spec.resources).await,
-            "Toggle" if at.toggle(task)? => self.apply(at, &task.spec.resources).await,
+            "Toggle" if at.toggle(task)? => self.apply(at, task).await,
             "Toggle" => self.delete(at, &task.spec.resources).await,
             "Pipe" => self.pipe(at, task).await,
             "KudoOperator" => self.child(at, task).await,
+            "Helm" => self.release(at, task).await,
             "Dummy" if task.spec.want_err && task.spec.fatal => {
                 Err(Failure::new(reason::DUMMY_TASK, "dummy error").into())
             }
@@ -97,7 +127,46 @@ impl Executor<'_> {
         at.render(&mut Renderer::new(System::default()), resources)
     }
 
-    async fn apply(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
+    async fn apply(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+        let mut targets = self.targets(at, &task.spec.resources).await?;
+        let entries: Vec<_> = targets.iter().map(|target| self.entry(at, target)).collect();
+        self.hash_dependencies(&mut targets).await?;
+        let mut waiting = None;
+        for (target, entry) in targets.iter().zip(entries) {
+            let applied = target.apply(&self.client).await?;
+            self.ledger.extend(entry.map(Entry::Applied));
+            if applied.outcome == apply::Outcome::Adopted {
+                self.notes.push((
+                    reason::ADOPTED,
+                    format!("{} was there already, and is now kept by this instance", target.title()),
+                ));
+            }
+            let check = HealthCheck::of(&task.spec.health, &applied.object);
+            let is_final =
+                check.is_some() || matches!(target.kind.resource.kind.as_str(), "Job" | "Instance");
+            let health =
+                check.map_or_else(|| health(&applied.object), |check| check.readiness(&applied.object));
+            match health {
+                Readiness::Ready => {}
+                Readiness::Failed(why) if is_final => {
+                    let message = format!("{}: {why}", target.title());
+                    return Err(Failure::new(reason::FAILED_TERMINAL_STATE, message).into());
+                }
+                Readiness::Waiting(why) | Readiness::Failed(why) => {
+                    self.is_polled |= !is_watched(&target.kind);
+                    waiting = waiting.or(Some(format!("{}: {why}", target.title())));
+                }
+            }
+        }
+        Ok(waiting.map_or(Outcome::Done, Outcome::Waiting))
+    }
+
+    /// What a task applies, in its order.
+    pub(crate) async fn targets(
+        &mut self,
+        at: &Place<'_>,
+        resources: &[String],
+    ) -> std::result::Result<Vec<Target>, Trouble> {
         let rendered = Self::render(at, resources)?;
         let mut targets = Vec::new();
         for one in &rendered {
@@ -109,33 +178,7 @@ impl Executor<'_> {
             }
             targets.push(self.target(at, &file, object).await?);
         }
-        self.apply_targets(targets).await
-    }
-
-    async fn apply_targets(&mut self, mut targets: Vec<Target>) -> Attempt {
-        self.hash_dependencies(&mut targets).await?;
-        let mut waiting = None;
-        for target in &targets {
-            let applied = target.apply(&self.client).await?;
-            if applied.adopted {
-                self.notes.push((
-                    reason::ADOPTED,
-                    format!("{} was there already, and is now kept by this instance", target.title()),
-                ));
-            }
-            match health(&applied.object) {
-                Readiness::Ready => {}
-                Readiness::Waiting(why) => waiting = waiting.or(Some(format!("{}: {why}", target.title()))),
-                Readiness::Failed(why)
-                    if matches!(target.kind.resource.kind.as_str(), "Job" | "Instance") =>
-                {
-                    let message = format!("{}: {why}", target.title());
-                    return Err(Failure::new(reason::FAILED_TERMINAL_STATE, message).into());
-                }
-                Readiness::Failed(why) => waiting = waiting.or(Some(format!("{}: {why}", target.title()))),
-            }
-        }
-        Ok(waiting.map_or(Outcome::Done, Outcome::Waiting))
+        Ok(targets)
     }
 
     /// An object with its labels, annotations, namespace and owner.
@@ -163,7 +206,7 @@ impl Executor<'_> {
     }
 
     /// Puts the hash of what they mount onto the pod templates, so that pods restart when it changes.
-    async fn hash_dependencies(&self, targets: &mut [Target]) -> Result<()> {
+    pub(crate) async fn hash_dependencies(&self, targets: &mut [Target]) -> Result<()> {
         let contents: Vec<Value> = targets.iter().map(|target| target.content.clone()).collect();
         for target in targets.iter_mut() {
             let wanted = dependencies(&target.content);
@@ -201,7 +244,7 @@ impl Executor<'_> {
         }))
     }
 
-    async fn delete(&self, at: &Place<'_>, resources: &[String]) -> Attempt {
+    async fn delete(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
         let mut waiting = None;
         for one in Self::render(at, resources)? {
             one.name()?;
@@ -212,7 +255,9 @@ impl Executor<'_> {
             if target.kind.namespaced {
                 target.content["metadata"]["namespace"] = at.run.namespace.into();
             }
+            self.ledger.extend(target.kind.namespaced.then(|| Entry::deleted(&target)));
             if !target.delete(&self.client).await? {
+                self.is_polled = true;
                 waiting = waiting.or(Some(format!("{} is being deleted", target.title())));
             }
         }

@@ -26,9 +26,16 @@ mod controller;
 mod error;
 mod execute;
 mod files;
+mod helm;
+mod inventory;
+mod overlay;
+mod preview;
+mod readiness;
+mod repair;
 
 pub use admission::{Admission, SERVICE, WEBHOOK_PATH};
 pub use client::{Kudo, Wait};
 pub use controller::{KudoOperator, operator};
 pub use error::{Error, Result};
 pub use files::{ExecFiles, FileError, PodFiles, SimulatedFiles};
+pub use preview::{ObjectPreview, Preview, PreviewedChange, StepPreview};

@@ -1,5 +1,6 @@
 //! An operator that ends around any write of a plan is followed by one that takes the plan to the same end.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -8,19 +9,24 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use kube::client::Body;
 use kube::{Api, Client};
 use steersman_cluster::Cluster;
 use steersman_kudo::{ExecutionStatus, Package};
-use steersman_kudo_operator::{Admission, FileError, Kudo, KudoOperator, PodFiles, SERVICE};
+use steersman_kudo_operator::{
+    Admission, FileError, Kudo, KudoOperator, PodFiles, SERVICE, SimulatedFiles, Wait,
+};
 
 /// A client whose process dies at one of its writes: from then on nothing gets through.
 #[derive(Clone)]
 struct Dying {
     inner: Client,
     left: Arc<AtomicI64>,
+    /// How many jobs were created.
+    jobs: Arc<AtomicUsize>,
     /// Whether the last write is made, and only its answer lost.
     is_made: bool,
 }
@@ -41,12 +47,17 @@ impl tower_service::Service<Request<Body>> for Dying {
         let left =
             if writes { self.left.fetch_sub(1, Ordering::SeqCst) } else { self.left.load(Ordering::SeqCst) };
         let (inner, is_made) = (self.inner.clone(), self.is_made);
+        let is_job = request.method() == Method::POST && request.uri().path().ends_with("/jobs");
+        let jobs = Arc::clone(&self.jobs);
         Box::pin(async move {
             let dead = || std::io::Error::other("the process is dead");
             if left < 0 || (left == 0 && writes && !is_made) {
                 return Err(dead());
             }
             let answer = inner.send(request).await.map_err(std::io::Error::other);
+            if is_job && answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
+                jobs.fetch_add(1, Ordering::SeqCst);
+            }
             if left == 0 && writes { Err(dead()) } else { answer }
         })
     }
@@ -122,7 +133,10 @@ async fn crash_at(write: i64, is_made: bool) -> bool {
     let files = Passwords::default();
 
     let left = Arc::new(AtomicI64::new(write));
-    let dying = Client::new(Dying { inner: client.clone(), left: Arc::clone(&left), is_made }, "default");
+    let dying = Client::new(
+        Dying { inner: client.clone(), left: Arc::clone(&left), jobs: Arc::default(), is_made },
+        "default",
+    );
     let first = KudoOperator::new().files(files.clone()).operator();
     let first = tokio::spawn(first.run_until(dying, std::future::pending()));
     kudo.install(&[package()], None, Default::default()).await.unwrap();
@@ -158,6 +172,204 @@ async fn crash_at(write: i64, is_made: bool) -> bool {
     let pipe = pods.get_opt("crashinstance.deploy.one.key.key.pipepod").await.unwrap();
     assert!(pipe.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()), "write {write}");
     !ended
+}
+
+/// A package with a chart, a toggle, a plan of a parameter and one for the end.
+fn shop() -> Package {
+    let operator = r"
+name: shop
+operatorVersion: 0.1.0
+tasks:
+- {name: app, kind: Apply, spec: {resources: [map.yaml]}}
+- {name: extra, kind: Toggle, spec: {parameter: EXTRA, resources: [job.yaml]}}
+- {name: no-extra, kind: Delete, spec: {resources: [job.yaml]}}
+- {name: chart, kind: Helm, spec: {chart: web, valuesFile: values.yaml}}
+plans:
+  deploy:
+    strategy: serial
+    phases:
+    - name: main
+      strategy: serial
+      steps: [{name: app, tasks: [app]}, {name: chart, tasks: [chart]}, {name: extra, tasks: [extra]}, {name: tidy, tasks: [no-extra]}]
+  cleanup:
+    strategy: serial
+    phases:
+    - name: main
+      strategy: serial
+      steps: [{name: extra, tasks: [extra]}, {name: tidy, tasks: [no-extra]}]
+";
+    Package::from_files([
+        ("operator.yaml", operator),
+        ("params.yaml", "parameters: [{name: EXTRA, type: boolean, default: true}]"),
+        ("templates/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n"),
+        ("templates/values.yaml", "text: {{ .Name }}\n"),
+        (
+            "templates/job.yaml",
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: job}\nspec:\n  template:\n    spec:\n      \
+             restartPolicy: Never\n      containers: [{name: c, image: busybox, command: ['true']}]\n",
+        ),
+        ("charts/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n"),
+        ("charts/web/values.yaml", "text: none\n"),
+        (
+            "charts/web/templates/map.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {text: {{ .Values.text }}}\n",
+        ),
+    ])
+    .unwrap()
+}
+
+/// What is in the cluster at the end, and how many jobs it took.
+#[derive(Debug, PartialEq)]
+struct End {
+    objects: Vec<String>,
+    jobs: usize,
+}
+
+/// Runs a plan to its end, by an operator that dies at a write and its successor. Whether it died.
+async fn end_of(package: &Package, plan: &str, crash: Option<(i64, bool)>) -> (bool, End) {
+    let cluster = Cluster::start().await.unwrap();
+    let admission = Admission::new(cluster.client());
+    cluster.webhooks_by("default", SERVICE, move |request| admission.clone().answer(request));
+    let client = cluster.client();
+    let kudo = Kudo::new(client.clone(), "default");
+    kudo.init().await.unwrap();
+    kudo.register_webhook("default").await.unwrap();
+    let jobs = Arc::<AtomicUsize>::default();
+    let start = |left: Arc<AtomicI64>, is_made: bool| {
+        let client =
+            Client::new(Dying { inner: client.clone(), left, jobs: Arc::clone(&jobs), is_made }, "default");
+        let operator = KudoOperator::new().files(SimulatedFiles).operator();
+        tokio::spawn(operator.run_until(client, std::future::pending()))
+    };
+    let healthy = || Arc::new(AtomicI64::new(i64::MAX));
+    let limit = Duration::from_secs(600);
+    if plan != "deploy" {
+        let before = start(healthy(), true);
+        kudo.install(std::slice::from_ref(package), Some("it"), Default::default()).await.unwrap();
+        kudo.wait("it", limit).await.unwrap();
+        settled(&kudo).await;
+        before.abort();
+        let _ = before.await;
+        jobs.store(0, Ordering::SeqCst);
+    }
+    let left = crash.map_or_else(healthy, |(write, _)| Arc::new(AtomicI64::new(write)));
+    let first = start(Arc::clone(&left), crash.is_some_and(|(_, is_made)| is_made));
+    match plan {
+        "deploy" => {
+            kudo.install(std::slice::from_ref(package), Some("it"), Default::default())
+                .await
+                .map(drop)
+                .unwrap();
+        }
+        "cleanup" => kudo.uninstall("it", Wait::No).await.unwrap(),
+        plan => kudo.trigger("it", plan, Default::default()).await.unwrap(),
+    }
+    let ended = async {
+        if plan == "cleanup" {
+            while kudo.instance_opt("it").await.unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        } else {
+            kudo.wait("it", limit).await.unwrap();
+            settled(&kudo).await;
+        }
+    };
+    let died = async {
+        while left.load(Ordering::SeqCst) >= 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let has_died = tokio::select! {
+        () = ended => false,
+        () = died => true,
+    };
+    first.abort();
+    let _ = first.await;
+    if has_died {
+        let second = start(healthy(), true);
+        if plan == "cleanup" {
+            while kudo.instance_opt("it").await.unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        } else {
+            let status = kudo.wait("it", limit).await.unwrap();
+            assert_eq!(status.status, ExecutionStatus::Complete, "{plan} at write {crash:?}");
+            settled(&kudo).await;
+        }
+        second.abort();
+        let _ = second.await;
+    }
+    let mut objects = Vec::new();
+    macro_rules! list {
+        ($($kind:ty),*) => { $(
+            let api: Api<$kind> = Api::default_namespaced(client.clone());
+            for object in api.list(&Default::default()).await.unwrap() {
+                // What is being collected after its owner is gone.
+                if object.metadata.deletion_timestamp.is_none() && plan != "cleanup" {
+                    let name = object.metadata.name.unwrap();
+                    // Of a release the history may tell of an attempt that was interrupted.
+                    let name = match name.rsplit_once(".v") {
+                        Some((release, _)) if name.starts_with("sh.helm.release.") => release,
+                        _ => name.as_str(),
+                    };
+                    objects.push(format!("{} {name}", stringify!($kind)));
+                }
+            }
+        )* };
+    }
+    list!(ConfigMap, Secret, Job, Service, StatefulSet, PersistentVolumeClaim);
+    objects.dedup();
+    (has_died, End { objects, jobs: jobs.load(Ordering::SeqCst) })
+}
+
+async fn settled(kudo: &Kudo) {
+    while !kudo.instance("it").await.unwrap().spec.plan_execution.plan_name.is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The package of the project's examples.
+fn store() -> Package {
+    Package::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/backup")).unwrap()
+}
+
+/// Ends every plan of packages at every so many writes.
+async fn crash_every_plan(step: usize, packages: &[Package]) {
+    for package in packages {
+        for plan in package.operator.plans.keys() {
+            let (_, wanted) = end_of(package, plan, None).await;
+            let mut write = 0;
+            loop {
+                let mut died = false;
+                for is_made in [false, true] {
+                    let (has_died, end) = end_of(package, plan, Some((write, is_made))).await;
+                    died |= has_died;
+                    assert_eq!(
+                        end, wanted,
+                        "{}: {plan} at write {write}, made: {is_made}",
+                        package.operator.name
+                    );
+                }
+                if !died {
+                    break;
+                }
+                write += i64::try_from(step).unwrap();
+                assert!(write < 100, "the plan makes no end of writes");
+            }
+            println!("{}: {plan} survives an end at each of {write} writes", package.operator.name);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_that_are_ended_at_a_write_come_to_the_same_end() {
+    crash_every_plan(5, &[store()]).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "takes minutes: `make kudo`"]
+async fn every_plan_of_three_packages_that_is_ended_at_any_write_comes_to_the_same_end() {
+    crash_every_plan(1, &[store(), shop(), package()]).await;
 }
 
 /// Crashes at every so many writes, before the write and after it.

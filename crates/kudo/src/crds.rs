@@ -30,13 +30,15 @@ pub fn crds() -> [CustomResourceDefinition; 3] {
         "name": text(), "displayName": text(), "description": text(), "default": text(), "required": yes(),
         "trigger": text(), "value-type": text(), "immutable": yes(), "enum": list(text()),
     }));
+    let check = object(json!({ "kind": text(), "name": text(), "ready": text(), "failed": text() }));
     let pipe = object(json!({ "file": text(), "envFile": text(), "kind": text(), "key": text() }));
     let task = object(json!({
         "name": text(), "kind": text(),
         "spec": object(json!({
             "resources": list(text()), "parameter": text(), "pod": text(), "pipe": list(pipe), "wantErr": yes(),
             "fatal": yes(), "done": yes(), "package": text(), "instanceName": text(), "appVersion": text(),
-            "operatorVersion": text(), "parameterFile": text(),
+            "operatorVersion": text(), "parameterFile": text(), "health": list(check), "chart": text(),
+            "releaseName": text(), "valuesFile": text(),
         })),
     }));
     let step = object(json!({ "name": text(), "timeout": text(), "tasks": list(text()) }));
@@ -44,6 +46,7 @@ pub fn crds() -> [CustomResourceDefinition; 3] {
     let plan = object(json!({ "strategy": text(), "timeout": text(), "phases": list(phase) }));
     let operator_version = object(json!({
         "operator": reference(), "version": text(), "appVersion": text(), "templates": table(text()),
+        "charts": table(table(text())),
         "tasks": list(task), "parameters": list(parameter), "plans": table(plan), "connectionString": text(),
         "upgradableFrom": list(reference()),
     }));
@@ -61,6 +64,7 @@ pub fn crds() -> [CustomResourceDefinition; 3] {
     let plan_status = object(json!({
         "name": text(), "status": text(), "message": text(), "uid": text(), "phases": list(phase_status),
         "lastUpdatedTimestamp": time(), "startTime": time(),
+        "progress": { "type": "integer", "format": "int32" },
     }));
     let condition = object(json!({
         "type": text(), "status": text(), "reason": text(), "message": text(),
@@ -70,8 +74,13 @@ pub fn crds() -> [CustomResourceDefinition; 3] {
         "plan": text(), "uid": text(), "status": text(), "message": text(), "operatorVersion": text(),
         "startTime": time(), "endTime": time(),
     }));
+    let resource = object(json!({
+        "apiVersion": text(), "kind": text(), "name": text(), "operatorVersion": text(), "plan": text(),
+        "phase": text(), "step": text(), "task": text(), "uid": text(), "managed": yes(), "digest": text(),
+    }));
     let status = object(json!({
         "planStatus": table(plan_status), "conditions": list(condition), "history": list(run),
+        "resources": list(resource),
     }));
     [
         definition("Operator", "operators", operator, None),

@@ -30,6 +30,7 @@ mod crds;
 mod error;
 mod hash;
 mod health;
+mod health_check;
 pub mod package;
 pub mod parameters;
 pub mod pipe;
@@ -41,10 +42,11 @@ mod template;
 pub mod tree;
 
 pub use api::{
-    API_VERSION, ExecutionStatus, FINALIZER, GROUP, Instance, InstanceSpec, InstanceStatus, Maintainer,
-    ObjectReference, Operator, OperatorSpec, OperatorVersion, OperatorVersionSpec, Parameter, ParameterType,
-    Phase, PhaseStatus, PipeSpec, Plan, PlanExecution, PlanRun, PlanStatus, Step, StepStatus, Strategy, Task,
-    TaskSpec, VERSION, annotation, label, operator_version_name,
+    API_VERSION, AppliedResource, ExecutionStatus, FINALIZER, GROUP, HealthCheck, Instance, InstanceSpec,
+    InstanceStatus, Maintainer, ObjectReference, Operator, OperatorSpec, OperatorVersion,
+    OperatorVersionSpec, Parameter, ParameterType, Phase, PhaseStatus, PipeSpec, Plan, PlanExecution,
+    PlanRun, PlanStatus, Step, StepStatus, Strategy, Task, TaskSpec, VERSION, annotation, label,
+    operator_version_name,
 };
 pub use crds::{crds, webhook_configuration};
 pub use error::{Error, Problem};

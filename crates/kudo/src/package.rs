@@ -28,6 +28,8 @@ pub use report::{ParameterCheck, Report, report};
 pub const OPERATOR_FILE: &str = "operator.yaml";
 /// The file with the parameters.
 pub const PARAMS_FILE: &str = "params.yaml";
+/// Where the charts of Helm tasks are, a directory each.
+pub const CHARTS: &str = "charts/";
 /// Where templates are.
 pub const TEMPLATES: &str = "templates/";
 
@@ -40,6 +42,8 @@ pub struct Package {
     pub params: ParamsFile,
     /// The templates, by their path below `templates/`.
     pub templates: BTreeMap<String, String>,
+    /// The files of charts, by the chart's directory below `charts/` and their path within it.
+    pub charts: BTreeMap<String, BTreeMap<String, String>>,
     /// What is no reason to refuse it, and probably not meant.
     pub warnings: Vec<Problem>,
 }
@@ -161,7 +165,16 @@ impl Package {
         let (Some(operator), Some(params)) = (operator, params) else {
             return Err(Error::Invalid(problems));
         };
-        let mut package = Self { operator, params, templates, warnings: Vec::new() };
+        let mut charts: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for (path, text) in files {
+            let chart = path.strip_prefix(CHARTS).and_then(|path| path.split_once('/'));
+            // What no task names is not part of the package, as any other file.
+            let is_used = |name: &str| operator.tasks.iter().any(|task| task.spec.chart == name);
+            if let Some((chart, file)) = chart.filter(|(name, _)| is_used(name)) {
+                charts.entry(chart.to_owned()).or_default().insert(file.to_owned(), text.clone());
+            }
+        }
+        let mut package = Self { operator, params, templates, charts, warnings: Vec::new() };
         package.warnings = keys::unknown(files);
         problems.extend(verify::faults(&package, files));
         package.warnings.extend(verify::warnings(&package, files));
@@ -213,6 +226,7 @@ impl Package {
             version: file.operator_version.clone(),
             app_version: file.app_version.clone(),
             templates: self.templates.clone(),
+            charts: self.charts.clone(),
             tasks: file.tasks.clone(),
             parameters: self.params.parameters.iter().map(PackageParameter::definition).collect(),
             plans: file.plans.clone(),

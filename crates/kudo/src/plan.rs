@@ -1,8 +1,9 @@
 //! The state machine of a plan: statuses and what tasks came to, in; new statuses and the tasks that are due, out.
 //!
 //! A driver calls [`evaluate`] with the stored status and what it learned in this pass, runs the tasks that are due, adds what
-//! they came to, and calls it again, until nothing is due. The status is then stored. If the driver ends before that, the
-//! next one begins at the stored status and runs the tasks of every unfinished step again: each of them must bear that.
+//! they came to, and calls it again, until nothing is due or another step is complete. The status is then stored. If the driver
+//! ends before that, the next one begins at the stored status and runs the tasks of every unfinished step again: each of them must
+//! bear that. That a later step undid them need not be borne, as it begins only when the earlier one is stored as complete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -302,6 +303,12 @@ pub fn progress(status: &PlanStatus) -> u8 {
     if total == 0 {
         return if status.status == ExecutionStatus::Complete { 100 } else { 0 };
     }
-    let done = steps().filter(|step| step.status == ExecutionStatus::Complete).count();
-    u8::try_from(done * 100 / total).unwrap_or(100)
+    u8::try_from(complete_steps(status) * 100 / total).unwrap_or(100)
+}
+
+/// How many of a plan's steps are complete.
+#[must_use]
+pub fn complete_steps(status: &PlanStatus) -> usize {
+    let steps = status.phases.iter().flat_map(|phase| &phase.steps);
+    steps.filter(|step| step.status == ExecutionStatus::Complete).count()
 }

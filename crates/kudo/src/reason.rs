@@ -37,6 +37,12 @@ steersman_core::vocabulary! {
         pub const INVALID_OPERATOR_VERSION = "InvalidOperatorVersion";
         /// Warning: a parameter's value is not of its type.
         pub const INVALID_PARAMS = "InvalidParams";
+        /// Normal: an object that was changed or deleted by others was brought back.
+        pub const DRIFT_CORRECTED = "DriftCorrected";
+        /// Normal: an object that the operator version no longer has was deleted.
+        pub const PRUNED = "Pruned";
+        /// Warning: such an object could not be deleted, or was left alone; the message says why.
+        pub const PRUNE_FAILED = "PruneFailed";
         /// Warning: an object was there before, and is now kept by this instance.
         pub const ADOPTED = "Adopted";
         /// Warning: a template has an API version that Kubernetes has removed, and was applied in today's.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use steersman_chart::{Chart, File};
 
 use crate::api::{OperatorVersionSpec, PipeSpec, Plan, Task, annotation, label};
 use crate::parameters;
@@ -85,6 +86,14 @@ impl Rendered {
             Failure::new(reason::TASK_RENDERING, format!("templates/{}: a {kind} without a name", self.file))
         })
     }
+}
+
+/// The chart of a Helm task, from its files.
+///
+/// # Errors
+/// Fails if they are no chart.
+pub fn chart(files: &BTreeMap<String, String>) -> Result<Chart, steersman_chart::Error> {
+    Chart::from_files(files.iter().map(|(path, text)| File::new(path.as_str(), text.as_str())))
 }
 
 /// `.Pipes` of a plan: the object of each key.

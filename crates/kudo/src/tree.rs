@@ -63,8 +63,11 @@ pub fn plan_status(instance: &Instance, version: &OperatorVersionSpec) -> String
         let mut text = format!("Plan {plan_name} ({} strategy) ", plan.strategy.0);
         match active {
             None => text.push_str("[NOT ACTIVE]"),
-            Some(PlanStatus { status, message: why, last_updated_timestamp: at, .. }) => {
+            Some(PlanStatus { status, message: why, last_updated_timestamp: at, progress, .. }) => {
                 let _ = write!(text, "[{}]{}", status.as_str(), message(why));
+                if let Some(progress) = progress.filter(|_| status.is_running()) {
+                    let _ = write!(text, " {progress}%");
+                }
                 if let Some(at) = at {
                     let _ = write!(text, ", last updated {}", go_time(at));
                 }

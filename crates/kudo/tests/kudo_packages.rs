@@ -55,6 +55,59 @@ plans:
 }
 
 #[test]
+fn missing_files_and_bad_templates_checks_and_charts_are_refused() {
+    let found = match Package::from_files([("params.yaml", "parameters: [")]) {
+        Err(Error::Invalid(problems)) => problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert!(found.iter().any(|one| one.contains("operator.yaml: the package has no such file")), "{found:?}");
+    assert!(found.iter().any(|one| one.starts_with("params.yaml:")), "{found:?}");
+    let operator = format!(
+        "name: x\noperatorVersion: 0.1.0\ntasks:\n\
+         - {{name: t, kind: Apply, spec: {{resources: [a.yaml], health: [{{kind: Job, ready: '1 +'}}]}}}}\n\
+         - {{name: c, kind: Helm, spec: {{chart: broken}}}}\n- {{name: l, kind: Helm, spec: {{chart: lost, valuesFile: v.yaml}}}}\n{PLANS}"
+    );
+    let files = [
+        ("operator.yaml", operator.as_str()),
+        ("params.yaml", "parameters: []"),
+        ("templates/a.yaml", "a: b\nc: {{ if }}\n"),
+        ("charts/broken/Chart.yaml", "name: x\n"),
+        ("charts/unused/Chart.yaml", "["),
+    ];
+    let found = match Package::from_files(files) {
+        Err(Error::Invalid(problems)) => problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    for wanted in [
+        "templates/a.yaml:2: ",
+        "operator.yaml:4: task t: health of Job: \"1 +\"",
+        "charts/broken: ",
+        "operator.yaml:6: task l: there is no charts/lost",
+        "task l: there is no templates/v.yaml",
+    ] {
+        assert!(found.iter().any(|one| one.contains(wanted)), "{wanted} is not in {found:#?}");
+    }
+    assert!(!found.iter().any(|one| one.contains("unused")), "{found:#?}");
+}
+
+#[test]
+fn packages_that_install_each_other_are_refused() {
+    let root = std::env::temp_dir().join(format!("kudo-cycle-{}", std::process::id()));
+    for (name, other) in [("a", "b"), ("b", "a")] {
+        let directory = root.join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let operator = format!(
+            "name: {name}\noperatorVersion: 0.1.0\ntasks: [{{name: t, kind: KudoOperator, spec: {{package: ../{other}}}}}]\n{PLANS}"
+        );
+        std::fs::write(directory.join("operator.yaml"), operator).unwrap();
+        std::fs::write(directory.join("params.yaml"), "parameters: []").unwrap();
+    }
+    let refused = package::with_dependencies(&root.join("a")).unwrap_err().to_string();
+    std::fs::remove_dir_all(&root).unwrap();
+    assert!(refused.contains("cyclic package dependency"), "{refused}");
+}
+
+#[test]
 fn an_instance_is_upgraded_to_a_package_without_a_deploy_plan() {
     let directory = std::env::temp_dir().join(format!("kudo-upgrade-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

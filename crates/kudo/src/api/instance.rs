@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{FINALIZER, Instance, ObjectReference, is_default};
+use super::{AppliedResource, FINALIZER, Instance, ObjectReference, is_default};
 
 /// What is wanted of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -98,6 +98,9 @@ pub struct InstanceStatus {
     /// The runs that have ended, the last of them first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<PlanRun>,
+    /// The objects that plans applied and did not delete: what is repaired, and what a new version may prune.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<AppliedResource>,
 }
 
 /// Most runs that are kept.
@@ -169,6 +172,9 @@ pub struct PlanStatus {
     /// The run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
+    /// How many of its steps are complete, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<u8>,
     /// Its phases.
     pub phases: Vec<PhaseStatus>,
 }

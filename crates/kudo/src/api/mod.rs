@@ -1,6 +1,7 @@
 //! The objects of `kudo.dev/v1beta1`.
 
 mod instance;
+mod resource;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ pub use instance::{
     ExecutionStatus, InstanceSpec, InstanceStatus, PhaseStatus, PlanExecution, PlanRun, PlanStatus,
     StepStatus,
 };
+pub use resource::AppliedResource;
 
 /// The API group.
 pub const GROUP: &str = "kudo.dev";
@@ -61,6 +63,8 @@ pub mod annotation {
             pub const DEPENDENCIES_HASH = "kudo.dev/dependencies-hash";
             /// Leaves an object out of that hash.
             pub const SKIP_HASH = "kudo.dev/skip-hash-calculation";
+            /// `true` on an object: it is neither repaired nor pruned.
+            pub const UNMANAGED = "kudo.dev/unmanaged";
             /// Marks the pod of a Pipe task.
             pub const PIPE_POD = "kudo.dev/pipepod";
         };
@@ -247,6 +251,9 @@ pub struct OperatorVersionSpec {
     /// The templates by their path below `templates/`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, String>,
+    /// The files of charts by the chart's directory below `charts/`, and their path within it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub charts: BTreeMap<String, BTreeMap<String, String>>,
     /// What steps can do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
@@ -281,7 +288,7 @@ impl OperatorVersionSpec {
 pub struct Task {
     /// Its name, by which steps refer to it.
     pub name: String,
-    /// Apply, Delete, Toggle, Pipe, KudoOperator or Dummy.
+    /// Apply, Delete, Toggle, Pipe, KudoOperator, Helm or Dummy.
     pub kind: String,
     /// What it is about, by its kind.
     pub spec: TaskSpec,
@@ -294,6 +301,9 @@ pub struct TaskSpec {
     /// Apply, Delete, Toggle: the templates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
+    /// Apply, Toggle: when objects are healthy, for those that the built-in rules do not know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub health: Vec<HealthCheck>,
     /// Toggle: the boolean parameter.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parameter: String,
@@ -327,6 +337,31 @@ pub struct TaskSpec {
     /// KudoOperator: the template with the child's parameters.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parameter_file: String,
+    /// Helm: the chart's directory below `charts/`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub chart: String,
+    /// Helm: the name of the release. Default: the instance's, a dash and the chart's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub release_name: String,
+    /// Helm: the template with the release's values. Default: those of the chart.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub values_file: String,
+}
+
+/// When the objects of a kind are healthy, in CEL over `object`. It replaces the built-in rule for them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthCheck {
+    /// The kind of the objects.
+    pub kind: String,
+    /// The name of the object. Default: all of the kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// True once it is healthy. A field that is not there yet counts as false.
+    pub ready: String,
+    /// True if it will never be: the plan fails. Default: never.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub failed: String,
 }
 
 /// A file that a Pipe task keeps.

@@ -36,7 +36,12 @@ const TASK_SPEC: &[&str] = &[
     "appVersion",
     "operatorVersion",
     "parameterFile",
+    "health",
+    "chart",
+    "releaseName",
+    "valuesFile",
 ];
+const HEALTH: &[&str] = &["kind", "name", "ready", "failed"];
 const PIPE: &[&str] = &["file", "envFile", "kind", "key"];
 const PLAN: &[&str] = &["strategy", "timeout", "phases"];
 const PHASE: &[&str] = &["name", "strategy", "steps"];
@@ -103,6 +108,7 @@ fn operator(file: &Value, found: &mut Found) {
         check(task, TASK, found);
         check(&task["spec"], TASK_SPEC, found);
         items(&task["spec"], "pipe").for_each(|one| check(one, PIPE, found));
+        items(&task["spec"], "health").for_each(|one| check(one, HEALTH, found));
     }
     for plan in file["plans"].as_object().into_iter().flat_map(serde_json::Map::values) {
         check(plan, PLAN, found);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use super::{OPERATOR_FILE, PARAMS_FILE, Package, TEMPLATES};
+use super::{CHARTS, OPERATOR_FILE, PARAMS_FILE, Package, TEMPLATES};
 use crate::error::Error;
 
 /// The largest file of a package, in bytes: an operator version has to fit into one object.
@@ -30,7 +30,7 @@ impl Package {
     }
 }
 
-/// The files of a package in a directory or archive: its two YAML files and the templates.
+/// The files of a package in a directory or archive: its two YAML files, the templates and the files of charts.
 ///
 /// # Errors
 /// Fails if they cannot be read.
@@ -47,6 +47,10 @@ pub fn files_of(path: &Path) -> Result<BTreeMap<String, String>, Error> {
         let templates = path.join("templates");
         if templates.is_dir() {
             walk(&templates, TEMPLATES, &mut files, 0)?;
+        }
+        let charts = path.join("charts");
+        if charts.is_dir() {
+            walk(&charts, CHARTS, &mut files, 0)?;
         }
         return Ok(files);
     }
@@ -85,7 +89,10 @@ pub fn archive_files(file: impl Read) -> Result<BTreeMap<String, String>, String
 }
 
 fn is_wanted(name: &str) -> bool {
-    name == OPERATOR_FILE || name == PARAMS_FILE || (name.starts_with(TEMPLATES) && is_yaml(name))
+    name == OPERATOR_FILE
+        || name == PARAMS_FILE
+        || name.starts_with(CHARTS)
+        || (name.starts_with(TEMPLATES) && is_yaml(name))
 }
 
 fn is_yaml(name: &str) -> bool {
@@ -108,7 +115,7 @@ fn walk(
         let kind = entry.file_type().map_err(|error| failed(error.to_string()))?;
         if kind.is_dir() {
             walk(&entry.path(), &format!("{name}/"), files, depth + 1)?;
-        } else if is_yaml(&name) {
+        } else if is_yaml(&name) || name.starts_with(CHARTS) {
             if files.len() >= MAX_FILES {
                 return Err(failed(format!("there are more than {MAX_FILES} files")));
             }

@@ -126,7 +126,7 @@ fn warnings(
     }
     let specs = || operator.tasks.iter().map(|task| &task.spec);
     let referenced: BTreeSet<&String> = specs()
-        .flat_map(|spec| spec.resources.iter().chain([&spec.pod, &spec.parameter_file]))
+        .flat_map(|spec| spec.resources.iter().chain([&spec.pod, &spec.parameter_file, &spec.values_file]))
         .chain([&operator.namespace_manifest])
         .collect();
     for file in package.templates.keys().filter(|file| !referenced.contains(file)) {

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{OPERATOR_FILE, OperatorFile, PARAMS_FILE, Package, TEMPLATES, keys, line_of};
+use super::{CHARTS, OPERATOR_FILE, OperatorFile, PARAMS_FILE, Package, TEMPLATES, keys, line_of};
 use crate::api::{API_VERSION, ParameterType, Task};
 use crate::error::Problem;
 use crate::parameters;
 use crate::plan;
+use crate::task::chart;
 use crate::template::Renderer;
 
 /// Instances that are there already may be upgraded to a package without one.
@@ -17,7 +18,7 @@ pub(super) fn lacks_deploy(problem: &Problem) -> bool {
     problem.message == NO_DEPLOY || problem.message.starts_with("plan \"deploy\" used in parameter ")
 }
 
-const KINDS: &[&str] = &["Apply", "Delete", "Toggle", "Pipe", "KudoOperator", "Dummy"];
+const KINDS: &[&str] = &["Apply", "Delete", "Toggle", "Pipe", "KudoOperator", "Helm", "Dummy"];
 
 struct Faults<'a> {
     files: &'a BTreeMap<String, String>,
@@ -61,6 +62,11 @@ pub(super) fn faults(package: &Package, files: &BTreeMap<String, String>) -> Vec
             faults.found.push(Problem { file, line: Some(line), message });
         }
     }
+    for (name, files) in &package.charts {
+        if let Err(error) = chart(files) {
+            faults.at(&format!("{CHARTS}{name}"), "", error.to_string());
+        }
+    }
     faults.found
 }
 
@@ -79,6 +85,14 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
                 && !package.params.parameters.iter().any(|one| one.name == spec.parameter)
             {
                 wrong(format!("Toggle is by parameter {}, which is not in {PARAMS_FILE}", spec.parameter));
+            }
+            for check in &spec.health {
+                if let Err(why) = check.verify() {
+                    wrong(why);
+                }
+            }
+            if kind == "Delete" && !spec.health.is_empty() {
+                wrong("Delete has no health".into());
             }
             files.extend(&spec.resources);
         }
@@ -113,6 +127,16 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
             }
             if !spec.parameter_file.is_empty() {
                 files.push(&spec.parameter_file);
+            }
+        }
+        "Helm" => {
+            if spec.chart.is_empty() {
+                wrong("Helm has no chart".into());
+            } else if !package.charts.contains_key(&spec.chart) {
+                wrong(format!("there is no {CHARTS}{}", spec.chart));
+            }
+            if !spec.values_file.is_empty() {
+                files.push(&spec.values_file);
             }
         }
         "Dummy" => {}

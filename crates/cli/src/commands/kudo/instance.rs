@@ -6,7 +6,7 @@ use steersman_kudo_operator::Wait;
 
 use super::show::{Format, print};
 use super::source::{HomeArgs, PackageArgs, Repositories};
-use super::{ParameterArgs, WaitArgs, kudo};
+use super::{DryRunArgs, ParameterArgs, WaitArgs, kudo};
 use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
 use crate::namespace;
@@ -108,7 +108,7 @@ pub(super) struct Install {
     instance: Option<String>,
 
     /// Install no instance
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     skip_instance: bool,
 
     /// Make the namespace, by the package's namespaceManifest if it has one
@@ -120,6 +120,9 @@ pub(super) struct Install {
 
     #[command(flatten)]
     wait: WaitArgs,
+
+    #[command(flatten)]
+    dry: DryRunArgs,
 }
 
 impl Install {
@@ -129,6 +132,9 @@ impl Install {
         let kudo = kudo(globals).await?;
         let values = self.parameters.values()?;
         let name = self.instance.unwrap_or_else(|| format!("{}-instance", package.operator.name));
+        if self.dry.dry_run {
+            return self.dry.print(kudo.preview_install(&packages, Some(&name), values).await?, output);
+        }
         if self.create_namespace {
             kudo.create_namespace(package, &name, &values).await?;
         }
@@ -162,12 +168,19 @@ pub(super) struct Upgrade {
 
     #[command(flatten)]
     wait: WaitArgs,
+
+    #[command(flatten)]
+    dry: DryRunArgs,
 }
 
 impl Upgrade {
     pub(super) async fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
         let packages = self.package.read_for_upgrade(globals, home).await?;
         let kudo = kudo(globals).await?;
+        if self.dry.dry_run {
+            let values = self.parameters.values()?;
+            return self.dry.print(kudo.preview_upgrade(&packages, &self.instance, values).await?, output);
+        }
         let said = kudo.upgrade(&packages, &self.instance, self.parameters.values()?).await?;
         said.iter().for_each(|line| output.line(line));
         self.wait.wait(&kudo, &self.instance).await
@@ -176,7 +189,9 @@ impl Upgrade {
 
 /// Change parameters of an instance
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  steer kudo update --instance dev -p NODES=5 --wait")]
+#[command(
+    after_help = "Examples:\n  steer kudo update --instance dev -p NODES=5 --wait\n  steer kudo update --instance dev -p NODES=5 --dry-run"
+)]
 pub(super) struct Update {
     /// Name of the instance
     #[arg(long, value_name = "NAME")]
@@ -187,6 +202,9 @@ pub(super) struct Update {
 
     #[command(flatten)]
     wait: WaitArgs,
+
+    #[command(flatten)]
+    dry: DryRunArgs,
 }
 
 impl Update {
@@ -196,6 +214,9 @@ impl Update {
             return Err(Failure::new("need to specify at least one parameter to override via -p or -P"));
         }
         let kudo = kudo(globals).await?;
+        if self.dry.dry_run {
+            return self.dry.print(kudo.preview_update(&self.instance, values).await?, output);
+        }
         kudo.update(&self.instance, values).await?;
         output.line(format!("Instance {} was updated.", self.instance));
         self.wait.wait(&kudo, &self.instance).await

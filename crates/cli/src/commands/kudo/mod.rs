@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use steersman_kudo::{Package, package as packages, parameters};
-use steersman_kudo_operator::Kudo;
+use steersman_kudo_operator::{Kudo, Preview};
 
 use crate::args::GlobalArgs;
 use crate::failure::{self, Failure, Result};
@@ -115,6 +115,25 @@ impl ParameterArgs {
             }
         }
         Ok(values)
+    }
+}
+
+/// Flag that asks what would be done.
+#[derive(Args, Debug, Default)]
+struct DryRunArgs {
+    /// Show what the plan would create, change and delete, step by step, and write nothing
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+}
+
+impl DryRunArgs {
+    /// Shows what a plan would do. Fails if it would.
+    fn print(&self, preview: Preview, output: &mut Output) -> Result {
+        output.push(&preview.to_string());
+        match preview.failure {
+            Some(_) => Err(Failure::new(format!("plan {} would fail", preview.plan))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use steersman_kudo::{plan, tree};
 
 use super::show::{Format, print};
-use super::{ParameterArgs, WaitArgs, kudo};
+use super::{DryRunArgs, ParameterArgs, WaitArgs, kudo};
 use crate::args::GlobalArgs;
 use crate::failure::Result;
 use crate::namespace;
@@ -121,11 +121,18 @@ struct Trigger {
 
     #[command(flatten)]
     wait: WaitArgs,
+
+    #[command(flatten)]
+    dry: DryRunArgs,
 }
 
 impl Trigger {
     async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let kudo = kudo(globals).await?;
+        if self.dry.dry_run {
+            let values = self.parameters.values()?;
+            return self.dry.print(kudo.preview_trigger(&self.instance, &self.name, values).await?, output);
+        }
         kudo.trigger(&self.instance, &self.name, self.parameters.values()?).await?;
         output.line(format!(
             "Triggered {} plan for {}/{} instance",

@@ -1,0 +1,166 @@
+//! Helm tasks: a chart of the package as a release of the instance.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use steersman::Readiness;
+use steersman_chart::{Chart, System, Values};
+use steersman_kudo::plan::Outcome;
+use steersman_kudo::task::{Failure, Place, chart};
+use steersman_kudo::{Renderer, Task, label, reason};
+use steersman_release::{
+    Error as ReleaseError, Object, Options, Recover, Redactor, Release, Releases, Status, ValuesPolicy,
+    parse, readiness, set_metadata,
+};
+
+use crate::error::Error;
+use crate::execute::{Attempt, Executor, Trouble};
+use crate::inventory::is_of_another;
+
+impl Executor<'_> {
+    /// Installs or upgrades the release, and waits for its objects. A release that is as the chart renders it stays as it is.
+    pub(crate) async fn release(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+        let spec = &task.spec;
+        let name = match spec.release_name.as_str() {
+            "" => format!("{}-{}", at.run.instance, spec.chart),
+            name => name.to_owned(),
+        };
+        let failed = |why: String| Failure::new(reason::TASK_RENDERING, why);
+        let files = at.run.version.charts.get(&spec.chart);
+        let files = files.ok_or_else(|| failed(format!("the package has no charts/{}", spec.chart)))?;
+        let chart = chart(files).map_err(|error| failed(format!("charts/{}: {error}", spec.chart)))?;
+        let values = self.values(at, task)?;
+        let releases = self.releases(at);
+        if self.is_dry {
+            return self.preview_release(&releases, &name, &chart, &values).await;
+        }
+        let release = match self.deploy(&releases, &name, &chart, &values).await {
+            Ok(release) => release,
+            Err(error) => return Err(told(&name, error)),
+        };
+        // Not every kind of a chart is watched.
+        self.is_polled = true;
+        self.release_health(&release).await
+    }
+
+    fn values(&self, at: &Place<'_>, task: &Task) -> Result<Values, Failure> {
+        let file = &task.spec.values_file;
+        let mut values = Values::new();
+        if !file.is_empty() {
+            let text = at.render_text(&mut Renderer::new(System::default()), file, &at.variables())?;
+            values = Values::from_yaml(text.as_bytes()).map_err(|error| {
+                Failure::new(reason::TASK_RENDERING, format!("templates/{file}: {error}"))
+            })?;
+        }
+        Ok(values)
+    }
+
+    /// Releases whose records and objects belong to the instance.
+    fn releases(&self, at: &Place<'_>) -> Releases {
+        let owner = json!(self.owner);
+        let namespace = at.run.namespace.to_owned();
+        let labels = [
+            (label::HERITAGE, "kudo".to_owned()),
+            (label::OPERATOR, at.run.version.operator.name.clone()),
+            (label::INSTANCE, at.run.instance.to_owned()),
+        ];
+        let uid = self.owner.uid.clone();
+        Releases::with_kinds(self.client.clone(), at.run.namespace, self.kinds.clone())
+            // The leader alone carries out plans.
+            .recover(Recover::Always)
+            // Records lie where people with fewer rights write: they serve to find objects, and nothing else.
+            .verified_by(None, uid.clone())
+            .foreign_if(move |live| is_of_another(live, &uid))
+            .owned_by(vec![self.owner.clone()])
+            .decorated(move |object: &mut Object| {
+                let labels = labels.each_ref().map(|(key, value)| (*key, value.as_str()));
+                set_metadata(&mut object.content, "labels", &labels);
+                let metadata = object.content.get_mut("metadata").and_then(Value::as_object_mut);
+                if let Some(metadata) = metadata.filter(|_| object.id.namespace == namespace) {
+                    metadata.insert("ownerReferences".into(), json!([owner]));
+                }
+            })
+    }
+
+    async fn deploy(
+        &self,
+        releases: &Releases,
+        name: &str,
+        chart: &Chart,
+        values: &Values,
+    ) -> steersman_release::Result<Release> {
+        let options = Options { keep_random: true, values: ValuesPolicy::Reset, ..Options::default() };
+        let revisions = releases.revisions(name).await?;
+        let deployed = revisions.iter().rfind(|revision| revision.status == Status::Deployed);
+        let Some(deployed) = deployed else {
+            let options = Options { replace: true, adopt_existing: true, ..options };
+            return releases.install(name, chart, values, &options).await;
+        };
+        let current = releases.get(name, Some(deployed.version)).await?;
+        let candidate = releases.candidate(&current, chart, values, &options).await?;
+        let is_last = revisions.last() == Some(deployed);
+        // A list that makes no sense is not what is desired.
+        if is_last && !candidate.objects_differ(&current).unwrap_or(true) {
+            return Ok(candidate);
+        }
+        releases.upgrade(name, chart, values, &options).await
+    }
+
+    /// Whether the objects of a release are ready.
+    async fn release_health(&self, release: &Release) -> Attempt {
+        let objects = parse(&release.manifest, &release.namespace, self.kinds).await.map_err(Error::from)?;
+        for object in objects {
+            let title = object.id.to_string();
+            let live = object.api(&self.client).get_opt(&object.id.name).await;
+            let Some(live) = live.map_err(Error::kube(title.clone()))? else {
+                return Ok(Outcome::Waiting(format!("{title} is not there yet")));
+            };
+            let mut live = json!(live);
+            live["apiVersion"] = object.kind.resource.api_version.as_str().into();
+            live["kind"] = object.kind.resource.kind.as_str().into();
+            match readiness(&live, true) {
+                Readiness::Ready => {}
+                Readiness::Waiting(why) => return Ok(Outcome::Waiting(format!("{title}: {why}"))),
+                Readiness::Failed(why) => {
+                    return Err(Failure::new(reason::FAILED_TERMINAL_STATE, format!("{title}: {why}")).into());
+                }
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn preview_release(
+        &mut self,
+        releases: &Releases,
+        name: &str,
+        chart: &Chart,
+        values: &Values,
+    ) -> Attempt {
+        let diff = releases.diff(name, chart, values, &Options::default()).await;
+        let diff = diff.map_err(|error| told(name, error))?;
+        let redactor = Arc::new(Redactor::new(&diff.release));
+        self.previewed.extend(diff.objects.into_iter().map(|object| (object, Arc::clone(&redactor))));
+        Ok(Outcome::Done)
+    }
+}
+
+/// A release that failed, without its secrets. What the cluster could not be asked is asked again.
+fn told(name: &str, error: ReleaseError) -> Trouble {
+    match error {
+        ReleaseError::Failed { message, release, source } => {
+            let message = format!("release {name}: {}", Redactor::new(&release).redact(&message));
+            match *source {
+                ReleaseError::Kube { .. } | ReleaseError::Object { .. } => {
+                    Trouble::Transient(Error::Refused(message))
+                }
+                _ => Trouble::Fatal(Failure::new("HelmTaskError", message)),
+            }
+        }
+        error @ (ReleaseError::Kube { .. }
+        | ReleaseError::Object { .. }
+        | ReleaseError::InProgress { .. }) => {
+            Trouble::Transient(Error::Refused(format!("release {name}: {error}")))
+        }
+        error => Trouble::Fatal(Failure::new("HelmTaskError", format!("release {name}: {error}"))),
+    }
+}

@@ -1,0 +1,257 @@
+//! Drift: objects of an idle instance that were changed or deleted by hand are brought back.
+//!
+//! What an object has to be is rendered again from the package, by the task that applied it last, and never read from the object or
+//! the status: either is written by people with fewer rights than the operator. If it would be rendered otherwise by now (a
+//! parameter has changed that starts another plan, or a template draws at random), it is left for the next plan.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+use steersman::{Context, Key, Kind, Watch};
+use steersman_kudo::task::{POD_TEMPLATES, Place, Run, pipes};
+use steersman_kudo::{AppliedResource, Instance, OperatorVersion, annotation, label, parameters, reason};
+use steersman_release::Kinds;
+
+use crate::apply::{Outcome, Target};
+use crate::error::{Error, Result};
+use crate::execute::{Executor, Trouble};
+use crate::files::PodFiles;
+use crate::inventory::{digest, is_of_another, is_unmanaged};
+
+/// Instances that are remembered at once. With more, all are looked at anew.
+const MAX_INSTANCES: usize = 100_000;
+
+/// Kinds that run to an end: what is gone has ended, and is not run twice.
+const RUN_ONCE: [&str; 2] = ["Job", "Pod"];
+
+/// What is known to be as it should be.
+#[derive(Default)]
+pub(crate) struct Known(Mutex<HashMap<Key, Arc<State>>>);
+
+/// The objects of an instance when they were looked at last.
+struct State {
+    /// What they follow from: inventory, parameters and version.
+    of: u64,
+    objects: Vec<(Kind, String, u64)>,
+}
+
+impl Known {
+    fn get(&self, key: &Key) -> Option<Arc<State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn set(&self, key: &Key, state: State) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_INSTANCES {
+            known.clear();
+        }
+        known.insert(key.clone(), Arc::new(state));
+    }
+}
+
+/// Brings back what was changed or deleted. Nothing is asked of the cluster if caches show no change since the last time.
+pub(crate) async fn repair(
+    instance: &Instance,
+    version: &OperatorVersion,
+    known: &Known,
+    kinds: &Kinds,
+    files: &Arc<dyn PodFiles>,
+    context: &Context,
+) -> steersman::Result<()> {
+    if !instance.status.resources.iter().any(is_kept) {
+        return Ok(());
+    }
+    let of = cause(instance, version);
+    if let Some(state) = known.get(context.key())
+        && state.of == of
+        && is_unchanged(&state, context).await?
+    {
+        return Ok(());
+    }
+    let mut objects = Vec::new();
+    for (place, resources) in places(instance) {
+        let targets = match targets(instance, version, &place, kinds, files, context).await {
+            Ok(targets) => targets,
+            Err(why) => {
+                tracing::debug!(instance = instance.name(), %why, "objects of a task are not repaired");
+                continue;
+            }
+        };
+        for (target, rendered) in targets {
+            let resource = &target.kind.resource;
+            let is_it = |one: &&&AppliedResource| {
+                one.is(&resource.api_version, &resource.kind, target.name()) && one.digest == rendered
+            };
+            if !target.kind.namespaced || !resources.iter().any(|one| is_it(&one)) {
+                continue;
+            }
+            let kind = Kind::dynamic(resource.clone(), true);
+            context
+                .watch(Watch::owned_kind(kind.clone()).labels(format!("{}=kudo", label::HERITAGE)))
+                .await?;
+            let live = bring_back(&target, instance, context).await.map_err(steersman::Error::other)?;
+            objects.push((kind, target.name().to_owned(), fingerprint(live)));
+        }
+    }
+    known.set(context.key(), State { of, objects });
+    Ok(())
+}
+
+fn is_kept(one: &AppliedResource) -> bool {
+    one.managed && !one.digest.is_empty() && !RUN_ONCE.contains(&one.kind.as_str())
+}
+
+fn cause(instance: &Instance, version: &OperatorVersion) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    instance.metadata.uid.hash(&mut hasher);
+    version.metadata.resource_version.hash(&mut hasher);
+    instance.spec.parameters.hash(&mut hasher);
+    for one in &instance.status.resources {
+        (&one.api_version, &one.kind, &one.name, &one.uid, &one.digest).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+async fn is_unchanged(state: &State, context: &Context) -> steersman::Result<bool> {
+    for (kind, name, good) in &state.objects {
+        let cached: Option<DynamicObject> = context.objects_of(kind).get(name).await?;
+        let cached = cached.and_then(|object| serde_json::to_value(&object).ok());
+        if fingerprint(cached) != *good {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What a person can change in an object, as a number.
+fn fingerprint(object: Option<Value>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let text = object.map(|mut object| {
+        if let Some(fields) = object.as_object_mut() {
+            // Caches may have no type in their objects.
+            for field in ["status", "apiVersion", "kind"] {
+                fields.remove(field);
+            }
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            for field in ["managedFields", "resourceVersion", "generation"] {
+                metadata.remove(field);
+            }
+        }
+        object.to_string()
+    });
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Plan, phase, step, task and run.
+type TaskPlace = (String, String, String, String, String);
+
+/// The objects to keep, by the task that applied them.
+fn places(instance: &Instance) -> BTreeMap<TaskPlace, Vec<&AppliedResource>> {
+    let mut places: BTreeMap<TaskPlace, Vec<&AppliedResource>> = BTreeMap::new();
+    for one in instance.status.resources.iter().filter(|one| is_kept(one)) {
+        let place =
+            (one.plan.clone(), one.phase.clone(), one.step.clone(), one.task.clone(), one.uid.clone());
+        places.entry(place).or_default().push(one);
+    }
+    places
+}
+
+/// What a task would apply now, each with its digest.
+async fn targets(
+    instance: &Instance,
+    version: &OperatorVersion,
+    (plan_name, phase, step, task, uid): &TaskPlace,
+    kinds: &Kinds,
+    files: &Arc<dyn PodFiles>,
+    context: &Context,
+) -> std::result::Result<Vec<(Target, String)>, String> {
+    let plan = version.spec.plans.get(plan_name).ok_or("its plan is gone")?;
+    let task = version.spec.task(task).ok_or("its task is gone")?;
+    let values = parameters::resolve(&version.spec, &instance.spec).map_err(|error| error.to_string())?;
+    let mut run = Run {
+        version: &version.spec,
+        instance: instance.name(),
+        namespace: instance.namespace(),
+        plan_name,
+        plan_uid: uid,
+        parameters: values,
+        pipes: BTreeMap::new(),
+    };
+    run.pipes = pipes(&run, plan).map_err(|failure| failure.message)?;
+    let at = Place { run: &run, phase, step, task: &task.name };
+    let mut executor = Executor {
+        client: context.client(),
+        kinds,
+        files,
+        run: run.clone(),
+        owner: context.owner_reference(),
+        operator_version: version.name().to_owned(),
+        has_own_parameters: false,
+        notes: Vec::new(),
+        ledger: Vec::new(),
+        is_polled: false,
+        is_dry: false,
+        previewed: Vec::new(),
+    };
+    let told = |trouble: Trouble| match trouble {
+        Trouble::Fatal(failure) => failure.message,
+        Trouble::Transient(error) => error.to_string(),
+    };
+    let mut targets = executor.targets(&at, &task.spec.resources).await.map_err(told)?;
+    let digests: Vec<String> = targets.iter().map(|target| digest(&target.content)).collect();
+    executor.hash_dependencies(&mut targets).await.map_err(|error| error.to_string())?;
+    Ok(targets.into_iter().zip(digests).collect())
+}
+
+/// Makes an object what it should be, and tells if it was not. The object then, if it is there.
+async fn bring_back(target: &Target, instance: &Instance, context: &Context) -> Result<Option<Value>> {
+    let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+    let live = target.live(&context.client()).await?;
+    let mut target = target.clone();
+    if let Some(live) = &live {
+        if is_unmanaged(live) || is_of_another(live, uid) || is_deleting(live) {
+            return Ok(Some(live.clone()));
+        }
+        keep_hash(&mut target.content, live);
+    }
+    let applied = target.apply(&context.client()).await?;
+    let what = match applied.outcome {
+        Outcome::Created => "deleted",
+        Outcome::Changed | Outcome::Adopted => "changed",
+        Outcome::Unchanged => return Ok(Some(applied.object)),
+    };
+    tracing::info!(object = target.title(), "brought back an object that was {what}");
+    context.event(
+        reason::DRIFT_CORRECTED,
+        format!("{} was {what} by others and is brought back", target.title()),
+    );
+    let observed: DynamicObject = serde_json::from_value(applied.object.clone())
+        .map_err(|error| Error::Refused(format!("{}: {error}", target.title())))?;
+    let kind = Kind::dynamic(target.kind.resource.clone(), true);
+    context.observe_dynamic(&kind, &observed).map_err(|error| Error::Refused(error.to_string()))?;
+    Ok(Some(applied.object))
+}
+
+fn is_deleting(live: &Value) -> bool {
+    live.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Leaves the hash of what is mounted as it is: pods restart when a plan applies their template, and not between plans.
+fn keep_hash(content: &mut Value, live: &Value) {
+    let key = annotation::DEPENDENCIES_HASH;
+    for path in POD_TEMPLATES {
+        let hash = live.pointer(path).map(|template| template["metadata"]["annotations"][key].clone());
+        let annotations = content
+            .pointer_mut(&format!("{path}/metadata/annotations"))
+            .and_then(Value::as_object_mut)
+            .filter(|annotations| annotations.contains_key(key));
+        if let (Some(hash @ Value::String(_)), Some(annotations)) = (hash, annotations) {
+            annotations.insert(key.to_owned(), hash);
+        }
+    }
+}
