@@ -282,7 +282,13 @@ screenshots: portal-tools portal/node_modules/.package-lock.json ## Take the scr
 # What is measured is built as it is handed out, each program by itself: built together, each would get the features that
 # another asks for. What measures is built in half the time.
 .PHONY: bench
-bench: bench-chart bench-cluster bench-gateway bench-helm-operator bench-runtime bench-sim ## Run every measurement
+bench: bench-ansible bench-chart bench-cluster bench-gateway bench-helm-operator bench-runtime bench-sim ## Run every measurement
+
+.PHONY: bench-ansible
+bench-ansible: ## Run plays beside an operator that starts ansible-runner for each reconcile, as operator-sdk's does
+	environment=$$(tools/ansible) || { echo "SKIPPED: bench-ansible, there is no Python with Ansible" >&2; exit 0; }; \
+		$(CARGO) build --quiet --profile checks --bin steer --bin steersman-bench-ansible && \
+		$(BIN)/steersman-bench-ansible --python "$$environment/bin/python3" --steer $(BIN)/steer $(BENCH_ANSIBLE)
 
 .PHONY: bench-chart
 bench-chart: ## Render charts beside helm, and load them in the library

@@ -7,6 +7,8 @@ use steersman::{Context, Kind};
 pub(crate) const RUNNING: &str = "Running";
 pub(crate) const SUCCESSFUL: &str = "Successful";
 pub(crate) const FAILURE: &str = "Failure";
+/// Ours, beside operator-sdk's: whether what was made is up.
+pub(crate) const READY: &str = "Ready";
 
 /// How often a status is written again after a conflict.
 const ATTEMPTS: usize = 8;
@@ -20,6 +22,8 @@ pub(crate) enum Verdict {
     Succeeded { result: Option<Value> },
     /// A run, or its preparation, failed.
     Failed { message: String, result: Option<Value> },
+    /// How far the workloads are.
+    Ready { is_ready: bool, reason: &'static str, message: String },
 }
 
 /// A status that is read, changed and written back. Fields and conditions of others stay.
@@ -59,6 +63,9 @@ impl Status {
                 }
                 self.put(SUCCESSFUL, "False", "", "", None, now);
                 self.put(FAILURE, "True", "Failed", message, result.as_ref(), now);
+            }
+            Verdict::Ready { is_ready, reason, message } => {
+                self.put(READY, if *is_ready { "True" } else { "False" }, reason, message, None, now);
             }
         }
     }
