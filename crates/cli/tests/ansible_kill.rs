@@ -2,7 +2,6 @@
 //! Needs Python and Ansible: `make test-ansible` has them. `KILLS` says how many, `SEED` which.
 #![cfg(unix)]
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -153,19 +152,37 @@ impl Lab {
         let pid = Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
         let _ = kill_process(pid, Signal::KILL);
         if victim == Victim::Operator {
-            assert_eq!(self.operator.wait().unwrap().signal(), Some(9));
-            self.operator = operator(self.home.path());
+            self.operator.wait().unwrap();
         }
+        self.revive();
         victim
     }
 
+    /// Starts an operator that ended, as a cluster does. One whose Python is killed while it is asked for its version ends by
+    /// itself.
+    fn revive(&mut self) {
+        if self.operator.try_wait().unwrap().is_some() {
+            self.operator = operator(self.home.path());
+        }
+    }
+
+    /// Waits for something while the operator is kept running.
+    async fn until(&mut self, what: &str, look: impl AsyncFn(&Self) -> Option<()>) {
+        let begun = Instant::now();
+        while look(self).await.is_none() {
+            assert!(begun.elapsed() < PATIENCE, "{what}: not in time");
+            self.revive();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Waits until every object is what its last round says, and says so.
-    async fn converged(&self, round: usize) {
+    async fn converged(&mut self, round: usize) {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
         for number in 0..OBJECTS {
             let name = format!("t{number}");
-            until(&format!("{name} converges to {round}"), async || {
-                let object = self.objects().get(&name).await.ok()?;
+            self.until(&format!("{name} converges to {round}"), async |lab: &Self| {
+                let object = lab.objects().get(&name).await.ok()?;
                 let conditions = object.data["status"]["conditions"].as_array()?;
                 let is = |kind: &str, reason: &str| {
                     conditions.iter().any(|one| one["type"] == kind && one["reason"] == reason)
@@ -181,21 +198,21 @@ impl Lab {
     }
 
     /// Waits until nothing is left of runs: no process but the server, and no directory.
-    async fn quiet(&self) {
-        until("only the server is left", async || {
-            let servers = children(self.operator.id());
+    async fn quiet(&mut self) {
+        self.until("only the server is left", async |lab: &Self| {
+            let servers = children(lab.operator.id());
             let runs: usize = servers.iter().map(|server| children(*server).len()).sum();
             (servers.len() == 1 && runs == 0).then_some(())
         })
         .await;
-        let left = || {
-            let operators = std::fs::read_dir(self.home.path().join("tmp")).unwrap().flatten();
+        let left = |lab: &Self| {
+            let operators = std::fs::read_dir(lab.home.path().join("tmp")).unwrap().flatten();
             let operators: Vec<_> = operators.map(|entry| entry.path()).collect();
             let runs =
                 operators.iter().flat_map(|one| std::fs::read_dir(one.join("runs")).into_iter().flatten());
             (operators.len(), runs.count())
         };
-        until("the directories are removed", async || (left() == (1, 0)).then_some(())).await;
+        self.until("the directories are removed", async |lab: &Self| (left(lab) == (1, 0)).then_some(())).await;
     }
 }
 
@@ -241,6 +258,8 @@ fn operator(home: &Path) -> Child {
         .env("KUBECONFIG", home.join("kubeconfig"))
         .env("TMPDIR", home.join("tmp"))
         .env("LOCKS", home.join("locks"))
+        // Ansible's own temporary directories are there.
+        .env("HOME", home)
         .spawn()
         .unwrap()
 }
@@ -315,4 +334,6 @@ async fn ansible_operators_survive_being_killed() {
     let temporary = lab.home.path().join("tmp");
     until("all processes end", async || processes_with(&temporary).is_empty().then_some(())).await;
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+    let ansible = std::fs::read_dir(lab.home.path().join(".ansible/tmp")).into_iter().flatten();
+    assert_eq!(ansible.count(), 0, "tasks of killed runs left their directories");
 }
