@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from steersman_ansible import events, inline, modules, play, temporary
+from steersman_ansible import events, inline, lazy_client, modules, play, temporary
 
 PLUGINS = (
     "ansible._internal._json._profiles._inventory_legacy",
@@ -33,6 +33,7 @@ def prepare() -> None:
     import ansible.cli.playbook  # noqa: F401
     from ansible.plugins import loader
 
+    lazy_client.install()
     play.prefer_own_collections()
     loader.init_plugin_loader()
     for name in PLUGINS:

@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = files![
     "steersman_ansible/__main__.py",
     "steersman_ansible/events.py",
     "steersman_ansible/inline.py",
+    "steersman_ansible/lazy_client.py",
     "steersman_ansible/modules.py",
     "steersman_ansible/play.py",
     "steersman_ansible/server.py",

@@ -19,6 +19,9 @@ use steersman_ansible_operator::{Defaults, Watches, add_watches};
 /// The group of the kinds that the plays of the tests are for.
 const GROUP: &str = "plays.example.com";
 
+/// How often an object is waited for.
+const ATTEMPTS: usize = 6;
+
 /// A cluster, and what its operator is made of.
 pub(crate) struct Lab {
     pub(crate) env: TestEnv,
@@ -155,9 +158,14 @@ impl Lab {
         is: impl Fn(Option<&Value>) -> bool,
     ) -> Option<Value> {
         let is = |object: Option<&DynamicObject>| is(object.map(|object| json!(object)).as_ref());
-        match self.env.wait_in(self.objects(kind), name, is).await {
-            Ok(found) => found.map(|found| json!(found)),
-            Err(error) => panic!("{kind} {name}: {error}"),
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.env.wait_in(self.objects(kind), name, &is).await {
+                Ok(found) => return found.map(|found| json!(found)),
+                // A cold run on a busy machine takes longer than anything else that is waited for.
+                Err(error) => assert!(attempts < ATTEMPTS, "{kind} {name}: {error}"),
+            }
         }
     }
 
