@@ -114,18 +114,21 @@ oracle-kudo: ## Run KUDO's own suites, and compare with its golden outputs
 	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --quiet --package steersman-cli --test kudo_golden -- --ignored --nocapture
 
 # Python and Ansible, pinned, in a virtual environment outside the checkout. The first call makes it.
+ANSIBLE_SUITES := --test ansible_plays --test ansible_advanced --test ansible_inputs
+
 .PHONY: test-ansible
 test-ansible: ## Run Ansible operators with real plays, and the tests of their Python
 	environment=$$(tools/ansible) || { echo "SKIPPED: test-ansible, there is no Python with Ansible" >&2; exit 0; }; \
 		export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
-		$(CARGO) test --quiet --test ansible_plays -- --ignored --nocapture --test-threads 2 && \
+		$(CARGO) test --quiet $(ANSIBLE_SUITES) -- --ignored --nocapture --test-threads 2 && \
+		$(CARGO) test --quiet --package steersman-cli --test ansible_kill -- --ignored --nocapture && \
 		$(CARGO) test --quiet --package steersman-cli --test dev --test scaffold_update -- --ignored --nocapture ansible && \
 		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --package steersman-cli --test documents -- --nocapture ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators test-ansible oracle-ansible oracle-kudo conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -232,6 +235,15 @@ oracle-ansible: ## Run the same plays warm and cold, and compare their results, 
 		VIRTUAL_ENV="$$environment" \
 		$(CARGO) test --quiet --test ansible_oracle -- --ignored --nocapture
 
+# One test at a time: they install definitions of the same names.
+.PHONY: oracle-ansible-operators
+oracle-ansible-operators: ## Run the suites of Ansible operators on a real control plane
+	environment=$$(tools/ansible) || { echo "SKIPPED: oracle-ansible-operators, there is no Python with Ansible" >&2; exit 0; }; \
+		oracles/kubernetes/build kube-apiserver etcd kube-controller-manager kube-scheduler kwok >/dev/null && \
+		scratch=$$(mktemp -d) && VIRTUAL_ENV="$$environment" oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
+		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" STEERSMAN_TEST_NODES=1 \
+			$(CARGO) test --quiet $(ANSIBLE_SUITES) -- --ignored --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
+
 .PHONY: oracle-registry
 oracle-registry: ## Push an image that steer has made to the real registry
 	oracles/kubernetes/build registry >/dev/null
@@ -293,7 +305,13 @@ screenshots: portal-tools portal/node_modules/.package-lock.json ## Take the scr
 # What is measured is built as it is handed out, each program by itself: built together, each would get the features that
 # another asks for. What measures is built in half the time.
 .PHONY: bench
-bench: bench-chart bench-cluster bench-gateway bench-helm-operator bench-kudo bench-runtime bench-sim ## Run every measurement
+bench: bench-ansible bench-chart bench-cluster bench-gateway bench-helm-operator bench-kudo bench-runtime bench-sim ## Run every measurement
+
+.PHONY: bench-ansible
+bench-ansible: ## Run plays beside an operator that starts ansible-runner for each reconcile, as operator-sdk's does
+	environment=$$(tools/ansible) || { echo "SKIPPED: bench-ansible, there is no Python with Ansible" >&2; exit 0; }; \
+		$(CARGO) build --quiet --profile checks --bin steer --bin steersman-bench-ansible && \
+		$(BIN)/steersman-bench-ansible --python "$$environment/bin/python3" --steer $(BIN)/steer $(BENCH_ANSIBLE)
 
 .PHONY: bench-chart
 bench-chart: ## Render charts beside helm, and load them in the library

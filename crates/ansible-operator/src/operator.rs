@@ -1,20 +1,23 @@
 //! From watches.yaml to controllers.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::DynamicObject;
-use steersman::{Controller, Kind, Operator, predicate};
+use kube::api::{Api, DynamicObject, ListParams};
+use steersman::{Controller, Key, Kind, Operator, predicate};
 use steersman_watches::LabelSelector;
 
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
-use crate::proxy::Proxy;
+use crate::progress::Observer;
+use crate::proxy::{Proxy, Recent};
+use crate::ready;
 use crate::reconcile::Reconciler;
 use crate::resources::Resources;
 use crate::runner::{Runner, RunnerOptions};
+use crate::runs::Runs;
 use crate::settings;
 use crate::watches::{Watch, WatchConfig, Watches};
 
@@ -47,8 +50,12 @@ pub struct Defaults {
     pub verbosity: u8,
     /// Whether created objects get an owner reference. True by default.
     pub inject_owner_ref: bool,
-    /// Runs every play with `--check --diff`, and changes nothing. False by default.
+    /// Runs every play with `--check --diff`, and changes nothing: neither objects nor finalizers, status and events. False by default.
     pub check: bool,
+    /// Objects that plays are run for; others are left alone. Empty, for all, by default.
+    pub only: Vec<Key>,
+    /// Is told what happens in runs. None by default.
+    pub observer: Option<Observer>,
     /// Which events of plays are logged. [`LogEvents::Tasks`] by default.
     pub log_events: LogEvents,
     /// Whether what plays print is logged. False by default.
@@ -67,6 +74,8 @@ impl Default for Defaults {
             verbosity: 2,
             inject_owner_ref: true,
             check: false,
+            only: Vec::new(),
+            observer: None,
             log_events: LogEvents::default(),
             debug_logs: false,
             kind_timeout: Duration::ZERO,
@@ -103,20 +112,70 @@ pub async fn add_watches(
             verbosity: verbosity(&watch.config, defaults, environment),
             inject_owner: defaults.inject_owner_ref,
             check: defaults.check,
+            only: defaults.only.clone(),
+            observer: defaults.observer.clone(),
             log_events: defaults.log_events,
             debug_logs: defaults.debug_logs,
             watched: Arc::default(),
-            runs: Mutex::new(HashMap::new()),
+            recent: Arc::new(Recent::default()),
+            runs: Runs::default(),
         };
+        let selector = selector(&watch.config)?;
+        let selected = |controller: Controller<DynamicObject>| match &selector {
+            Some(selector) => controller.labels(selector.clone()),
+            None => controller,
+        };
+        if watch.config.manage_status && !defaults.check {
+            let (kind, runs) = (reconciler.kind.clone(), reconciler.runs.clone());
+            let name = watch.config.kind.to_lowercase();
+            operator = operator.controller(selected(ready::controller(kind, &name, runs)));
+        }
         let workers = concurrency(&watch.config, defaults, environment);
-        operator = operator.controller(controller(reconciler, watch, workers)?);
+        operator = operator.controller(selected(controller(reconciler, watch, workers)));
     }
     Ok(operator.metrics_source(move || metrics.render(env!("CARGO_PKG_VERSION"))))
 }
 
-fn controller(reconciler: Reconciler, watch: &Watch, workers: usize) -> Result<Controller<DynamicObject>> {
+/// The objects that plays are run for, each with its kind: of one namespace or of all.
+///
+/// # Errors
+/// Fails if the cluster does not have a watched kind, or refuses to list it.
+pub async fn list_objects(
+    watches: &Watches,
+    namespace: Option<&str>,
+    client: &Client,
+) -> Result<BTreeSet<(String, Key)>> {
+    let resources = Resources::default();
+    let mut all = BTreeSet::new();
+    for watch in &watches.entries {
+        let config = &watch.config;
+        let kind = find(config, Duration::ZERO, &resources, client).await?;
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) if kind.namespaced() => {
+                Api::namespaced_with(client.clone(), namespace, kind.resource())
+            }
+            _ => Api::all_with(client.clone(), kind.resource()),
+        };
+        let params = ListParams { label_selector: selector(config)?, ..ListParams::default() };
+        let found = api.list(&params).await?;
+        let present = found.items.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
+        all.extend(present.map(|one| {
+            let name = one.metadata.name.as_deref().unwrap_or_default();
+            (config.kind.clone(), Key::new(one.metadata.namespace.as_deref(), name))
+        }));
+    }
+    Ok(all)
+}
+
+fn selector(config: &WatchConfig) -> Result<Option<String>> {
+    let selector = config.selector.as_ref().map(LabelSelector::text).transpose();
+    Ok(selector.map_err(Error::Watches)?.filter(|selector| !selector.is_empty()))
+}
+
+fn controller(reconciler: Reconciler, watch: &Watch, workers: usize) -> Controller<DynamicObject> {
     let config = &watch.config;
     let kind = reconciler.kind.clone();
+    let is_check = reconciler.check;
     let reconciler = Arc::new(reconciler);
     let cleaner = Arc::clone(&reconciler);
     let annotations = config.watch_annotations_changes;
@@ -132,7 +191,7 @@ fn controller(reconciler: Reconciler, watch: &Watch, workers: usize) -> Result<C
             || settings::changed(old, new)
             || annotations && predicate::annotations_changed(old, new)
     });
-    if let Some(finalizer) = &config.finalizer {
+    if let Some(finalizer) = config.finalizer.as_ref().filter(|_| !is_check) {
         // Once for each watch of a program that ends with them.
         let name: &'static str = finalizer.name.clone().leak();
         controller = controller.finalizer(name, move |object, context| {
@@ -140,11 +199,7 @@ fn controller(reconciler: Reconciler, watch: &Watch, workers: usize) -> Result<C
             async move { cleaner.finalize(object, context).await }
         });
     }
-    let selector = config.selector.as_ref().map(LabelSelector::text).transpose().map_err(Error::Watches)?;
-    if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
-        controller = controller.labels(selector);
-    }
-    Ok(controller)
+    controller
 }
 
 fn environment(name: &str) -> Option<String> {

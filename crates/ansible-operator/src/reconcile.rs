@@ -1,21 +1,23 @@
 //! Reconciling one object: variables, the run, and what is said about it.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Map, Value, json};
-use steersman::{Action, Context, Error as RuntimeError, Kind};
+use steersman::{Action, Context, Error as RuntimeError, Key, Kind};
 
 use crate::metrics::Metrics;
 use crate::operator::LogEvents;
 use crate::outcome::{Event, Outcome, TaskResult, place};
-use crate::proxy::{Owner, Proxy, RunScope};
+use crate::progress::{Observer, Step};
+use crate::proxy::{Owner, Proxy, Recent, RunScope};
 use crate::redact::Redactor;
 use crate::resources::Resources;
 use crate::runner::{Play, Runner};
+use crate::runs::Runs;
 use crate::settings::Settings;
 use crate::status::{self, INVALID_ANNOTATION, Status, TASK_FAILED, VARIABLE_HIDDEN, Verdict};
 use crate::variables::variables;
@@ -41,20 +43,16 @@ pub(crate) struct Reconciler {
     pub(crate) verbosity: u8,
     pub(crate) inject_owner: bool,
     pub(crate) check: bool,
+    /// Objects that plays are run for; all if it is empty.
+    pub(crate) only: Vec<Key>,
+    pub(crate) observer: Option<Observer>,
     pub(crate) log_events: LogEvents,
     pub(crate) debug_logs: bool,
     /// Kinds of objects that runs created, which are watched.
     pub(crate) watched: Arc<Mutex<HashSet<Kind>>>,
-    /// The last runs by uid.
-    pub(crate) runs: Mutex<HashMap<String, LastRun>>,
-}
-
-/// What is known of an object's last run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LastRun {
-    /// The generation that it was for.
-    generation: Option<i64>,
-    succeeded: bool,
+    /// Answers of the cluster that runs got.
+    pub(crate) recent: Arc<Recent>,
+    pub(crate) runs: Runs,
 }
 
 /// Which of its two runs an object gets.
@@ -70,15 +68,19 @@ impl Reconciler {
         object: Arc<DynamicObject>,
         context: Context,
     ) -> Result<Action, RuntimeError> {
+        if !self.only.is_empty() && !self.only.contains(context.key()) {
+            return Ok(Action::await_change());
+        }
         // Another finalizer holds it: there is nothing to bring about any more.
         if object.metadata.deletion_timestamp.is_some() {
-            self.forget(&object);
+            self.runs.forget(&object.uid().unwrap_or_default());
             return Ok(Action::await_change());
         }
         let settings = match Settings::of(&object) {
             Ok(settings) => settings,
             Err(message) => {
-                context.warn(INVALID_ANNOTATION, message.clone());
+                self.warn(&context, INVALID_ANNOTATION, message.clone());
+                self.tell(&context, || Step::Ended { failure: Some(message.clone()) });
                 self.say(&object, &context, &Verdict::Failed { message: message.clone(), result: None })
                     .await?;
                 self.metrics.reconciled(&self.watch.config.title(), false);
@@ -108,7 +110,7 @@ impl Reconciler {
         let settings = Settings::of(&object).unwrap_or_default();
         let phase = Phase::Finalize(content, &finalizer.vars);
         let outcome = self.run(&object, &context, &settings, phase).await?;
-        self.forget(&object);
+        self.runs.forget(&object.uid().unwrap_or_default());
         Ok(match outcome.requeue_after {
             Some(after) => Action::requeue(after),
             None => Action::await_change(),
@@ -125,7 +127,8 @@ impl Reconciler {
     ) -> Result<Outcome, RuntimeError> {
         let gvk = self.watch.config.title();
         let generation = object.metadata.generation;
-        let last = self.last_run(object);
+        let uid = object.uid().unwrap_or_default();
+        let last = self.runs.last(&uid).unwrap_or_default();
         let is_new = last.generation != generation || generation.is_none();
         let is_settled = !is_new && last.succeeded && Status::read(object.data.get("status")).is_successful();
         // A run that is not expected to change anything is not announced.
@@ -144,7 +147,11 @@ impl Reconciler {
         };
         let play = Play { kubeconfig: access.kubeconfig(), ..play };
         let started = Instant::now();
-        let mut outcome = self.runner.run(&play, |event| self.log(event, context, &scope.redactor)).await;
+        let observed = |event: &Event| {
+            self.log(event, context, &scope.redactor);
+            self.observe(event, context, &scope.redactor);
+        };
+        let mut outcome = self.runner.run(&play, observed).await;
         drop(access);
         self.metrics.took(&gvk, started.elapsed());
         for change in &outcome.metrics {
@@ -156,7 +163,10 @@ impl Reconciler {
             tracing::info!(object = %context.key(), "Ansible output:\n{}", scope.redactor.redact(&outcome.output));
         }
         let succeeded = outcome.succeeded();
-        self.remember(object, LastRun { generation, succeeded });
+        if self.runs.ended(&uid, generation, succeeded, scope.take_touched()) {
+            let all = context.objects_of(&self.kind).all_namespaces().list().await?;
+            self.runs.retain(&all.iter().filter_map(|one| one.uid()).collect());
+        }
         if self.watch.config.manage_status {
             self.metrics.reconciled(&gvk, succeeded);
         }
@@ -166,13 +176,15 @@ impl Reconciler {
                 let result = outcome.ansible_result(&completion);
                 self.say(object, context, &Verdict::Succeeded { result }).await?;
             }
+            self.tell(context, || Step::Ended { failure: None });
             return Ok(outcome);
         }
         let message = shortened(scope.redactor.redact(&outcome.message()));
+        self.tell(context, || Step::Ended { failure: Some(message.clone()) });
         for failure in outcome.failures.iter().take(EVENTS) {
             let file = failure.path.as_deref().map_or(String::new(), |path| format!(" ({path})"));
             let note = format!("task {:?}{file} failed: {}", failure.task, failure.message);
-            context.warn(TASK_FAILED, shortened_to(scope.redactor.redact(&note), 1000));
+            self.warn(context, TASK_FAILED, shortened_to(scope.redactor.redact(&note), 1000));
         }
         let result = outcome.ansible_result(&completion);
         self.say(object, context, &Verdict::Failed { message: message.clone(), result }).await?;
@@ -187,6 +199,7 @@ impl Reconciler {
     ) -> Result<Outcome, RuntimeError> {
         tracing::error!(object = %context.key(), reason, "a run cannot be started");
         self.metrics.reconciled(&self.watch.config.title(), false);
+        self.tell(context, || Step::Ended { failure: Some(format!("{SETUP_FAILED}: {reason}")) });
         self.say(object, context, &Verdict::Failed { message: SETUP_FAILED.into(), result: None }).await?;
         Err(RuntimeError::other(format!("{SETUP_FAILED}: {reason}")))
     }
@@ -210,7 +223,7 @@ impl Reconciler {
         let made = variables(&self.watch.config, &content, final_vars);
         if is_new {
             for warning in made.warnings {
-                context.warn(VARIABLE_HIDDEN, warning);
+                self.warn(context, VARIABLE_HIDDEN, warning);
             }
         }
         Ok(Play {
@@ -240,6 +253,8 @@ impl Reconciler {
             resources: self.resources.clone(),
             redactor: Redactor::default(),
             watched: Arc::clone(&self.watched),
+            recent: Arc::clone(&self.recent),
+            touched: Mutex::default(),
         }
     }
 
@@ -258,6 +273,41 @@ impl Reconciler {
             None => Api::all_with(context.client(), self.kind.resource()),
         };
         Ok(status::write(&api, &self.kind, object, verdict, context).await?)
+    }
+
+    /// Records an event about the object, unless nothing is to be written.
+    fn warn(&self, context: &Context, reason: &str, note: String) {
+        if !self.check {
+            context.warn(reason, note);
+        }
+    }
+
+    fn tell(&self, context: &Context, step: impl FnOnce() -> Step) {
+        if let Some(observer) = &self.observer {
+            observer.tell(&self.watch.config.kind, context.key(), step());
+        }
+    }
+
+    fn observe(&self, event: &Event, context: &Context, redactor: &Redactor) {
+        let redacted = |text: &Option<String>| text.as_deref().map(|text| redactor.redact(text));
+        match event {
+            Event::Start { name, path } => {
+                self.tell(context, || Step::Task { name: name.clone(), path: path.clone() });
+            }
+            // Items of loops are told with the whole.
+            Event::Result(result) if !result.status.starts_with("item_") => {
+                let failed = matches!(result.status.as_str(), "failed" | "unreachable") && !result.ignored;
+                self.tell(context, || Step::Done {
+                    name: result.name.clone(),
+                    path: result.path.clone(),
+                    failed,
+                    changed: result.changed,
+                    message: redacted(&result.message),
+                    diff: redacted(&result.diff),
+                });
+            }
+            _ => {}
+        }
     }
 
     fn log(&self, event: &Event, context: &Context, redactor: &Redactor) {
@@ -282,21 +332,6 @@ impl Reconciler {
             Event::NoHosts => tracing::warn!(%object, "no hosts match the pattern of a play"),
             Event::Stats { .. } | Event::End { .. } => {}
         }
-    }
-
-    fn last_run(&self, object: &DynamicObject) -> LastRun {
-        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.get(&object.uid().unwrap_or_default()).copied().unwrap_or_default()
-    }
-
-    fn remember(&self, object: &DynamicObject, run: LastRun) {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.insert(object.uid().unwrap_or_default(), run);
-    }
-
-    fn forget(&self, object: &DynamicObject) {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.remove(&object.uid().unwrap_or_default());
     }
 }
 

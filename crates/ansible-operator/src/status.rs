@@ -13,6 +13,8 @@ steersman_core::vocabulary! {
         pub(crate) const SUCCESSFUL = "Successful";
         /// True if the last run failed; the message has the failed tasks.
         pub(crate) const FAILURE = "Failure";
+        /// True if the workloads that the runs made are ready; the message names those that are not. operator-sdk has no such condition.
+        pub(crate) const READY = "Ready";
     };
 
     /// Reasons of these conditions. Those that are False may have none.
@@ -21,8 +23,12 @@ steersman_core::vocabulary! {
         const IS_RUNNING = "Running";
         /// `Running`, `Successful`: the last run succeeded.
         const HAS_SUCCEEDED = "Successful";
-        /// `Failure`: the last run failed.
-        const HAS_FAILED = "Failed";
+        /// `Failure`, `Ready`: the last run failed.
+        pub(crate) const HAS_FAILED = "Failed";
+        /// `Ready`: all workloads are.
+        pub(crate) const WORKLOADS_READY = "WorkloadsReady";
+        /// `Ready`: some are not.
+        pub(crate) const WORKLOADS_NOT_READY = "WorkloadsNotReady";
     };
 
     /// Reasons of events about the object.
@@ -48,6 +54,8 @@ pub(crate) enum Verdict {
     Succeeded { result: Option<Value> },
     /// A run, or its preparation, failed.
     Failed { message: String, result: Option<Value> },
+    /// How far the workloads are.
+    Ready { is_ready: bool, reason: &'static str, message: String },
 }
 
 /// A status that is read, changed and written back. Fields and conditions of others stay.
@@ -94,6 +102,9 @@ impl Status {
                 }
                 self.put(SUCCESSFUL, "False", "", "", None, now);
                 self.put(FAILURE, "True", HAS_FAILED, message, result.as_ref(), now);
+            }
+            Verdict::Ready { is_ready, reason, message } => {
+                self.put(READY, if *is_ready { "True" } else { "False" }, reason, message, None, now);
             }
         }
     }

@@ -33,6 +33,9 @@ async fn the_memcached_example_lives_its_life() {
             ("Memcached", "sample", None)
         );
         assert_eq!(replicas(&deployment), Some(2));
+        if lab.has_nodes() {
+            lab.ready("Memcached", "sample", "True", "WorkloadsReady").await;
+        }
 
         // Drift is corrected at once.
         lab.env.patch::<Deployment>("sample-memcached", json!({ "spec": { "replicas": 7 } })).await.unwrap();
@@ -63,6 +66,7 @@ async fn the_memcached_example_lives_its_life() {
 #[ignore = "needs Python and Ansible: make test-ansible"]
 async fn the_team_example_lives_its_life() {
     let mut lab = Lab::of_example("team-ansible").await;
+    lab.more_namespaces = vec!["team-blue".into()];
     lab.run().await;
     lab.create("Team", "blue", json!({ "maxPods": 5, "members": ["ada", "grace"], "namespacePrefix": "x-" }))
         .await;
@@ -72,7 +76,7 @@ async fn the_team_example_lives_its_life() {
     let members = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("members").cloned());
     let map = maps.get("members").await.unwrap();
     assert_eq!(members(&map).as_deref(), Some("ada,grace"));
-    assert_eq!(map.annotations()["operator-sdk/primary-resource"], "default/blue");
+    assert_eq!(map.annotations()["operator-sdk/primary-resource"], format!("{}/blue", lab.namespace()));
     let quota = lab.api_in::<ResourceQuota>("team-blue").get("team").await.unwrap();
     assert_eq!(quota.spec.unwrap().hard.unwrap()["pods"].0, "5");
 
@@ -205,7 +209,7 @@ async fn a_finalizer_runs_before_the_object_goes() {
     let far = lab.api_in::<ConfigMap>("far");
     let map = far.get("guarded-one").await.unwrap();
     let annotations = map.metadata.annotations.unwrap();
-    assert_eq!(annotations["operator-sdk/primary-resource"], "default/one");
+    assert_eq!(annotations["operator-sdk/primary-resource"], format!("{}/one", lab.namespace()));
     assert_eq!(annotations["operator-sdk/primary-resource-type"], "Guarded.plays.example.com");
     lab.delete("Guarded", "one").await;
     lab.gone("Guarded", "one").await;
@@ -223,7 +227,7 @@ async fn the_operators_own_modules_work() {
     assert_eq!(done["status"]["nodes"], json!(["a", "b"]), "{done:#}");
     assert_eq!(condition(&done, "Checked").unwrap()["reason"], "Looked");
     assert_eq!(lab.metric("shop_visits_total"), 3.0);
-    let events = lab.api_in::<Event>("default");
+    let events = lab.api_in::<Event>(&lab.namespace());
     let event = events.get("util-seen").await.unwrap();
     assert_eq!((event.reason.as_deref(), event.count), (Some("Seen"), Some(2)));
     lab.env.stop().await.unwrap();

@@ -244,7 +244,9 @@ fn an_ansible_project_runs_and_follows_its_role() {
     let mut command = steer.command(&["dev", "memcached", "-o", "json"]);
     command.envs(std::env::var_os("VIRTUAL_ENV").map(|value| ("VIRTUAL_ENV", value)));
     let mut dev = Running::start(&mut command);
-    dev.wait_json(|said| said["object"] == "Memcached/memcached-sample" && said["state"] == "Successful");
+    // The play is shown as it runs.
+    dev.wait_json(|said| said["log"] == "Memcached/memcached-sample: memcached : Keep the Deployment");
+    dev.wait_json(|said| said["object"] == "Memcached/memcached-sample" && said["state"] == "Ready");
     edit(&project.join("roles/memcached/tasks/main.yml"), "replicas: \"{{ size | int }}\"", "replicas: 5");
     dev.wait_json(|said| said["object"] == "Deployment/memcached-sample-memcached" && said["state"] == "5/5");
     assert!(!dev.seen.iter().any(|line| line.contains("\"denied\"")), "{:#?}", dev.seen);

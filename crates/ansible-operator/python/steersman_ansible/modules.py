@@ -1,8 +1,8 @@
 """Runs modules in the process of their task instead of a new Python, where the result is known to be the same.
 
 Stock Ansible packs a module into a script and starts it with a new interpreter, which imports all that it needs again.
-Here the module's own `main` is called in the worker process that Ansible forks for the task anyway. All around it is stock:
-the module's arguments are made, and its printed result is read, by Ansible's own code.
+Here the module's own `main` is called in the process of the task. All around it is stock: the module's arguments are made, and
+its printed result is read, by Ansible's own code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 import traceback
 
-# Modules that keep nothing in the process that would matter to the next item of a loop.
+# Modules that keep nothing in the process that would matter to the next item of a loop, or to the next task.
 MODULES = (
     "ansible.builtin.setup",
     *(
@@ -135,7 +135,11 @@ def _encoded(arguments: dict) -> bytes:
 def _call(name: str, arguments: dict) -> dict:
     """Calls a module's `main`, and returns what a shell would tell of it."""
     from ansible.module_utils import basic
+    from ansible.module_utils.common import warnings
 
+    # Of modules that ran before in this process.
+    for told in (warnings._global_warnings, warnings._global_deprecations):
+        told.clear()
     basic._ANSIBLE_ARGS = _encoded(arguments)
     if hasattr(basic, "_ANSIBLE_PROFILE"):
         basic._ANSIBLE_PROFILE = "legacy"

@@ -13,6 +13,9 @@ import socket
 import sys
 import warnings
 
+#: How often a play looks for results of its tasks, in seconds.
+POLL_INTERVAL = 0.004
+
 
 def run(request_path: str, warm: bool) -> int:
     """Runs a play in this process and returns its exit code. A warm process has Ansible imported."""
@@ -68,6 +71,8 @@ def _playbook(request: dict, warm: bool, channel) -> int:
     # Made when Ansible is imported, which a warm process does once for all its runs.
     if warm:
         constants.DEFAULT_LOCAL_TMP = request["temporary"]
+        # A task takes tens of milliseconds here, and looking for its end every millisecond a good part of that.
+        constants.DEFAULT_INTERNAL_POLL_INTERVAL = max(constants.DEFAULT_INTERNAL_POLL_INTERVAL, POLL_INTERVAL)
     else:
         prefer_own_collections()
     warnings.filterwarnings("ignore", message="AnsibleCollectionFinder has already been configured")

@@ -15,6 +15,7 @@ import selectors
 import signal
 import sys
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 #: The variable by which programs that a run starts are known.
 RUN = "STEERSMAN_ANSIBLE_RUN"
@@ -37,10 +38,29 @@ def serve() -> int:
 
 def _be_reaper() -> None:
     """Processes that a module leaves behind become children of the server, which waits for them: no zombies."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Has this process end when the one that forked it does, however that ends."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    # Linux has it; elsewhere a process that is killed may leave others behind until they are done.
+    if _libc is not None and hasattr(_libc, "prctl"):
+        _libc.prctl(option, value, 0, 0, 0)
+
+
+def _load_libc() -> ctypes.CDLL | None:
     try:
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    except (AttributeError, OSError):
-        pass
+        return ctypes.CDLL(None)
+    except (OSError, TypeError):
+        return None
+
+
+# Loaded once: a fork that has to ask for it first would not be bound to its parent for that long.
+_libc = _load_libc()
 
 
 class Server:
@@ -84,16 +104,20 @@ class Server:
         return True
 
     def _start(self, run: int, request: str) -> None:
+        server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._child(run, request)
+            self._child(server, run, request)
         self._runs[pid] = run
         self._answer(run=run, pid=pid)
 
-    def _child(self, run: int, request: str) -> None:
+    def _child(self, server: int, run: int, request: str) -> None:
         code = 250
         try:
             os.setsid()
+            die_with_parent()
+            if os.getppid() != server:
+                os._exit(code)
             os.environ[RUN] = str(run)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -127,25 +151,26 @@ class Server:
             if run is not None:
                 # The group of a leader that is gone keeps its number while it has members.
                 _kill_group(pid)
-                self._kill_orphans(run)
+            # Also when a worker of a run that was killed is reaped: what it had started has become a child only now.
+            self._kill_orphans()
+            if run is not None:
                 self._answer(run=run, exited=os.waitstatus_to_exitcode(status))
 
-    def _kill_orphans(self, run: int) -> None:
-        """Ends what a module of a run has detached from it, which has become a child of the server."""
-        mark = f"{RUN}={run}\0".encode()
+    def _kill_orphans(self) -> None:
+        """Ends what modules of runs that are over have detached from them, which has become a child of the server."""
+        active = {str(run).encode() for run in self._runs.values()}
         for pid, parent in _parents().items():
             if parent == os.getpid() and pid not in self._runs:
-                try:
-                    with open(f"/proc/{pid}/environ", "rb") as file:
-                        if mark in file.read() + b"\0":
-                            _kill_tree(pid)
-                except OSError:
-                    pass
+                run = _run_of(pid)
+                if run is not None and run not in active:
+                    _kill_tree(pid)
 
     def _end(self) -> None:
-        for pid, run in self._runs.items():
+        runs = list(self._runs)
+        self._runs.clear()
+        for pid in runs:
             _kill_tree(pid)
-            self._kill_orphans(run)
+        self._kill_orphans()
 
     def _answer(self, **fields: object) -> None:
         line = json.dumps(fields).encode() + b"\n"
@@ -168,6 +193,17 @@ def _parents() -> dict[int, int]:
         except (OSError, ValueError, IndexError):
             pass
     return parents
+
+
+def _run_of(pid: int) -> bytes | None:
+    """The run that started a program, which its environment tells."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return None
+    prefix = RUN.encode() + b"="
+    return next((one[len(prefix) :] for one in variables if one.startswith(prefix)), None)
 
 
 def _kill_tree(root: int) -> None:

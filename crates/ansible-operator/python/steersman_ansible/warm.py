@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 
-from steersman_ansible import modules, play
+from steersman_ansible import events, inline, lazy_client, modules, play, temporary
 
 PLUGINS = (
+    "ansible._internal._json._profiles._inventory_legacy",
     "ansible.executor.playbook_executor",
     "ansible.executor.task_executor",
+    "ansible.playbook.handler_task_include",
     "ansible.plugins.action.normal",
     "ansible.plugins.action.gather_facts",
     "ansible.plugins.callback.default",
@@ -18,6 +20,9 @@ PLUGINS = (
     "ansible.vars.manager",
     "multiprocessing.popen_fork",
     "multiprocessing.queues",
+    "multiprocessing.resource_tracker",
+    "multiprocessing.shared_memory",
+    "multiprocessing.spawn",
     "multiprocessing.synchronize",
     "yaml.cyaml",
 )
@@ -28,11 +33,26 @@ def prepare() -> None:
     import ansible.cli.playbook  # noqa: F401
     from ansible.plugins import loader
 
+    lazy_client.install()
     play.prefer_own_collections()
     loader.init_plugin_loader()
     for name in PLUGINS:
         _import(name)
-    for plugins in (loader.filter_loader, loader.test_loader, loader.callback_loader):
+    loader.callback_loader.add_directory(events.CALLBACKS)
+    # With their documentation, which Ansible reads for the options of a plugin when it first loads it.
+    for plugins in (
+        loader.fragment_loader,
+        loader.become_loader,
+        loader.cache_loader,
+        loader.callback_loader,
+        loader.connection_loader,
+        loader.filter_loader,
+        loader.inventory_loader,
+        loader.shell_loader,
+        loader.strategy_loader,
+        loader.test_loader,
+        loader.vars_loader,
+    ):
         try:
             list(plugins.all(class_only=True))
         except Exception:  # a plugin of the user's that does not load is reported by the play that needs it
@@ -41,6 +61,24 @@ def prepare() -> None:
         _import(modules.python_name(name))
         _import(modules.python_name(name).replace(".modules.", ".action."))
     modules.install()
+    temporary.install()
+    inline.install()
+    _bind_workers()
+
+
+def _bind_workers() -> None:
+    """Has the workers of a run end with it: they lead sessions of their own, and no group holds them together."""
+    from ansible.executor.process.worker import WorkerProcess
+
+    from steersman_ansible import server
+
+    run = WorkerProcess.run
+
+    def bound(self: WorkerProcess) -> None:
+        server.die_with_parent()
+        run(self)
+
+    WorkerProcess.run = bound
 
 
 def _import(name: str) -> None:

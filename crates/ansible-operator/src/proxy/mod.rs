@@ -4,6 +4,7 @@
 //! random, in a file that only the operator's user can read, and void when the run is over; there is no other way in.
 
 mod owner;
+mod recent;
 mod target;
 
 use std::collections::{HashMap, HashSet};
@@ -12,30 +13,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TE,
-    TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName,
+    HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
+use hyper_util::rt::TokioIo;
 use kube::api::DynamicObject;
 use kube::client::Body;
 use serde_json::{Value, json};
 use steersman::{Context, Key, Kind, Snapshot, Watch, predicate};
-use steersman_listener::{Limits, Listener, RequestBody};
+use steersman_listener::{Limits, Listener, RequestBody, Tunnel};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub(crate) use self::owner::Owner;
+pub(crate) use self::owner::{Owner, owners};
+pub(crate) use self::recent::Recent;
 use self::target::Target;
 use crate::error::{Error, Result};
 use crate::redact::Redactor;
 use crate::resources::{Found, Resources};
+use crate::runs::Dependent;
 use crate::watches::GroupVersionKind;
 
 /// Limit on bodies that are read as a whole: several times what etcd takes.
 const LARGEST_BODY: usize = 32 << 20;
 /// Subresources that do something outside of the store, which no dry run can hold back.
 const ACTING_SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
+
+/// Says that a read was answered without asking the cluster; operator-sdk's name.
+const CACHE: HeaderName = HeaderName::from_static("x-cache");
 
 /// How the requests of a run are dealt with.
 pub(crate) struct RunScope {
@@ -55,6 +62,10 @@ pub(crate) struct RunScope {
     pub(crate) redactor: Redactor,
     /// Kinds that the controller watches, for all of its runs.
     pub(crate) watched: Arc<Mutex<HashSet<Kind>>>,
+    /// Answers that all runs of the controller got.
+    pub(crate) recent: Arc<Recent>,
+    /// Objects of watched kinds that the run wrote, if they are its own (true), or deleted.
+    pub(crate) touched: Mutex<HashMap<Dependent, bool>>,
 }
 
 type Runs = Arc<Mutex<HashMap<String, Arc<RunScope>>>>;
@@ -175,40 +186,36 @@ impl RunScope {
     async fn handle(&self, request: Request<RequestBody>) -> std::result::Result<Response<Body>, ProxyError> {
         let target = Target::of(request.uri().path());
         let (mut parts, body) = request.into_parts();
-        for name in [AUTHORIZATION, HOST, CONNECTION, ACCEPT_ENCODING, TRANSFER_ENCODING, TE, CONTENT_LENGTH]
-        {
+        for name in [AUTHORIZATION, HOST, ACCEPT_ENCODING, TRANSFER_ENCODING, TE, CONTENT_LENGTH] {
             parts.headers.remove(name);
         }
-        if parts.headers.contains_key(UPGRADE) {
-            return Err(ProxyError::Refused(
-                "the proxy passes no connections that change their protocol, such as exec".into(),
-            ));
-        }
         let is_write = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
-        if self.dry_run && is_write {
+        if self.dry_run {
             if let Some(acting) = target.as_ref().and_then(|target| target.subresource.as_deref())
                 && ACTING_SUBRESOURCES.contains(&acting.split('/').next().unwrap_or_default())
             {
                 return Err(ProxyError::Refused(format!("{acting} cannot be tried without doing it")));
             }
-            parts.uri = with_dry_run(&parts.uri)?;
+            if is_write {
+                parts.uri = with_dry_run(&parts.uri)?;
+            }
         }
+        if parts.headers.contains_key(UPGRADE) {
+            return self.tunnel(parts).await;
+        }
+        parts.headers.remove(CONNECTION);
         let body = read(body).await?;
         let Some(target) = target else {
             return self.pass(parts, body).await;
         };
         let is_object = target.subresource.is_none();
         if parts.method == Method::GET {
-            // Not from the caches, which leave out managedFields and the last applied configuration: modules compare both.
-            let response = self.pass(parts, body).await?;
-            return self.learn_secrets(&target, response).await;
+            return self.get(parts, body, &target).await;
         }
         if !is_write || !is_object {
             return self.pass(parts, body).await;
         }
-        let client = self.context.client();
-        let found =
-            self.resources.by_plural(&client, &target.api_version, &target.resource).await.ok().flatten();
+        let found = self.found(&target).await;
         let body = match &found {
             Some(found) if found.watchable => self.completed(&parts, &target, found, body).await,
             _ => body,
@@ -230,6 +237,78 @@ impl RunScope {
         Ok(Response::from_parts(head, Body::from(content.to_vec())))
     }
 
+    async fn found(&self, target: &Target) -> Option<Found> {
+        let client = self.context.client();
+        self.resources.by_plural(&client, &target.api_version, &target.resource).await.ok().flatten()
+    }
+
+    /// Answers a read, without asking the cluster if the object is of a watched kind and did not change since it was last asked.
+    async fn get(
+        &self,
+        parts: http::request::Parts,
+        body: Bytes,
+        target: &Target,
+    ) -> std::result::Result<Response<Body>, ProxyError> {
+        let Some((kind, key)) = self.cacheable(&parts, target).await else {
+            let response = self.pass(parts, body).await?;
+            return self.learn_secrets(target, response).await;
+        };
+        let version = self
+            .context
+            .cached(&kind, &key)
+            .and_then(|snapshot| snapshot.meta().ok().map(|meta| meta.resource_version.to_string()));
+        let kept = version.and_then(|version| self.recent.get(&kind, &key, &version));
+        let response = match kept {
+            Some(content) => {
+                let mut response = Response::new(Body::from(content.to_vec()));
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                headers.insert(CACHE, HeaderValue::from_static("HIT"));
+                response
+            }
+            None => {
+                let (head, content) = whole(self.pass(parts, body).await?).await?;
+                if head.status == StatusCode::OK {
+                    self.recent.keep(&kind, &key, &content);
+                }
+                Response::from_parts(head, Body::from(content.to_vec()))
+            }
+        };
+        self.learn_secrets(target, response).await
+    }
+
+    /// The object that a request reads, if it is of a kind that the controller watches and is wanted as it is.
+    async fn cacheable(&self, parts: &http::request::Parts, target: &Target) -> Option<(Kind, Key)> {
+        let name = target.name.as_deref()?;
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+        let is_plain = target.subresource.is_none()
+            && parts.uri.query().unwrap_or_default().is_empty()
+            && accept.split(',').any(|one| matches!(one.trim(), "*/*" | "application/json"))
+            && !accept.contains("as=");
+        if !is_plain {
+            return None;
+        }
+        let kind = self.found(target).await?.kind;
+        // Writes of the controller's own kind are not told to the caches, which may be behind them.
+        if kind == self.owner.kind {
+            return None;
+        }
+        let is_watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(&kind);
+        is_watched.then(|| (kind, Key::new(target.namespace.as_deref(), name)))
+    }
+
+    /// Passes on a connection that changes its protocol, such as that of `exec`.
+    async fn tunnel(&self, parts: http::request::Parts) -> std::result::Result<Response<Body>, ProxyError> {
+        let mut response = self.context.client().send(Request::from_parts(parts, Body::empty())).await?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(without_hop_headers(response));
+        }
+        let upstream = hyper::upgrade::on(&mut response).await;
+        let upstream = upstream.map_err(|error| ProxyError::Failed(error.to_string()))?;
+        response.extensions_mut().insert(Tunnel::new(TokioIo::new(upstream)));
+        Ok(response)
+    }
+
     /// Sends a request on under the operator's own role.
     async fn pass(
         &self,
@@ -237,11 +316,7 @@ impl RunScope {
         body: Bytes,
     ) -> std::result::Result<Response<Body>, ProxyError> {
         let request = Request::from_parts(parts, Body::from(body.to_vec()));
-        let mut response = self.context.client().send(request).await?;
-        for name in [CONNECTION, TRANSFER_ENCODING, CONTENT_LENGTH] {
-            response.headers_mut().remove(name);
-        }
-        Ok(response)
+        Ok(without_hop_headers(self.context.client().send(request).await?))
     }
 
     /// The body of a write, with the owner's mark where a new object gets it, and where it would be lost.
@@ -303,7 +378,7 @@ impl RunScope {
         }
         let owner_kind = self.owner.kind.clone();
         let watch = Watch::mapped_kind(kind.clone(), "ansible-dependents", move |snapshot| {
-            owner::owners(&owner_kind, snapshot)
+            owners(&owner_kind, snapshot)
         });
         // Without the right to list and watch the kind, the run still goes on.
         if let Err(error) = self.context.watch(watch.when(is_drift).optional()).await {
@@ -312,26 +387,44 @@ impl RunScope {
     }
 
     /// Tells the caches of the run's own write.
-    fn observe(&self, method: &Method, target: &Target, kind: &Kind, content: &[u8]) {
+    fn observe(&self, method: &Method, target: &Target, kind: &Kind, content: &Bytes) {
         // A change of an object of the controller's own kind is to bring a run.
         if *kind == self.owner.kind {
             return;
         }
+        let is_watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(kind);
         if *method == Method::DELETE {
             let answer: Value = serde_json::from_slice(content).unwrap_or_default();
             let uid =
                 ["/details/uid", "/metadata/uid"].iter().find_map(|path| answer.pointer(path)?.as_str());
             if let (Some(uid), Some(name)) = (uid, &target.name) {
-                self.context.observe_deleted(kind, &Key::new(target.namespace.as_deref(), name), uid);
+                let key = Key::new(target.namespace.as_deref(), name);
+                self.context.observe_deleted(kind, &key, uid);
+                self.recent.forget(kind, &key);
+                self.touch(kind, key, false);
             }
             return;
         }
-        let observed = serde_json::from_slice::<DynamicObject>(content)
-            .ok()
-            .map(|object| self.context.observe_dynamic(kind, &object));
-        if let Some(Err(error)) = observed {
+        let Ok(object) = serde_json::from_slice::<DynamicObject>(content) else { return };
+        if let Err(error) = self.context.observe_dynamic(kind, &object) {
             tracing::debug!(%kind, %error, "an answer was not understood");
         }
+        if is_watched && let Some(name) = &object.metadata.name {
+            let key = Key::new(target.namespace.as_deref(), name);
+            self.recent.keep(kind, &key, content);
+            if serde_json::from_slice(content).is_ok_and(|object| self.owner.is_on(&object)) {
+                self.touch(kind, key, true);
+            }
+        }
+    }
+
+    fn touch(&self, kind: &Kind, key: Key, is_there: bool) {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert((kind.clone(), key), is_there);
+    }
+
+    /// What the run wrote and deleted.
+    pub(crate) fn take_touched(&self) -> HashMap<Dependent, bool> {
+        std::mem::take(&mut self.touched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn learn_secrets(
@@ -373,6 +466,13 @@ fn is_drift(old: &Snapshot, new: &Snapshot) -> bool {
         (Some(old), Some(new)) => old != new,
         _ => true,
     }
+}
+
+fn without_hop_headers(mut response: Response<Body>) -> Response<Body> {
+    for name in [CONNECTION, TRANSFER_ENCODING, CONTENT_LENGTH] {
+        response.headers_mut().remove(name);
+    }
+    response
 }
 
 async fn read(body: RequestBody) -> std::result::Result<Bytes, ProxyError> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use steersman::testing::{TestEnv, object};
+use steersman::testing::{Cluster, TestEnv, object};
 use steersman::{Action, Controller, Operator};
 use tokio::sync::mpsc;
 
@@ -23,11 +23,15 @@ struct Lab {
     contexts: mpsc::UnboundedReceiver<(Context, String)>,
     proxy: Proxy,
     watched: Arc<Mutex<HashSet<Kind>>>,
+    recent: Arc<Recent>,
 }
 
 impl Lab {
     async fn new() -> Self {
-        let mut env = TestEnv::start().await.unwrap();
+        Self::on(TestEnv::start().await.unwrap()).await
+    }
+
+    async fn on(mut env: TestEnv) -> Self {
         let (sender, contexts) = mpsc::unbounded_channel();
         let controller = Controller::of_existing::<Secret>(move |secret: Arc<Secret>, context: Context| {
             let uid = secret.metadata.uid.clone().unwrap_or_default();
@@ -37,7 +41,13 @@ impl Lab {
         env.run(Operator::new("lab").controller(controller.labels("watched=yes")));
         let owner = json!({ "metadata": { "name": "owner", "labels": { "watched": "yes" } } });
         env.create(&object::<Secret>(owner)).await.unwrap();
-        Self { env, contexts, proxy: Proxy::start().await.unwrap(), watched: Arc::default() }
+        Self {
+            env,
+            contexts,
+            proxy: Proxy::start().await.unwrap(),
+            watched: Arc::default(),
+            recent: Arc::default(),
+        }
     }
 
     /// The next reconcile of the object.
@@ -57,6 +67,8 @@ impl Lab {
             resources: Resources::default(),
             redactor: Redactor::default(),
             watched: Arc::clone(&self.watched),
+            recent: Arc::clone(&self.recent),
+            touched: Mutex::default(),
         })
     }
 }
@@ -147,4 +159,84 @@ async fn values_of_secrets_that_a_run_reads_are_known() {
     assert_eq!(scope.redactor.redact("hunter2"), "hunter2");
     secrets.list(&Default::default()).await.unwrap();
     assert_eq!(scope.redactor.redact("it is hunter2"), "it is ********");
+}
+
+#[tokio::test]
+async fn reads_of_what_did_not_change_are_answered_from_here() {
+    let mut lab = Lab::new().await;
+    let first = lab.context().await;
+    let scope = lab.scope(&first, false);
+    let access = lab.proxy.open(Arc::clone(&scope)).unwrap();
+    let client = client(access.kubeconfig()).await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let others: Api<ConfigMap> = lab.env.api();
+    let read = async |path: &str| {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = client.send(request).await.unwrap();
+        let hit = response.headers().get("x-cache").is_some();
+        let content: Value = serde_json::from_slice(&whole(response).await.ok().unwrap().1).unwrap();
+        (content, hit)
+    };
+    let path = "/api/v1/namespaces/default/configmaps/mine";
+    maps.create(&PostParams::default(), &map("mine", json!({ "a": "1" }))).await.unwrap();
+    let (mine, hit) = read(path).await;
+    assert!(hit, "the answer to the write is known");
+    assert_eq!(mine, json!(others.get("mine").await.unwrap()), "nothing is left out");
+    assert!(mine["metadata"]["managedFields"].is_array() && mine["kind"] == "ConfigMap");
+    let patch = Patch::Merge(json!({ "data": { "a": "2" } }));
+    maps.patch("mine", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(read(path).await.0["data"]["a"], "2", "a run reads its own writes");
+    // What others write is seen as soon as the watch brings it, and is read from the cluster once.
+    let patch = Patch::Merge(json!({ "data": { "a": "3" } }));
+    others.patch("mine", &PatchParams::default(), &patch).await.unwrap();
+    lab.env.quiet().await;
+    assert!(matches!(read(path).await, (mine, false) if mine["data"]["a"] == "3"));
+    assert!(matches!(read(path).await, (mine, true) if mine["data"]["a"] == "3"));
+    assert!(!read(&format!("{path}?pretty=true")).await.1 && !read("/api/v1/namespaces/default").await.1);
+    maps.delete("mine", &Default::default()).await.unwrap();
+    assert_eq!(read(path).await.0["code"], 404);
+    assert_eq!(scope.take_touched().into_values().collect::<Vec<_>>(), [false]);
+}
+
+#[tokio::test]
+async fn connections_that_change_their_protocol_are_passed_on() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    // A client over the network: the one in the process has no connections.
+    let cluster = Cluster::builder().listen(([127, 0, 0, 1], 0).into()).start().await.unwrap();
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    cluster.write_kubeconfig(kubeconfig.path()).unwrap();
+    let mut lab = Lab::on(TestEnv::outside(kubeconfig.path()).await.unwrap()).await;
+    let first = lab.context().await;
+    let access = lab.proxy.open(lab.scope(&first, false)).unwrap();
+    let asks = |path: &str, token: &str| {
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer {token}\r\nConnection: Upgrade\r\n\
+            Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+    };
+    let answer = async |request: String, until: &str| {
+        let mut stream = tokio::net::TcpStream::connect(access.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        let mut chunk = [0; 4096];
+        while !text.contains(until) {
+            let count = stream.read(&mut chunk).await.unwrap();
+            assert_ne!(count, 0, "{text}");
+            text.push_str(&String::from_utf8_lossy(&chunk[..count]));
+        }
+        text
+    };
+    // A watch by WebSocket, as exec has it.
+    let watch = "/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Ddefault";
+    let text = answer(asks(watch, &access.token), "\"ADDED\"").await;
+    assert!(text.starts_with("HTTP/1.1 101 "), "{text}");
+    assert!(text.contains("\"name\":\"default\""), "{text}");
+    let text = answer(asks(watch, "forged"), "own runs").await;
+    assert!(text.starts_with("HTTP/1.1 401 "), "{text}");
+    // Nothing is done in a trial.
+    let trial = lab.proxy.open(lab.scope(&first, true)).unwrap();
+    let exec = asks("/api/v1/namespaces/default/pods/x/exec?command=true", &trial.token);
+    let text = answer(exec, "without doing it").await;
+    assert!(text.starts_with("HTTP/1.1 403 "), "{text}");
 }

@@ -1,6 +1,7 @@
 //! Runs of playbooks: warm in children of a fork server, or cold in processes of their own.
 
 mod package;
+mod processes;
 mod python;
 mod server;
 
@@ -20,6 +21,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
 use self::package::{Package, create};
+use self::processes::{MARK, kill_marked};
 use self::python::Python;
 pub use self::python::TESTED_ANSIBLE;
 use self::server::{Server, ServerRun};
@@ -93,13 +95,20 @@ enum Process {
     Cold(ColdRun),
 }
 
-/// A run in a process of its own, the leader of a group. Dropping it ends the group.
-struct ColdRun(Child);
+/// A run in a process of its own, the leader of a group. Dropping it ends the group, and what has left it.
+struct ColdRun {
+    process: Child,
+    /// By what all processes of the run are known.
+    mark: PathBuf,
+}
 
 impl ColdRun {
     fn kill_group(&self) {
-        let pid =
-            self.0.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
+        let pid = self
+            .process
+            .id()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
@@ -109,6 +118,7 @@ impl ColdRun {
 impl Drop for ColdRun {
     fn drop(&mut self) {
         self.kill_group();
+        kill_marked(&self.mark);
     }
 }
 
@@ -119,7 +129,7 @@ impl Process {
             Self::Warm(run) => run.exited().await,
             Self::Cold(run) => {
                 use std::os::unix::process::ExitStatusExt as _;
-                let status = run.0.wait().await.ok()?;
+                let status = run.process.wait().await.ok()?;
                 status.code().or(status.signal().map(|signal| -signal))
             }
         }
@@ -258,8 +268,8 @@ impl Runner {
 
     async fn start(&self, request: &Path) -> std::io::Result<Process> {
         let inner = &*self.0;
+        let number = inner.next.fetch_add(1, Ordering::Relaxed);
         if inner.warm {
-            let number = inner.next.fetch_add(1, Ordering::Relaxed);
             let server = self.server().await?;
             if let Some(run) = server.run(number, request) {
                 return Ok(Process::Warm(run));
@@ -268,8 +278,10 @@ impl Runner {
         }
         let mut command = inner.command();
         command.args(["-m", "steersman_ansible", "run"]).arg(request);
+        let mark = inner.mark(number);
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).kill_on_drop(true);
-        Ok(Process::Cold(ColdRun(command.spawn()?)))
+        let process = command.env(MARK, mark.join("run")).spawn()?;
+        Ok(Process::Cold(ColdRun { process, mark }))
     }
 
     /// The fork server; a new one if there is none, it ended, it has run often, or what it has imported changed.
@@ -284,13 +296,19 @@ impl Runner {
             return Ok(Arc::clone(usable));
         }
         // Runs under way keep the old one until they are over.
-        let new = Arc::new(Server::start(inner.command(), fingerprint).await?);
+        let mark = inner.mark(inner.next.fetch_add(1, Ordering::Relaxed));
+        let new = Arc::new(Server::start(inner.command(), mark, fingerprint).await?);
         *server = Some(Arc::clone(&new));
         Ok(new)
     }
 }
 
 impl Inner {
+    /// What the processes of a fork server, or of a cold run, are known by.
+    fn mark(&self, number: u64) -> PathBuf {
+        self.package.path().join(number.to_string())
+    }
+
     /// Python with the operator's package, and the settings of Ansible that hold for every run.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.python.program);

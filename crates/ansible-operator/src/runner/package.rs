@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::processes::kill_marked;
 use crate::error::{Error, Result};
 
 /// How the directories of operators begin.
@@ -22,9 +23,12 @@ const FILES: &[(&str, &str)] = files![
     "steersman_ansible/__init__.py",
     "steersman_ansible/__main__.py",
     "steersman_ansible/events.py",
+    "steersman_ansible/inline.py",
+    "steersman_ansible/lazy_client.py",
     "steersman_ansible/modules.py",
     "steersman_ansible/play.py",
     "steersman_ansible/server.py",
+    "steersman_ansible/temporary.py",
     "steersman_ansible/warm.py",
     "callback/steersman_events.py",
     "collections/ansible_collections/operator_sdk/util/plugins/module_utils/client.py",
@@ -113,6 +117,7 @@ fn sweep(temporary: &Path) {
         // Without the lock's file it is being made or removed at this moment.
         let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
         if lock.try_lock().is_ok() {
+            kill_marked(&entry.path());
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

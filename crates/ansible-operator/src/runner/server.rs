@@ -1,7 +1,7 @@
 //! The fork server: one Python with Ansible imported, whose children are the runs.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
+
+use super::processes::{MARK, kill_marked};
 
 /// A fork server that runs. It ends with this, and its runs with it.
 pub(crate) struct Server {
@@ -37,10 +39,15 @@ pub(crate) struct ServerRun {
 }
 
 impl Server {
-    /// Starts a server and waits until it has Ansible imported.
-    pub(crate) async fn start(mut command: Command, fingerprint: u64) -> std::io::Result<Self> {
+    /// Starts a server and waits until it has Ansible imported. Its processes are known by `mark`.
+    pub(crate) async fn start(
+        mut command: Command,
+        mark: PathBuf,
+        fingerprint: u64,
+    ) -> std::io::Result<Self> {
         let mut process = command
             .args(["-m", "steersman_ansible", "serve"])
+            .env(MARK, mark.join("server"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -73,6 +80,8 @@ impl Server {
                     let _ = sender.send(code);
                 }
             }
+            // A server that was killed leaves programs behind that its runs had started.
+            kill_marked(&mark);
             // Dropping the senders tells the waiting runs that they are gone with the server.
             reported.lock().unwrap_or_else(PoisonError::into_inner).take();
             let _ = process.wait().await;

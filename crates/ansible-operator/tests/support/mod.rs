@@ -19,6 +19,9 @@ use steersman_ansible_operator::{Defaults, Watches, add_watches};
 /// The group of the kinds that the plays of the tests are for.
 const GROUP: &str = "plays.example.com";
 
+/// How often an object is waited for.
+const ATTEMPTS: usize = 6;
+
 /// A cluster, and what its operator is made of.
 pub(crate) struct Lab {
     pub(crate) env: TestEnv,
@@ -28,6 +31,8 @@ pub(crate) struct Lab {
     directory: PathBuf,
     api_version: String,
     metrics: SocketAddr,
+    /// Namespaces beside the environment's own that the operator works in, where it does not work in all of them.
+    pub(crate) more_namespaces: Vec<String>,
 }
 
 impl Lab {
@@ -63,7 +68,15 @@ impl Lab {
         let env = TestEnv::start().await.unwrap();
         let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let api_version = api_version.to_owned();
-        Self { env, options: Defaults::default(), watches: Vec::new(), directory, api_version, metrics }
+        Self {
+            env,
+            options: Defaults::default(),
+            watches: Vec::new(),
+            directory,
+            api_version,
+            metrics,
+            more_namespaces: Vec::new(),
+        }
     }
 
     /// Changes a field of the watch of a kind.
@@ -72,13 +85,26 @@ impl Lab {
         watch[field] = value;
     }
 
+    /// Watches a kind that the cluster has already.
+    pub(crate) fn watch(&mut self, watch: Value) {
+        self.watches.push(watch);
+    }
+
+    /// The namespace that objects are made in.
+    pub(crate) fn namespace(&self) -> String {
+        self.env.client().default_namespace().to_owned()
+    }
+
     /// Starts the operator.
     pub(crate) async fn run(&mut self) {
         let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
         let mut watches = self.watches.clone();
         for watch in &mut watches {
             for (field, folder) in [("playbook", ""), ("role", "roles")] {
-                if let Some(name) = watch[field].as_str() {
+                // The roles of collections have names with dots.
+                if let Some(name) =
+                    watch[field].as_str().filter(|name| field == "playbook" || !name.contains('.'))
+                {
                     watch[field] = json!(self.directory.join(folder).join(name));
                 }
             }
@@ -86,6 +112,10 @@ impl Lab {
         std::fs::write(file.path(), json!(watches).to_string()).unwrap();
         let watches = Watches::load(file.path(), &[], |_| None).unwrap();
         let operator = Operator::new("ansible-operator").metrics_address(self.metrics);
+        let operator = match self.env.cluster() {
+            Some(_) => operator,
+            None => operator.namespaces(self.more_namespaces.iter().cloned().chain([self.namespace()])),
+        };
         let operator = add_watches(operator, &watches, &self.options, &self.env.client()).await.unwrap();
         self.env.run(operator);
     }
@@ -128,9 +158,14 @@ impl Lab {
         is: impl Fn(Option<&Value>) -> bool,
     ) -> Option<Value> {
         let is = |object: Option<&DynamicObject>| is(object.map(|object| json!(object)).as_ref());
-        match self.env.wait_in(self.objects(kind), name, is).await {
-            Ok(found) => found.map(|found| json!(found)),
-            Err(error) => panic!("{kind} {name}: {error}"),
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.env.wait_in(self.objects(kind), name, &is).await {
+                Ok(found) => return found.map(|found| json!(found)),
+                // A cold run on a busy machine takes longer than anything else that is waited for.
+                Err(error) => assert!(attempts < ATTEMPTS, "{kind} {name}: {error}"),
+            }
         }
     }
 
@@ -145,6 +180,18 @@ impl Lab {
 
     pub(crate) async fn failed(&self, kind: &str, name: &str) -> Value {
         let is = |object: &Value| status_of(object, "Failure").as_deref() == Some("True");
+        self.until(kind, name, |object| object.is_some_and(is)).await.unwrap()
+    }
+
+    /// Whether pods run: a control plane without controllers and nodes has none.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.env.cluster().is_some() || std::env::var_os("STEERSMAN_TEST_NODES").is_some()
+    }
+
+    pub(crate) async fn ready(&self, kind: &str, name: &str, status: &str, reason: &str) -> Value {
+        let is = |object: &Value| {
+            condition(object, "Ready").is_some_and(|one| one["status"] == status && one["reason"] == reason)
+        };
         self.until(kind, name, |object| object.is_some_and(is)).await.unwrap()
     }
 

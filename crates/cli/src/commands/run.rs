@@ -2,6 +2,8 @@
 
 #[cfg(unix)]
 mod ansible;
+#[cfg(unix)]
+pub(super) mod diff;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

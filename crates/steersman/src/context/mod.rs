@@ -249,8 +249,10 @@ impl Context {
         self.shared.caches.of(kind)
     }
 
-    /// An object as the cache has it, if there is a cache.
-    pub(crate) fn cached(&self, kind: &Kind, key: &Key) -> Option<Snapshot> {
+    /// An object as a cache has it, own writes included. Unlike [`Context::objects_of`] this neither fills a cache nor waits for
+    /// one, and the read brings no reconcile.
+    #[must_use]
+    pub fn cached(&self, kind: &Kind, key: &Key) -> Option<Snapshot> {
         self.caches(kind).get(key).map(|(_, snapshot)| snapshot)
     }
 

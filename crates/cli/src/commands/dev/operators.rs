@@ -301,7 +301,9 @@ async fn prepare(
         Some(account) => place.cluster.client_as(account.user()),
         None => place.cluster.client(),
     };
-    let operator = part.operator(project.is_namespaced, &client).await?;
+    let board = place.board.clone();
+    let tell = Box::new(move |line: &str| board.with(|screen| screen.log(line)));
+    let operator = part.operator(project.is_namespaced, &client, tell).await?;
     let operator = operator.ok_or_else(|| Failure::new("the operator is not made of charts or plays"))?;
     Ok((operator.metrics_address(metrics), client))
 }

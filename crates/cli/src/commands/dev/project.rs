@@ -9,6 +9,8 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::Value;
 use steersman::Operator;
+#[cfg(unix)]
+use steersman_ansible_operator::{Observer, Progress, Step};
 use steersman_cluster::User;
 use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 use steersman_release::{Kinds, Object};
@@ -65,6 +67,9 @@ impl Account {
     }
 }
 
+/// Takes lines about what an operator in this process does.
+pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
 /// A sample that was applied.
 pub(crate) struct Sample {
     pub(crate) file: String,
@@ -113,7 +118,7 @@ impl Project {
     /// The operator of the charts or plays in watches.yaml.
     pub(crate) async fn operator(&self, client: &Client) -> Result<Operator> {
         for part in &self.parts {
-            if let Some(operator) = part.operator(self.is_namespaced, client).await? {
+            if let Some(operator) = part.operator(self.is_namespaced, client, Box::new(|_| {})).await? {
                 return Ok(operator);
             }
         }
@@ -290,8 +295,14 @@ impl Part {
         }
     }
 
-    /// The operator, if it runs in this process and needs no more than a client.
-    pub(crate) async fn operator(&self, is_namespaced: bool, client: &Client) -> Result<Option<Operator>> {
+    /// The operator, if it runs in this process and needs no more than a client. Of plays, each task is told as it starts.
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "plays need Unix"))]
+    pub(crate) async fn operator(
+        &self,
+        is_namespaced: bool,
+        client: &Client,
+        tell: Tell,
+    ) -> Result<Option<Operator>> {
         let within = |operator: Operator| match is_namespaced {
             true => operator.namespaces([NAMESPACE]),
             false => operator,
@@ -305,7 +316,10 @@ impl Part {
             }
             #[cfg(unix)]
             Self::Plays(watches) => {
-                let defaults = steersman_ansible_operator::Defaults::default();
+                let defaults = steersman_ansible_operator::Defaults {
+                    observer: Some(Observer::new(move |progress| tell_progress(&progress, &tell))),
+                    ..Default::default()
+                };
                 let operator = within(Operator::new("ansible-operator"));
                 let operator =
                     steersman_ansible_operator::add_watches(operator, watches, &defaults, client).await;
@@ -316,6 +330,21 @@ impl Part {
             }
             Self::Package(_) | Self::Crate => Ok(None),
         }
+    }
+}
+
+/// A line for each task of a play, and for what goes wrong.
+#[cfg(unix)]
+fn tell_progress(progress: &Progress, tell: &Tell) {
+    let Progress { kind, object, step, .. } = progress;
+    let place = |path: &Option<String>| path.as_ref().map_or(String::new(), |path| format!(" ({path})"));
+    match step {
+        Step::Task { name, .. } => tell(&format!("{kind}/{}: {name}", object.name())),
+        Step::Done { name, path, failed: true, message, .. } => {
+            let message = message.as_deref().unwrap_or("it failed");
+            tell(&format!("{kind}/{}: {name}{} failed: {message}", object.name(), place(path)));
+        }
+        _ => {}
     }
 }
 

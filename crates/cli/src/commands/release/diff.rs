@@ -1,6 +1,6 @@
 //! `steer diff`.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use steersman_release::{Change, Diff as Differences, FieldChange};
 
 use super::upgrade::ValuesFrom;
@@ -8,7 +8,9 @@ use super::{DeployArgs, SourceArgs};
 use crate::args::GlobalArgs;
 use crate::charts::{self, Located};
 use crate::cluster;
-use crate::failure::Result;
+#[cfg(unix)]
+use crate::commands::run::diff::DiffAnsible;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
@@ -16,17 +18,23 @@ Objects are compared with those in the cluster, as the cluster would make them. 
 
 Examples:
   steer diff shop ./chart -f prod.yaml
-  steer diff shop ./chart --reuse-values --set image.tag=1.6";
+  steer diff shop ./chart --reuse-values --set image.tag=1.6
+  steer diff ansible";
 
-/// Show what an upgrade, or an install, would change
+/// Show what an upgrade, an install or a run of plays would change
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Diff {
+    #[command(subcommand)]
+    what: Option<What>,
+
     /// Name of the release
-    name: String,
+    #[arg(required = true)]
+    name: Option<String>,
 
     /// A directory, an archive, a URL, oci://…, or repository/chart
-    chart: String,
+    #[arg(required = true)]
+    chart: Option<String>,
 
     /// Show what is in secrets
     #[arg(long)]
@@ -42,15 +50,28 @@ pub(crate) struct Diff {
     source: SourceArgs,
 }
 
+#[derive(Debug, Subcommand)]
+enum What {
+    #[cfg(unix)]
+    Ansible(Box<DiffAnsible>),
+}
+
 impl Diff {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
+        #[cfg(unix)]
+        if let Some(What::Ansible(diff)) = self.what {
+            return diff.run(globals, output);
+        }
+        let (Some(name), Some(chart)) = (&self.name, &self.chart) else {
+            return Err(Failure::new("the name of a release and its chart are missing"));
+        };
         let options = self.values_from.apply(self.deploy.options(globals)?);
-        let located = Located::find(&self.chart, &self.source.chart, globals)?;
+        let located = Located::find(chart, &self.source.chart, globals)?;
         let values = charts::values(&self.source.values, globals)?;
         let chart = located.load_installable(self.deploy.dependency_update, &self.source.chart, globals)?;
         let found = cluster::run(async {
             let releases = self.deploy.releases(cluster::releases(globals).await?)?;
-            Ok(releases.diff(&self.name, &chart, &values, &options).await?)
+            Ok(releases.diff(name, &chart, &values, &options).await?)
         })?;
         self.show(&found, output);
         Ok(())

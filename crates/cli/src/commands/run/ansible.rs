@@ -31,9 +31,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Ansible {
-    /// File that names the kinds and their roles or playbooks
-    #[arg(long, value_name = "FILE", default_value = "./watches.yaml")]
-    watches_file: PathBuf,
+    #[command(flatten)]
+    plays: PlayArgs,
 
     /// How often a run is made for each object even if nothing happens; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "10h0m0s", value_parser = duration)]
@@ -48,26 +47,6 @@ pub(super) struct Ansible {
     #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
     inject_owner_ref: bool,
 
-    /// Ansible's verbosity
-    #[arg(long, value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=7))]
-    ansible_verbosity: u8,
-
-    /// Where roles are looked for, separated by colons [default: what Ansible's configuration says]
-    #[arg(long, value_name = "PATHS", env = "ANSIBLE_ROLES_PATH")]
-    ansible_roles_path: Option<OsString>,
-
-    /// Where collections are looked for, separated by colons [default: what Ansible's configuration says]
-    #[arg(long, value_name = "PATHS", env = "ANSIBLE_COLLECTIONS_PATH")]
-    ansible_collections_path: Option<OsString>,
-
-    /// Further arguments of ansible-playbook, separated by spaces
-    #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
-    ansible_args: String,
-
-    /// An inventory, file or directory, in place of localhost alone
-    #[arg(long, value_name = "PATH", env = "ANSIBLE_INVENTORY")]
-    ansible_inventory: Option<PathBuf>,
-
     /// Which events of plays are logged
     #[arg(long, value_name = "EVENTS", value_enum, default_value = "tasks")]
     ansible_log_events: Events,
@@ -78,21 +57,9 @@ pub(super) struct Ansible {
     #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
     ansible_debug_logs: bool,
 
-    /// Python that has ansible-core [default: that of VIRTUAL_ENV, of ansible-playbook, or of PATH]
-    #[arg(long, value_name = "PROGRAM")]
-    python: Option<PathBuf>,
-
-    /// Start a new process for each run
-    #[arg(long)]
-    cold: bool,
-
     /// Run plays with --check --diff, and change nothing in the cluster
     #[arg(long)]
     check: bool,
-
-    /// End runs that take longer; 0 for never
-    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration)]
-    run_timeout: Duration,
 
     /// Where metrics are served; 0 turns them off
     #[arg(long, value_name = "ADDRESS", default_value = ":8443", alias = "metrics-addr")]
@@ -131,6 +98,80 @@ pub(super) struct Ansible {
     ignored: IgnoredAnsibleArgs,
 }
 
+/// Flags that say which plays are run, and how.
+#[derive(Args, Debug)]
+pub(in crate::commands) struct PlayArgs {
+    /// File that names the kinds and their roles or playbooks
+    #[arg(long, value_name = "FILE", default_value = "./watches.yaml")]
+    watches_file: PathBuf,
+
+    /// Ansible's verbosity
+    #[arg(long, value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=7))]
+    ansible_verbosity: u8,
+
+    /// Where roles are looked for, separated by colons [default: what Ansible's configuration says]
+    #[arg(long, value_name = "PATHS", env = "ANSIBLE_ROLES_PATH")]
+    ansible_roles_path: Option<OsString>,
+
+    /// Where collections are looked for, separated by colons [default: what Ansible's configuration says]
+    #[arg(long, value_name = "PATHS", env = "ANSIBLE_COLLECTIONS_PATH")]
+    ansible_collections_path: Option<OsString>,
+
+    /// Further arguments of ansible-playbook, separated by spaces
+    #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
+    ansible_args: String,
+
+    /// An inventory, file or directory, in place of localhost alone
+    #[arg(long, value_name = "PATH", env = "ANSIBLE_INVENTORY")]
+    ansible_inventory: Option<PathBuf>,
+
+    /// Python that has ansible-core [default: that of VIRTUAL_ENV, of ansible-playbook, or of PATH]
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
+
+    /// Start a new process for each run
+    #[arg(long)]
+    cold: bool,
+
+    /// End runs that take longer; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration)]
+    run_timeout: Duration,
+}
+
+impl PlayArgs {
+    fn roles_path(&self) -> Vec<PathBuf> {
+        paths(self.ansible_roles_path.as_ref())
+    }
+
+    /// Reads watches.yaml.
+    pub(in crate::commands) fn watches(&self) -> Result<Watches> {
+        Watches::load(&self.watches_file, &self.roles_path(), |name| std::env::var(name).ok())
+            .map_err(|error| Failure::new(error.to_string()).help("--watches-file names the file"))
+    }
+
+    /// Everything else at its default.
+    pub(in crate::commands) fn defaults(&self) -> Defaults {
+        Defaults {
+            verbosity: self.ansible_verbosity,
+            runner: RunnerOptions {
+                python: self.python.clone(),
+                cold: self.cold,
+                roles_path: self.roles_path(),
+                collections_path: paths(self.ansible_collections_path.as_ref()),
+                arguments: self.ansible_args.split_whitespace().map(str::to_owned).collect(),
+                inventory: self.ansible_inventory.clone(),
+                timeout: Some(self.run_timeout).filter(|limit| !limit.is_zero()),
+            },
+            ..Defaults::default()
+        }
+    }
+}
+
+fn paths(joined: Option<&OsString>) -> Vec<PathBuf> {
+    let paths = joined.into_iter().flat_map(std::env::split_paths);
+    paths.filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Events {
     /// Tasks as they start, debug messages and failures
@@ -162,19 +203,14 @@ impl Ansible {
         if self.metrics_require_rbac && !self.metrics_secure {
             return Err(Failure::new("--metrics-require-rbac needs --metrics-secure"));
         }
-        let paths = |paths: &Option<OsString>| -> Vec<PathBuf> {
-            paths.iter().flat_map(std::env::split_paths).filter(|path| !path.as_os_str().is_empty()).collect()
-        };
-        let roles_path = paths(&self.ansible_roles_path);
-        let watches = Watches::load(&self.watches_file, &roles_path, |name| std::env::var(name).ok())
-            .map_err(|error| Failure::new(error.to_string()).help("--watches-file names the file"))?;
+        let watches = self.plays.watches()?;
         let client = cluster::client(globals).await?;
+        let plays = self.plays.defaults();
         let defaults = Defaults {
             reconcile_period: self.reconcile_period,
             max_concurrent_reconciles: self
                 .max_concurrent_reconciles
-                .map_or_else(|| Defaults::default().max_concurrent_reconciles, |workers| workers.max(1)),
-            verbosity: self.ansible_verbosity,
+                .map_or(plays.max_concurrent_reconciles, |workers| workers.max(1)),
             inject_owner_ref: self.inject_owner_ref,
             check: self.check,
             log_events: match self.ansible_log_events {
@@ -184,15 +220,7 @@ impl Ansible {
             },
             debug_logs: self.ansible_debug_logs,
             kind_timeout: self.runtime.wait_for_kinds,
-            runner: RunnerOptions {
-                python: self.python.clone(),
-                cold: self.cold,
-                roles_path,
-                collections_path: paths(&self.ansible_collections_path),
-                arguments: self.ansible_args.split_whitespace().map(str::to_owned).collect(),
-                inventory: self.ansible_inventory.clone(),
-                timeout: Some(self.run_timeout).filter(|limit| !limit.is_zero()),
-            },
+            ..plays
         };
         let failed = |error: steersman_ansible_operator::Error| Failure::new(error.to_string());
         let operator =
