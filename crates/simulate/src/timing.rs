@@ -88,3 +88,26 @@ impl Timing {
         (self.quiet * GRACE.0).min(GRACE.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quiet_time_is_learned_within_bounds() {
+        let learned = |pause| {
+            let mut timing = Timing::real_time();
+            timing.learn_quiet(Duration::from_millis(pause));
+            timing.quiet
+        };
+        assert_eq!(learned(100), LEARNED.0);
+        assert_eq!(learned(800), Duration::from_millis(2400));
+        assert_eq!(learned(60_000), LEARNED.1);
+        // What the user gives stays.
+        let mut given =
+            Timing { quiet: Duration::from_millis(500), learns_quiet: false, ..Timing::real_time() };
+        given.learn_quiet(Duration::from_secs(9));
+        assert_eq!(given.quiet, Duration::from_millis(500));
+        assert_eq!(given.grace(), Duration::from_secs(5));
+    }
+}
