@@ -95,7 +95,7 @@ fn every_mistake_is_found_within_a_minute() {
     find(chosen());
 }
 
-/// How long the simulation of an exhibit may take.
+/// How long a mistake may stay hidden.
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn find(exhibits: impl Iterator<Item = &'static (&'static str, Exhibit)>) {
@@ -137,8 +137,6 @@ fn no_corrected_twin_raises_an_alarm() {
         println!("{name}, corrected: {runs} runs, {failed} failed, {elapsed:.1?}");
         if let Some(failure) = report.failures.first() {
             alarms.push(format!("{name}: {failed} of {runs} runs\n{failure}"));
-        } else if elapsed > MINUTE {
-            alarms.push(format!("{name}: took {elapsed:?}"));
         }
     }
     println!(

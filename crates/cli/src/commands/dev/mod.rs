@@ -3,6 +3,7 @@
 pub(super) mod cargo;
 pub(super) mod events;
 mod operators;
+pub(super) mod program;
 pub(super) mod project;
 mod screen;
 pub(super) mod view;

@@ -65,6 +65,16 @@ impl Account {
     }
 }
 
+/// What the operator runs as, for people.
+pub(in crate::commands) fn describe(account: Option<&Account>) -> String {
+    match account {
+        Some(account) => {
+            format!("operator running as {} ({} permissions)", account.name, account.permissions)
+        }
+        None => "operator running as administrator: there is no role in config/rbac".to_owned(),
+    }
+}
+
 /// A sample that was applied.
 pub(crate) struct Sample {
     pub(crate) file: String,
