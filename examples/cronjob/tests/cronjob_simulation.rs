@@ -10,17 +10,18 @@ fn simulation() -> Simulation {
     let cron = json!({
         "apiVersion": "batch.tutorial.kubebuilder.io/v1", "kind": "CronJob", "metadata": {"name": "hello"},
         "spec": {
-            "schedule": "0 */6 * * *",
+            "schedule": "*/30 * * * *",
             "jobTemplate": {"spec": {"template": {"spec": {
                 "restartPolicy": "Never", "containers": [{"name": "hello", "image": "busybox"}],
             }}}},
         },
     });
     // Four runs, the first of which is pruned, and a schedule that is due at another time.
-    let quarter = Duration::from_secs(6 * 60 * 60);
-    let scenario = (0..4).fold(Scenario::new().apply(cron.clone()), |scenario, _| scenario.advance(quarter));
-    let change = json!({"spec": {"schedule": "30 */6 * * *", "successfulJobsHistoryLimit": 1}});
-    let scenario = scenario.patch(&cron, change).advance(quarter).delete(&cron);
+    let half_hour = Duration::from_secs(30 * 60);
+    let scenario =
+        (0..4).fold(Scenario::new().apply(cron.clone()), |scenario, _| scenario.advance(half_hour));
+    let change = json!({"spec": {"schedule": "25,55 * * * *", "successfulJobsHistoryLimit": 1}});
+    let scenario = scenario.patch(&cron, change).advance(half_hour).delete(&cron);
     Simulation::of(operator).scenario(scenario)
 }
 
