@@ -17,6 +17,9 @@ use crate::commands::dev::program::{Ports, Surroundings};
 use crate::commands::dev::project::{self, Part, Project};
 use crate::failure::{Failure, Result, note};
 
+/// What programs of the crate `steersman` try when they start, and can do without: they compare definitions with their own.
+const COURTESY: &str = "get customresourcedefinitions.apiextensions.k8s.io";
+
 /// A cluster in this process.
 pub(crate) struct Embedded {
     pub(crate) cluster: Cluster,
@@ -144,7 +147,11 @@ impl RunningOperator {
     /// What the operator was not allowed to do.
     fn denied(&self, cluster: &Cluster) -> Vec<String> {
         let Some(user) = &self.user else { return Vec::new() };
-        events::denied(cluster, &user.name)
+        let mut denied = events::denied(cluster, &user.name);
+        if matches!(self.life, Life::Program { .. }) {
+            denied.retain(|access| access != COURTESY);
+        }
+        denied
     }
 
     async fn stop(self) -> Result {
