@@ -85,14 +85,13 @@ package-check: ## Package every crate as for a registry, and look at what is in 
 
 .PHONY: sim
 sim: ## Simulate operators with every fault: all mistakes of the zoo must be found, and no corrected twin nor example may fail
-	$(CARGO) test --quiet --profile checks --package steersman-simulate --test zoo -- --ignored --nocapture --test-threads 1
-	$(CARGO) test --quiet --profile checks --package myownshell-operator --test shell_simulation -- --ignored --nocapture
-	$(CARGO) test --quiet --profile checks --package steersman-cli --test sim_command -- --ignored --nocapture
+	$(CARGO) test --quiet --profile checks --test zoo $(patsubst %,--test %_simulation,shell memcached ptemplate cronjob foo) --test sim_command \
+		-- --ignored --nocapture --test-threads 1
 
 .PHONY: oracle-sim
 oracle-sim: ## Simulate operators in Go, on controller-runtime and on Helm's packages: their planted mistakes must be found (needs Go)
 	oracles/sim/build generated-name late-finalizer >/dev/null
-	$(CARGO) test --quiet --profile checks --package steersman-cli --test sim_go -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --profile checks --test sim_go -- --ignored --nocapture --test-threads 1
 
 .PHONY: test-scaffold
 test-scaffold: ## Make projects in Rust as `steer init` and the tutorials do, build them, run their tests, and change one under `steer dev`

@@ -45,6 +45,33 @@ fn a_project_is_tested_with_its_operator() {
     assert!(page.contains("4 of 4 passed") && page.contains("scale"), "{page}");
 }
 
+/// A package in Rust needs no configuration either: it is built, and runs as a program with the role that it prints.
+#[cfg(unix)]
+#[test]
+fn an_operator_in_rust_is_built_and_tested() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let scratch = tempfile::tempdir().unwrap();
+    // The example's program as the tests of the workspace have it: by itself it has other features, and all would be built anew.
+    let cargo = scratch.path().join("cargo");
+    let script = "#!/bin/sh\nshift\ncd \"$WORKSPACE\" && exec \"$CARGO_OF_TEST\" test --workspace --no-run --test shell_simulation \"$@\"\n";
+    std::fs::write(&cargo, script).unwrap();
+    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let example = root().join("examples/myownshell").canonicalize().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steer"));
+    command.args(["e2e", "--timeout", "120"]).arg(&example).current_dir(scratch.path());
+    command.env("CARGO_OF_TEST", std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.env("CARGO", &cargo).env("WORKSPACE", root()).env_remove("KUBECONFIG");
+    let output = command.output().unwrap();
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("operator running as myownshell-operator"), "{text}");
+    assert!(text.contains("1 of 1 passed"), "{text}");
+    assert!(!text.contains("not allowed"), "{text}");
+    let left = std::fs::read_dir(scratch.path().join(".steer")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "credentials are left over");
+}
+
 #[test]
 fn a_failure_says_what_differs() {
     let scratch = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ pub use oracle::{Finding, Objects, Oracle};
 pub use report::{Failure, Report, Tried};
 pub use run::Interrupt;
 pub use scenario::{Scenario, Step};
-pub use simulation::{REPLAY, Simulation};
+pub use simulation::{RANDOM, REPLAY, Simulation};
 pub use timeline::{Actor, Entry};
 
 /// Why a simulation could not be made.
@@ -59,6 +59,9 @@ pub enum Error {
     /// An invariant does not compile: its text, and why.
     #[error("the invariant {0:?} is wrong: {1}")]
     Invariant(String, String),
+    /// The number of random plans is none.
+    #[error("{RANDOM} is {0:?}: give a number of random plans, 1000 for instance")]
+    Random(String),
     /// The plan to replay is not one.
     #[error(transparent)]
     Plan(#[from] ParsePlanError),

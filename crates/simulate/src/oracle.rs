@@ -87,6 +87,7 @@ pub struct Finding {
 pub type Objects = BTreeMap<String, Value>;
 
 /// What runs are compared with.
+#[derive(Debug)]
 pub(crate) struct Baseline {
     pub(crate) states: Vec<State>,
     pub(crate) counts: BTreeMap<String, (usize, usize)>,
@@ -118,6 +119,14 @@ impl Baseline {
             requests: first.traffic.requests.max(requests),
             masks,
         }
+    }
+
+    /// Whether objects are those after a step: 0 is the start.
+    pub(crate) fn expects(&self, step: u32, objects: &Objects) -> bool {
+        let expected = usize::try_from(step).ok().and_then(|step| self.states.get(step));
+        expected.is_none_or(|expected| {
+            self.masks.differences(expected, &self.masks.normalize(objects)).is_empty()
+        })
     }
 
     /// Requests that a run with faults may make.

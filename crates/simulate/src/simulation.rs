@@ -29,6 +29,9 @@ use crate::{
 /// The environment variable with a plan to replay alone.
 pub const REPLAY: &str = "STEERSMAN_SIM";
 
+/// The environment variable with the number of random plans, whatever the program says.
+pub const RANDOM: &str = "STEERSMAN_SIM_RANDOM";
+
 /// Distinct failures that are kept with their timelines.
 const KEPT: usize = 10;
 /// Faults of a random plan at most.
@@ -80,6 +83,7 @@ impl Simulation {
                 workloads: true,
                 requests: run::REQUEST_LIMIT,
                 usual_watches: BTreeSet::new(),
+                expected: None,
                 interrupt: Interrupt::default(),
             },
             rules: Rules::default(),
@@ -149,7 +153,8 @@ impl Simulation {
         self
     }
 
-    /// The number of random plans, of up to three faults each, after every single fault was tried. Default: 50.
+    /// The number of random plans, of up to three faults each, after every single fault was tried. The environment variable
+    /// [`RANDOM`] overrides it. Default: 50.
     pub fn random(mut self, plans: usize) -> Self {
         self.random = plans;
         self
@@ -161,9 +166,11 @@ impl Simulation {
         self
     }
 
-    /// How long nothing must change until a step is over. Default: 90 s of virtual time, 1 s of real time for a program.
+    /// How long nothing must change until a step is over. Default: 90 s of virtual time; for a program three times its longest
+    /// pause without faults, and at least 1 s.
     pub fn quiet(mut self, time: Duration) -> Self {
         self.settings.timing.quiet = time;
+        self.settings.timing.learns_quiet = false;
         self
     }
 
@@ -272,14 +279,18 @@ impl Simulation {
     /// Makes all runs. Takes threads of its own, so that it may be called from anywhere.
     ///
     /// # Errors
-    /// Fails if the cluster or the operator can't be set up, or if [`REPLAY`] is not a plan. What goes wrong in a run is in
-    /// the report.
+    /// Fails if the cluster or the operator can't be set up, if [`REPLAY`] is not a plan or [`RANDOM`] not a number. What goes
+    /// wrong in a run is in the report.
     pub fn run(&self) -> Result<Report, Error> {
         let begin = Instant::now();
         let replay = match std::env::var(REPLAY).ok().filter(|text| !text.is_empty()) {
             Some(text) if self.replay.is_none() => Some(text.parse()?),
             _ => self.replay.clone(),
         };
+        let mut simulation = self.clone();
+        if let Some(text) = std::env::var(RANDOM).ok().filter(|text| !text.is_empty()) {
+            simulation.random = text.parse().map_err(|_| Error::Random(text))?;
+        }
         let seed = replay.as_ref().map_or(self.seed, |plan| plan.seed);
         let free = Plan::new(seed, []);
         let is_real = self.settings.timing.is_real;
@@ -301,7 +312,6 @@ impl Simulation {
             // Each run takes its time.
             return Ok(report.failed_without_faults(free, alone, &first, begin));
         }
-        let mut simulation = self.clone();
         simulation.settings.usual_watches = if is_real { first.watches.clone() } else { BTreeSet::new() };
         let again = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
         let another = Plan::new(seed.wrapping_add(1), []);
@@ -324,7 +334,9 @@ impl Simulation {
                 alone.push(Finding { oracle: Oracle::Determinism, message });
             }
         }
-        let baseline = Baseline::new(&first, &[&again, &other], &self.rules);
+        let baseline = Arc::new(Baseline::new(&first, &[&again, &other], &self.rules));
+        let pauses = [first.longest_pause, again.longest_pause, other.longest_pause];
+        simulation.settings.timing.learn_quiet(pauses.into_iter().max().unwrap_or_default());
         if alone.is_empty() {
             // Another seed and slower answers must make no difference that the masks do not explain.
             alone = baseline.judge(&other, &free, &self.scenario, &self.rules);
@@ -343,8 +355,9 @@ impl Simulation {
         }
         let (plans, shrinks) = match replay {
             Some(plan) => (vec![plan], false),
-            None => (self.plans(&first), true),
+            None => (simulation.plans(&first), true),
         };
+        simulation.settings.expected = Some(Arc::clone(&baseline));
         simulation.explore(&baseline, &plans, shrinks, begin, &mut report)?;
         report.elapsed = begin.elapsed();
         Ok(report)

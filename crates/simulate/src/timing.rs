@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+/// Quiet time of the fault-free runs that it is learned from.
+const LEARNING: Duration = Duration::from_secs(5);
+/// The shortest quiet time that is learned, and the longest.
+const LEARNED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(20));
+/// How many times the longest pause of fault-free runs is the quiet time: runs with faults share the machine with each other.
+const PAUSES: u32 = 3;
+/// How many quiet times an unexpected state has to become the expected one, and how long that is at most.
+const GRACE: (u32, Duration) = (10, Duration::from_secs(30));
+
 /// The durations of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Timing {
@@ -23,6 +32,8 @@ pub(crate) struct Timing {
     pub(crate) startup: Duration,
     /// How long nothing must change until a step is over.
     pub(crate) quiet: Duration,
+    /// Whether [`Timing::quiet`] is learned from fault-free runs.
+    pub(crate) learns_quiet: bool,
     /// How long a step may take.
     pub(crate) limit: Duration,
     /// How long a run may take of the machine's time: one that never yields would otherwise hold up everything.
@@ -42,6 +53,7 @@ impl Timing {
             restart: (Duration::from_secs(1), Duration::from_secs(60)),
             startup: Duration::ZERO,
             quiet: Duration::from_secs(90),
+            learns_quiet: false,
             limit: Duration::from_secs(1800),
             patience: Duration::from_secs(60),
         }
@@ -56,10 +68,46 @@ impl Timing {
             look: (Duration::from_millis(20), Duration::from_millis(20)),
             restart: (Duration::from_millis(100), Duration::from_secs(5)),
             startup: Duration::from_secs(20),
-            quiet: Duration::from_secs(1),
+            quiet: LEARNING,
+            learns_quiet: true,
             limit: Duration::from_secs(60),
             patience: Duration::from_secs(1200),
             ..Self::virtual_time()
         }
+    }
+
+    /// Sets the quiet time by the longest pause of fault-free runs.
+    pub(crate) fn learn_quiet(&mut self, longest_pause: Duration) {
+        if self.learns_quiet {
+            self.quiet = (longest_pause * PAUSES).clamp(LEARNED.0, LEARNED.1);
+        }
+    }
+
+    /// How long an unexpected state may take to become the expected one, after the quiet time.
+    pub(crate) fn grace(&self) -> Duration {
+        (self.quiet * GRACE.0).min(GRACE.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quiet_time_is_learned_within_bounds() {
+        let learned = |pause| {
+            let mut timing = Timing::real_time();
+            timing.learn_quiet(Duration::from_millis(pause));
+            timing.quiet
+        };
+        assert_eq!(learned(100), LEARNED.0);
+        assert_eq!(learned(800), Duration::from_millis(2400));
+        assert_eq!(learned(60_000), LEARNED.1);
+        // What the user gives stays.
+        let mut given =
+            Timing { quiet: Duration::from_millis(500), learns_quiet: false, ..Timing::real_time() };
+        given.learn_quiet(Duration::from_secs(9));
+        assert_eq!(given.quiet, Duration::from_millis(500));
+        assert_eq!(given.grace(), Duration::from_secs(5));
     }
 }

@@ -55,6 +55,10 @@ const ZOO: &[(&str, Exhibit)] = &[
     ("failed-list-is-empty", Runtime(unmaking::failed_list_is_empty)),
 ];
 
+/// Operators that are not looked for mistakes.
+const OTHERS: &[(&str, Exhibit)] =
+    &[("hoarder", Runtime(making::hoarder)), ("slow-cleanup", Runtime(unmaking::slow_cleanup))];
+
 fn simulation(name: &str, exhibit: Exhibit, corrected: bool) -> Simulation {
     let shop = site(1, "red");
     let scenario = Scenario::new()
@@ -91,7 +95,7 @@ fn every_mistake_is_found_within_a_minute() {
     find(chosen());
 }
 
-/// How long the simulation of an exhibit may take.
+/// How long a mistake may stay hidden.
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn find(exhibits: impl Iterator<Item = &'static (&'static str, Exhibit)>) {
@@ -133,8 +137,6 @@ fn no_corrected_twin_raises_an_alarm() {
         println!("{name}, corrected: {runs} runs, {failed} failed, {elapsed:.1?}");
         if let Some(failure) = report.failures.first() {
             alarms.push(format!("{name}: {failed} of {runs} runs\n{failure}"));
-        } else if elapsed > MINUTE {
-            alarms.push(format!("{name}: took {elapsed:?}"));
         }
     }
     println!(
@@ -204,7 +206,7 @@ const CORRECTED: &str = "STEERSMAN_ZOO_CORRECTED";
 #[tokio::test]
 async fn an_exhibit_as_a_program() {
     let Ok(wanted) = std::env::var(OPERATOR) else { return };
-    let (_, exhibit) = ZOO.iter().find(|(name, _)| *name == wanted).unwrap();
+    let (_, exhibit) = ZOO.iter().chain(OTHERS).find(|(name, _)| *name == wanted).unwrap();
     let (client, corrected) = (Client::try_default().await.unwrap(), std::env::var_os(CORRECTED).is_some());
     match exhibit {
         Runtime(operator) => operator(corrected).run_until(client, std::future::pending()).await.unwrap(),
@@ -243,6 +245,14 @@ fn a_corrected_program_raises_no_alarm() {
         assert!(report.passed(), "{report}");
         assert!(report.faults.values().all(|tried| tried.planned == tried.injected), "{report}");
     }
+}
+
+/// Its pause is four times the quiet time.
+#[test]
+fn a_program_that_pauses_is_waited_for() {
+    let report = program("slow-cleanup", true).replay("1/crash-after@2".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(report.unrepeated, 0, "{report}");
 }
 
 #[test]

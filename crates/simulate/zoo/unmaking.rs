@@ -191,3 +191,19 @@ pub(crate) fn failed_list_is_empty(corrected: bool) -> Operator {
     };
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
+
+/// Not a mistake: it only takes its time between two deletions.
+pub(crate) fn slow_cleanup(_: bool) -> Operator {
+    let reconcile = move |_: Arc<Site>, ctx: Context| async move {
+        Maps::of(&ctx).put("shop", json!({})).await?;
+        put_secret(&ctx).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let cleanup = move |_: Arc<Site>, ctx: Context| async move {
+        Maps::of(&ctx).delete("shop").await?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        delete_secret(&ctx).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
+}

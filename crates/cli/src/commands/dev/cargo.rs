@@ -137,7 +137,7 @@ pub(in crate::commands) async fn manifests(
 }
 
 /// An operator that runs as a process.
-pub(super) struct Program {
+pub(in crate::commands) struct Program {
     child: Child,
 }
 
@@ -172,8 +172,14 @@ impl Program {
         self.child.wait().await.ok()
     }
 
+    /// Ends it without a warning, and returns when it is gone.
+    pub(in crate::commands) async fn kill(mut self) {
+        // It may have ended meanwhile.
+        let _ = self.child.kill().await;
+    }
+
     /// Asks it to stop, and ends it if it does not.
-    pub(super) async fn stop(mut self) {
+    pub(in crate::commands) async fn stop(mut self) {
         #[cfg(unix)]
         if let Some(pid) = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
             // It may have ended meanwhile.
@@ -187,7 +193,7 @@ impl Program {
 }
 
 /// A port that is free.
-pub(super) fn free_port() -> Result<u16> {
+pub(in crate::commands) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|error| Failure::new(format!("no port is free: {error}")))
 }

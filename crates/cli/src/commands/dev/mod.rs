@@ -4,6 +4,7 @@ pub(super) mod cargo;
 pub(super) mod events;
 mod interface;
 mod operators;
+pub(super) mod program;
 pub(super) mod project;
 mod screen;
 pub(super) mod view;

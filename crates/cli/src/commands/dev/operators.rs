@@ -8,21 +8,20 @@ use std::time::Instant;
 
 use kube::Client;
 use kube::api::{Patch, PatchParams};
-use serde_json::Value;
 use steersman::Operator;
 use steersman_cluster::Cluster;
 use steersman_gateway::OperatorLog;
 use steersman_kudo::{OperatorVersion, Package};
 use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles};
-use steersman_release::Kinds;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::cargo::{self, Executable, Program};
 use super::interface::Interface;
-use super::project::{self, Account, NAMESPACE, Part, Project, text};
+use super::program::{Installed, Ports, Surroundings};
+use super::project::{self, Account, NAMESPACE, Part, Project};
 use super::screen::Screen;
-use super::view::{Watched, WatchedKind};
+use super::view::Watched;
 use crate::commands::kudo;
 use crate::failure::{Failure, Result};
 
@@ -89,19 +88,21 @@ enum Running {
     Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, ports: Ports },
 }
 
-/// Where a program serves.
-#[derive(Clone, Copy)]
-struct Ports {
-    webhook: u16,
-    metrics: SocketAddr,
+impl Place {
+    fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            root: &self.root,
+            cluster: &self.cluster,
+            kubeconfig: &self.kubeconfig,
+            operator_kubeconfig: &self.operator_kubeconfig,
+        }
+    }
 }
 
-/// What was installed for a program.
-struct Installed {
-    account: Option<Account>,
-    watched: Watched,
-    /// Whether it is a program of the crate `steersman`, with its commands and flags.
-    has_commands: bool,
+/// What the view shows of a program.
+fn watched(installed: &Installed) -> Watched {
+    let remedy = if installed.has_commands { ROLE_CODE } else { ROLE_FILES };
+    Watched::of(installed.kinds.clone()).user(installed.account.as_ref(), remedy)
 }
 
 impl InProcess {
@@ -219,7 +220,7 @@ impl Running {
                     place.board.say(&format!("{name} established"));
                 }
                 let account = project.install_role(&client).await?;
-                place.board.say(&describe(account.as_ref()));
+                place.board.say(&project::describe(account.as_ref()));
                 let metrics = metrics_address()?;
                 let (operator, client) = prepare(project, part, place, account.as_ref(), metrics).await?;
                 let watched = Watched::of(part.kinds()).reporting().user(account.as_ref(), ROLE_FILES);
@@ -246,12 +247,12 @@ impl Running {
                 if built == *executable && program.is_some() {
                     return Ok(());
                 }
-                let installed = install_crate(project, place, &built.path, ports.webhook).await?;
+                let installed = place.surroundings().install(project, &built.path, ports.webhook).await?;
                 if let Some(program) = program.take() {
                     program.stop().await;
                 }
                 *program = Some(Box::new(start_program(place, &built.path, &installed, *ports)?));
-                (*executable, *watched) = (built, installed.watched);
+                (*executable, *watched) = (built, self::watched(&installed));
                 place.board.say("the operator runs as it is now");
                 Ok(())
             }
@@ -277,15 +278,6 @@ impl Running {
             }
             _ => Ok(()),
         }
-    }
-}
-
-fn describe(account: Option<&Account>) -> String {
-    match account {
-        Some(account) => {
-            format!("operator running as {} ({} permissions)", account.name, account.permissions)
-        }
-        None => "operator running as administrator: there is no role in config/rbac".to_owned(),
     }
 }
 
@@ -373,91 +365,21 @@ async fn build(place: &Place, is_first: bool) -> Result<Executable> {
 async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
     let executable = build(place, true).await?;
     let ports = Ports { webhook: cargo::free_port()?, metrics: metrics_address()? };
-    let installed = install_crate(project, place, &executable.path, ports.webhook).await?;
-    for WatchedKind { api_version, kind, .. } in &installed.watched.kinds {
+    let installed = place.surroundings().install(project, &executable.path, ports.webhook).await?;
+    for (api_version, kind) in &installed.kinds {
         place.board.say(&format!("{kind} of {api_version} established"));
     }
-    place.board.say(&describe(installed.account.as_ref()));
+    place.board.say(&project::describe(installed.account.as_ref()));
     let program = Some(Box::new(start_program(place, &executable.path, &installed, ports)?));
-    Ok(Running::Crate { executable, program, watched: installed.watched, ports })
-}
-
-/// Installs what the program of a package says that it needs, but for itself; else what is in config/.
-async fn install_crate(
-    project: &Project,
-    place: &Place,
-    program: &Path,
-    webhook_port: u16,
-) -> Result<Installed> {
-    let client = place.cluster.client();
-    let printed = cargo::manifests(program, &place.root, NAMESPACE, &place.kubeconfig).await;
-    let Some(documents) = printed else {
-        project.install_definitions(&client).await?;
-        let account = project.install_role(&client).await?;
-        let watched = Watched::of(project.defined_kinds()?).user(account.as_ref(), ROLE_FILES);
-        return Ok(Installed { account, watched, has_commands: false });
-    };
-    let mut definitions: Vec<(PathBuf, Value)> = Vec::new();
-    let (mut roles, mut others) = (Vec::new(), Vec::new());
-    for document in documents {
-        match text(&document, "/kind") {
-            "CustomResourceDefinition" => definitions.push((program.to_owned(), document)),
-            "ServiceAccount" | "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => {
-                roles.push((program.to_owned(), document));
-            }
-            // The operator is a process of this machine.
-            "Deployment" => {}
-            "Service" => {
-                let name = text(&document, "/metadata/name");
-                if name.ends_with("-webhook") {
-                    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, webhook_port));
-                    place.cluster.webhooks_at(NAMESPACE, name, address);
-                }
-            }
-            _ => others.push(document),
-        }
-    }
-    // Kinds that the operator works on and does not define itself are in config/.
-    project.install_definitions(&client).await?;
-    let mut kinds = project.defined_kinds()?;
-    kinds.extend(definitions.iter().map(|(_, definition)| project::defined_kind(definition)));
-    kinds.sort();
-    kinds.dedup();
-    project::install_definitions(&client, definitions).await?;
-    let account = project::install_role(&client, roles).await?;
-    let known = Kinds::new(client.clone());
-    for document in others {
-        project::apply(&client, &known, document, program).await?;
-    }
-    let watched = Watched::of(kinds).user(account.as_ref(), ROLE_CODE);
-    Ok(Installed { account, watched, has_commands: true })
+    Ok(Running::Crate { executable, program, watched: watched(&installed), ports })
 }
 
 fn start_program(place: &Place, program: &Path, installed: &Installed, ports: Ports) -> Result<Program> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the operator's kubeconfig: {error}"));
-    let text = match &installed.account {
-        Some(account) => place.cluster.kubeconfig_as(account.user()),
-        None => place.cluster.kubeconfig(),
-    };
-    let text = text.map_err(|error| failed(&error))?;
-    crate::kubeconfig::private(&place.operator_kubeconfig)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
-        .map_err(|error| failed(&error))?;
-    let mut arguments: Vec<OsString> = Vec::new();
-    if installed.has_commands {
-        arguments.extend(
-            ["run", "--health-probe-bind-address=0", "--metrics-secure=false", "--log-format=text"]
-                .map(Into::into),
-        );
-        arguments.push(format!("--metrics-bind-address={}", ports.metrics).into());
-        arguments.push(format!("--webhook-port={}", ports.webhook).into());
-    }
-    arguments.extend(place.arguments.iter().cloned());
     let board = place.board.clone();
     let log = place.log.clone();
     let said = move |line: String| {
         log.push(&line);
         board.with(|screen| screen.log(&line));
     };
-    Program::start(program, &place.root, &arguments, &place.operator_kubeconfig, said)
+    place.surroundings().start(program, installed, ports, &place.arguments, said)
 }

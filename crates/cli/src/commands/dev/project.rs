@@ -70,6 +70,16 @@ impl Account {
 /// Takes lines about what an operator in this process does.
 pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
+/// What the operator runs as, for people.
+pub(in crate::commands) fn describe(account: Option<&Account>) -> String {
+    match account {
+        Some(account) => {
+            format!("operator running as {} ({} permissions)", account.name, account.permissions)
+        }
+        None => "operator running as administrator: there is no role in config/rbac".to_owned(),
+    }
+}
+
 /// A sample that was applied.
 pub(crate) struct Sample {
     pub(crate) file: String,

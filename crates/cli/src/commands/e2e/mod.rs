@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use clap::Args;
 use kube::Client;
-use steersman_testkit::{Controls, Options, TestSuite};
+use steersman_testkit::{Controls, Event, Observer as _, Options, TestSuite};
 
 use self::display::{Display, shown};
 pub(super) use self::operator::Embedded;
-use self::operator::Operators;
+use self::operator::{LogLine, Operators};
 pub(super) use self::suite::SuiteArgs;
 use crate::args::GlobalArgs;
 use crate::cluster;
@@ -25,8 +25,8 @@ use crate::failure::{Failure, Result, note, warn};
 const ABOUT: &str = "\
 Run declarative tests, in kuttl's file format
 
-Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role, and runs
-the suites: each directory of a suite is a test case with its own namespace, and the files with one number are a step.
+Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role (one in Rust
+is built by cargo first), and runs the suites: each directory of a suite is a test case with its own namespace, and the files with one number are a step.
 With --kubeconfig the tests run on that cluster instead, with whatever operators it has.";
 
 const EXAMPLES: &str = "\
@@ -129,7 +129,10 @@ impl E2e {
         display.say(&format!("embedded cluster in {}", shown(begun.elapsed())));
         options.kubeconfig = Some(embedded.kubeconfig().to_owned());
         let projects = if self.no_operator { Vec::new() } else { projects(&self.directories) };
-        let operators = Arc::new(Operators::start(projects, &embedded.cluster).await?);
+        let shown = Arc::clone(&display);
+        let log: LogLine =
+            Arc::new(move |line| shown.notify(&Event::Log { source: "operator", line: &line }));
+        let operators = Arc::new(Operators::start(projects, &embedded, log).await?);
         for description in operators.descriptions().await {
             display.say(&description);
         }
@@ -212,12 +215,16 @@ pub(super) fn failure(error: steersman_testkit::Error) -> Failure {
     Failure::new(error.to_string())
 }
 
-/// The chart projects that directories are in.
+/// The projects that directories are in: of charts or plays, or packages in Rust with the layout of an operator.
 fn projects(directories: &[PathBuf]) -> Vec<PathBuf> {
+    let is_project = |path: &&Path| {
+        let is_package = || path.join("Cargo.toml").is_file() && path.join("config").is_dir();
+        path.join("watches.yaml").is_file() || is_package()
+    };
     let mut found = Vec::new();
     for directory in directories {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
-        let project = directory.ancestors().find(|path| path.join("watches.yaml").is_file());
+        let project = directory.ancestors().find(is_project);
         if let Some(project) = project.filter(|project| !found.iter().any(|other| other == project)) {
             found.push(project.to_owned());
         }

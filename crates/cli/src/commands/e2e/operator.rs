@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kube::Client;
 use steersman_cluster::{Cluster, User};
@@ -9,10 +10,15 @@ use steersman_testkit::{Changed, Controls, OperatorChange};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
-use super::super::dev::events;
-use super::super::dev::project::Project;
 use crate::commands::cluster::{Claim, Kubeconfig};
-use crate::failure::{Failure, Result};
+use crate::commands::dev::cargo::{self, Program};
+use crate::commands::dev::events;
+use crate::commands::dev::program::{Ports, Surroundings};
+use crate::commands::dev::project::{self, Part, Project};
+use crate::failure::{Failure, Result, note};
+
+/// What programs of the crate `steersman` try when they start, and can do without: they compare definitions with their own.
+const COURTESY: &str = "get customresourcedefinitions.apiextensions.k8s.io";
 
 /// A cluster in this process.
 pub(crate) struct Embedded {
@@ -42,24 +48,61 @@ impl Embedded {
 
 /// The project's operator, running.
 struct RunningOperator {
-    stop: oneshot::Sender<()>,
-    ended: JoinHandle<std::result::Result<(), steersman::Error>>,
+    life: Life,
     user: Option<User>,
     /// What it runs as, for people.
     description: String,
 }
 
+enum Life {
+    /// Of charts or plays, in this process.
+    Task { stop: oneshot::Sender<()>, ended: JoinHandle<std::result::Result<(), steersman::Error>> },
+    /// In Rust, as a process of its own.
+    Program { program: Program, kubeconfig: PathBuf },
+}
+
+/// What is run for a project.
+struct Subject {
+    root: PathBuf,
+    /// The program that cargo has built, for a package in Rust.
+    program: Option<PathBuf>,
+    /// Where a program finds its way to the cluster.
+    operator_kubeconfig: PathBuf,
+}
+
+/// Gets what operators write, line by line.
+pub(crate) type LogLine = Arc<dyn Fn(String) + Send + Sync>;
+
 /// The operators of a run, which steps can kill and start again.
 pub(crate) struct Operators {
-    projects: Vec<PathBuf>,
+    subjects: Vec<Subject>,
     cluster: Cluster,
+    kubeconfig: PathBuf,
+    log: LogLine,
     running: Mutex<Vec<RunningOperator>>,
+}
+
+impl Subject {
+    /// Builds what has to be built.
+    async fn prepare(root: PathBuf, operator_kubeconfig: PathBuf) -> Result<Self> {
+        let project = Project::load(&root)?;
+        let is_crate = project.parts.iter().all(|part| matches!(part, Part::Crate));
+        let program = if is_crate {
+            Some(cargo::build(&root, None, false, |line| note(&line)).await?.path)
+        } else {
+            None
+        };
+        Ok(Self { root, program, operator_kubeconfig })
+    }
 }
 
 impl RunningOperator {
     /// Installs the project's definitions and role, and runs its operator.
-    async fn start(root: &Path, cluster: &Cluster) -> Result<Self> {
-        let project = Project::load(root)?;
+    async fn start(subject: &Subject, operators: &Operators) -> Result<Self> {
+        let (project, cluster) = (Project::load(&subject.root)?, &operators.cluster);
+        if let Some(program) = &subject.program {
+            return Self::start_program(subject, operators, &project, program).await;
+        }
         let client = cluster.client();
         project.install_definitions(&client).await?;
         let account = project.install_role(&client).await?;
@@ -73,33 +116,85 @@ impl RunningOperator {
             // Dropping the sender stops the operator as well.
             let _ = stopped.await;
         }));
-        let description = match &account {
-            Some(account) => {
-                format!("operator running as {} ({} permissions)", account.name, account.permissions)
-            }
-            None => "operator running as administrator: there is no role in config/rbac".to_owned(),
-        };
+        let description = project::describe(account.as_ref());
         let user = account.map(|account| account.user());
-        Ok(Self { stop, ended, user, description })
+        Ok(Self { life: Life::Task { stop, ended }, user, description })
+    }
+
+    async fn start_program(
+        subject: &Subject,
+        operators: &Operators,
+        project: &Project,
+        program: &Path,
+    ) -> Result<Self> {
+        let surroundings = Surroundings {
+            root: &subject.root,
+            cluster: &operators.cluster,
+            kubeconfig: &operators.kubeconfig,
+            operator_kubeconfig: &subject.operator_kubeconfig,
+        };
+        let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?));
+        let ports = Ports { webhook: cargo::free_port()?, metrics };
+        let installed = surroundings.install(project, program, ports.webhook).await?;
+        let log = Arc::clone(&operators.log);
+        let program = surroundings.start(program, &installed, ports, &[], move |line| log(line))?;
+        let description = project::describe(installed.account.as_ref());
+        let user = installed.account.map(|account| account.user());
+        let life = Life::Program { program, kubeconfig: subject.operator_kubeconfig.clone() };
+        Ok(Self { life, user, description })
     }
 
     /// What the operator was not allowed to do.
     fn denied(&self, cluster: &Cluster) -> Vec<String> {
         let Some(user) = &self.user else { return Vec::new() };
-        events::denied(cluster, &user.name)
+        let mut denied = events::denied(cluster, &user.name);
+        if matches!(self.life, Life::Program { .. }) {
+            denied.retain(|access| access != COURTESY);
+        }
+        denied
     }
 
     async fn stop(self) -> Result {
-        drop(self.stop);
-        let ended = self.ended.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
-        ended.map_err(|error| Failure::new(error.to_string()))
+        match self.life {
+            Life::Task { stop, ended } => {
+                drop(stop);
+                let ended =
+                    ended.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
+                ended.map_err(|error| Failure::new(error.to_string()))
+            }
+            Life::Program { program, kubeconfig } => {
+                program.stop().await;
+                // It has a credential, which ends with the cluster.
+                let _ = std::fs::remove_file(kubeconfig);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends it in the middle of what it does. Nothing of it runs on when this returns.
+    async fn kill(self) {
+        match self.life {
+            Life::Task { ended, .. } => {
+                ended.abort();
+                let _ = ended.await;
+            }
+            Life::Program { program, .. } => program.kill().await,
+        }
     }
 }
 
 impl Operators {
-    /// Runs the operators of projects, each with its own role.
-    pub(crate) async fn start(projects: Vec<PathBuf>, cluster: &Cluster) -> Result<Self> {
-        let operators = Self { projects, cluster: cluster.clone(), running: Mutex::default() };
+    /// Runs the operators of projects, each with its own role. `log` gets what programs write.
+    pub(crate) async fn start(projects: Vec<PathBuf>, embedded: &Embedded, log: LogLine) -> Result<Self> {
+        let kubeconfig = std::path::absolute(embedded.kubeconfig())
+            .map_err(|error| Failure::new(format!("no working directory: {error}")))?;
+        let mut subjects = Vec::new();
+        for (number, root) in projects.into_iter().enumerate() {
+            let operator_kubeconfig = kubeconfig.with_extension(format!("operator-{number}"));
+            subjects.push(Subject::prepare(root, operator_kubeconfig).await?);
+        }
+        let cluster = embedded.cluster.clone();
+        let operators = Self { subjects, cluster, kubeconfig, log, running: Mutex::default() };
         operators.start_all().await?;
         Ok(operators)
     }
@@ -107,8 +202,8 @@ impl Operators {
     async fn start_all(&self) -> Result {
         let mut running = self.running.lock().await;
         if running.is_empty() {
-            for project in &self.projects {
-                running.push(RunningOperator::start(project, &self.cluster).await?);
+            for subject in &self.subjects {
+                running.push(RunningOperator::start(subject, self).await?);
             }
         }
         Ok(())
@@ -139,9 +234,7 @@ impl Controls for Operators {
                 }
                 OperatorChange::Kill => {
                     for operator in self.running.lock().await.drain(..) {
-                        operator.ended.abort();
-                        // Nothing of it runs on when this returns.
-                        let _ = operator.ended.await;
+                        operator.kill().await;
                     }
                     Ok(())
                 }

@@ -88,7 +88,7 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
     budget: Option<Duration>,
 
-    /// Time without a change after which a step is over [default: 90s of virtual time, 1s for a program]
+    /// Time without a change after which a step is over [default: 90s of virtual time, learned from the fault-free runs of a program]
     #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
     quiet: Option<Duration>,
 

@@ -1,30 +1,30 @@
 //! One run: a cluster, an operator on it, the scenario's steps and the plan's faults.
 
+mod replica;
+mod settle;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, ListParams},
-    core::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use kube::Client;
 use serde_json::Value;
 use steersman::{BoxError, Operator, testing::TestEnv};
 use steersman_cluster::{Cluster, User};
-use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
+use self::{replica::Replica, settle::Pace};
 use crate::{
     Error,
-    command::{self, Command, Log},
+    command::{Command, Log},
     fault::{Fault, Plan},
     network::{Network, Process, Traffic},
-    oracle::MAX_EXITS,
+    oracle::Baseline,
     panics,
     properties::{self, Trial},
     scenario::{Scenario, Step},
@@ -64,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) requests: u64,
     /// Watches that a program opens when it starts, if that is known.
     pub(crate) usual_watches: BTreeSet<String>,
+    /// What each step ends with, if that is known.
+    pub(crate) expected: Option<Arc<Baseline>>,
     pub(crate) interrupt: Interrupt,
 }
 
@@ -106,6 +108,8 @@ pub(crate) struct Outcome {
     /// Watches that were open when the operator had started.
     pub(crate) watches: BTreeSet<String>,
     pub(crate) properties: Vec<Trial>,
+    /// The longest time without a change in the middle of a step.
+    pub(crate) longest_pause: Duration,
 }
 
 /// What is done in a run.
@@ -168,35 +172,7 @@ struct Run<'a> {
     log: Log,
     watches: BTreeSet<String>,
     properties: Vec<Trial>,
-}
-
-/// A replica of the operator, which is restarted when it dies.
-struct Replica {
-    down: watch::Sender<bool>,
-    process: Arc<Mutex<Option<Process>>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Replica {
-    fn with_process(&self, act: impl FnOnce(&Process)) {
-        if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            act(process);
-        }
-    }
-
-    /// Since when it waits for events, which one that is down always does.
-    fn idle_since(&self, network: &Network) -> Option<Instant> {
-        if *self.down.borrow() || network.stays_dead() {
-            return Some(network.start());
-        }
-        self.process.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.idle_since()
-    }
+    pace: Pace,
 }
 
 impl<'a> Run<'a> {
@@ -241,6 +217,7 @@ impl<'a> Run<'a> {
             log: Log::default(),
             watches: BTreeSet::new(),
             properties: Vec::new(),
+            pace: Pace::default(),
         };
         for object in &scenario.given {
             user::apply(&run.cluster, object).await.map_err(|error| setup(&error))?;
@@ -269,60 +246,9 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Starts a replica, and starts it again whenever it ends.
-    fn supervise(&self, subject: &Subject, client: Client, number: u32) -> Replica {
-        let (down, process) = (watch::Sender::new(false), Arc::new(Mutex::new(None)));
-        let (network, env, subject) = (self.network.clone(), Arc::clone(&self.env), subject.clone());
-        let (mut is_down, current, exits) = (down.subscribe(), Arc::clone(&process), Arc::clone(&self.exits));
-        let (log, (first_delay, longest_delay)) = (self.log.clone(), self.settings.timing.restart);
-        let task = tokio::spawn(async move {
-            let mut delay = first_delay;
-            loop {
-                // The sender lives as long as this task.
-                let _ = is_down.wait_for(|down| !*down).await;
-                let process = network.process(number);
-                *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.clone());
-                let launched =
-                    launch(subject.clone(), Arc::clone(&env), process.clone(), client.clone(), log.clone());
-                let mut running = tokio::spawn(launched);
-                tokio::select! {
-                    biased;
-                    () = process.dead() => {
-                        // A program's task ends when the program is gone.
-                        if !matches!(subject, Subject::Command(_)) {
-                            running.abort();
-                        }
-                        let _ = running.await;
-                        delay = first_delay;
-                        while network.stays_dead() {
-                            tokio::time::sleep(first_delay).await;
-                        }
-                    }
-                    ended = &mut running => {
-                        let why = match ended {
-                            Ok(Ok(())) => "it ended".to_owned(),
-                            Ok(Err(error)) => format!("it ended: {error}"),
-                            Err(error) => format!("it panicked: {error}"),
-                        };
-                        process.kill();
-                        network.note(process.actor(), why.clone(), false);
-                        exits.lock().unwrap_or_else(PoisonError::into_inner).push(why);
-                        delay = (delay * 2).min(longest_delay);
-                    }
-                }
-                current.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Subject::Command(_) = subject {
-                    forget_leases(&env).await;
-                }
-                tokio::time::sleep(delay).await;
-            }
-        });
-        Replica { down, process, task }
-    }
-
     /// Takes all steps, with the faults that are not tied to a request.
     async fn play(&mut self, scenario: &Scenario) -> Result<(), String> {
-        self.settle().await?;
+        self.settle(Some(0)).await?;
         for replica in &self.replicas {
             replica.with_process(|process| self.watches.extend(process.open_watches()));
         }
@@ -338,13 +264,13 @@ impl<'a> Run<'a> {
             let Some(fault) = skipping else {
                 self.take(step).await?;
                 self.network.revive();
-                self.settle().await?;
+                self.settle(Some(at)).await?;
                 let next = scenario.steps.get(number);
                 if self.network.stays_dead() && next.is_some_and(|next| !self.waits_for_deletion(next)) {
                     self.states.push(None);
                     continue;
                 }
-                self.recover().await?;
+                self.recover(at).await?;
                 self.rest(at).await?;
                 continue;
             };
@@ -375,8 +301,8 @@ impl<'a> Run<'a> {
             if last > at {
                 self.states.push(None);
             }
-            self.settle().await?;
-            self.recover().await?;
+            self.settle(Some(last)).await?;
+            self.recover(last).await?;
             self.rest(last).await?;
         }
         Ok(())
@@ -384,12 +310,12 @@ impl<'a> Run<'a> {
 
     /// Applies what the scenario applies first, and changes one property after the other, and back.
     async fn change_properties(&mut self, scenario: &Scenario) -> Result<(), String> {
-        self.settle().await?;
+        self.settle(None).await?;
         let applied = scenario.steps.iter().take_while(|step| matches!(step, Step::Apply(_)));
         let applied: Vec<&Step> = applied.collect();
         for step in &applied {
             self.take(step).await?;
-            self.settle().await?;
+            self.settle(None).await?;
         }
         let samples = applied.iter().flat_map(|step| match step {
             Step::Apply(objects) => objects.as_slice(),
@@ -407,7 +333,7 @@ impl<'a> Run<'a> {
                 for patch in [&change.patch, &change.back] {
                     let step = Step::Patch { object: sample.clone(), patch: patch.clone() };
                     self.take(&step).await?;
-                    self.settle().await?;
+                    self.settle(None).await?;
                     states.push(self.objects());
                 }
                 if let (Some(back), Some(after)) = (states.pop(), states.pop()) {
@@ -429,10 +355,10 @@ impl<'a> Run<'a> {
     }
 
     /// Starts an operator that was to stay dead, and again if it dies while it catches up, until it lives.
-    async fn recover(&self) -> Result<(), String> {
+    async fn recover(&mut self, at: u32) -> Result<(), String> {
         while self.network.stays_dead() {
             self.network.revive();
-            self.settle().await?;
+            self.settle(Some(at)).await?;
         }
         Ok(())
     }
@@ -447,7 +373,7 @@ impl<'a> Run<'a> {
                     for replica in &self.replicas {
                         replica.with_process(Process::kill);
                     }
-                    self.settle().await?;
+                    self.settle(Some(at)).await?;
                     if self.network.counts().1 > writes {
                         let changes = Tables::of(&self.cluster).changes(&self.cluster, before);
                         self.at_restart.extend(
@@ -460,7 +386,7 @@ impl<'a> Run<'a> {
                     let before = self.cluster.server().store().latest();
                     user::delete_key(&self.cluster, object).await;
                     self.by_user.push((before, self.cluster.server().store().latest()));
-                    self.settle().await?;
+                    self.settle(Some(at)).await?;
                 }
                 _ => {}
             }
@@ -486,64 +412,6 @@ impl<'a> Run<'a> {
         };
         let is_deleting = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
         objects.iter().any(|object| live.values().any(|live| same(object, live) && is_deleting(live)))
-    }
-
-    /// Waits until nothing changes for a while.
-    async fn settle(&self) -> Result<(), String> {
-        let tables = Tables::of(&self.cluster);
-        let store = self.cluster.server().store();
-        let begin = Instant::now();
-        let (mut looked, mut changed, mut since) = (store.latest(), store.latest(), begin);
-        let timing = &self.settings.timing;
-        let mut pause = timing.look.0;
-        loop {
-            self.cluster.settled().await;
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(timing.look.1);
-            let latest = store.latest();
-            if latest != looked {
-                let last = tables.last_change(&self.cluster, looked);
-                if last > looked {
-                    (changed, since) = (last, Instant::now());
-                    pause = timing.look.0;
-                }
-                looked = latest;
-            }
-            // A program outside is waited for while it starts, has requests under way or watches still to open.
-            let idle = if timing.is_real { self.idle_since() } else { Some(begin) };
-            if idle.is_some_and(|idle| idle.max(since).elapsed() >= timing.quiet) {
-                return Ok(());
-            }
-            if self.settings.interrupt.is_raised() {
-                return Err("interrupted".into());
-            }
-            if timing.is_real {
-                let exits = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
-                let is_in_vain = |last: &&String| exits.len() > MAX_EXITS || last.contains(command::NOT_RUN);
-                if let Some(last) = exits.last().filter(is_in_vain) {
-                    return Err(format!("the operator ended {} times: {last}", exits.len()));
-                }
-            }
-            if begin.elapsed() >= timing.limit {
-                if idle.is_none() {
-                    return Err(format!("the operator does not run after {:?}", timing.limit));
-                }
-                let recent = tables.changes(&self.cluster, changed.saturating_sub(1)).pop();
-                let what = recent
-                    .map_or_else(String::new, |change| format!(": last {} {}", change.verb, change.key));
-                return Err(format!("still writing after {:?}{what}", timing.limit));
-            }
-            let limit = self.settings.requests;
-            if self.network.counts().0 > limit {
-                return Err(format!("more than {limit} requests: the operator runs hot"));
-            }
-        }
-    }
-
-    /// Since when all replicas wait for events.
-    fn idle_since(&self) -> Option<Instant> {
-        let idle = self.replicas.iter().map(|replica| replica.idle_since(&self.network));
-        idle.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
     fn finish(mut self, trouble: Option<String>) -> Outcome {
@@ -601,40 +469,7 @@ impl<'a> Run<'a> {
             log: self.log.last(),
             watches: std::mem::take(&mut self.watches),
             properties: std::mem::take(&mut self.properties),
-        }
-    }
-}
-
-/// One life of the operator's process.
-async fn launch(
-    subject: Subject,
-    env: Arc<TestEnv>,
-    process: Process,
-    client: Client,
-    log: Log,
-) -> Result<(), BoxError> {
-    let client = process.client(client);
-    let operator = match subject {
-        Subject::Operator(make) => make(),
-        Subject::Prepared(prepare) => prepare(client.clone()).await?,
-        Subject::Program(program) => return program(client).await,
-        Subject::Command(command) => return command::run(&command, &process, client, &log).await,
-    };
-    Ok(env.confine(operator).run_until(client, std::future::pending()).await?)
-}
-
-/// Deletes the leases of elections: in real time, a new leader would wait for a quarter of a minute.
-async fn forget_leases(env: &TestEnv) {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
-    let all: Api<DynamicObject> = Api::all_with(env.client(), &resource);
-    let Ok(leases) = all.list(&ListParams::default()).await else { return };
-    for lease in leases {
-        let (Some(namespace), Some(name)) = (lease.metadata.namespace, lease.metadata.name) else { continue };
-        // Those of nodes are heartbeats.
-        if namespace != "kube-node-lease" {
-            let api: Api<DynamicObject> = Api::namespaced_with(env.client(), &namespace, &resource);
-            // It may be gone already.
-            let _ = api.delete(&name, &DeleteParams::default()).await;
+            longest_pause: self.pace.longest_pause,
         }
     }
 }

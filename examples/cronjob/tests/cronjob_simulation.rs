@@ -1,0 +1,44 @@
+//! The operator under simulation: every crash, lost answer and stale view.
+
+use std::time::Duration;
+
+use cronjob_operator::operator;
+use serde_json::json;
+use steersman_simulate::{Scenario, Simulation};
+
+fn simulation() -> Simulation {
+    let cron = json!({
+        "apiVersion": "batch.tutorial.kubebuilder.io/v1", "kind": "CronJob", "metadata": {"name": "hello"},
+        "spec": {
+            "schedule": "*/30 * * * *",
+            "jobTemplate": {"spec": {"template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "hello", "image": "busybox"}],
+            }}}},
+        },
+    });
+    // Four runs, the first of which is pruned, and a schedule that is due at another time.
+    let half_hour = Duration::from_secs(30 * 60);
+    let scenario =
+        (0..4).fold(Scenario::new().apply(cron.clone()), |scenario, _| scenario.advance(half_hour));
+    let change = json!({"spec": {"schedule": "25,55 * * * *", "successfulJobsHistoryLimit": 1}});
+    let scenario = scenario.patch(&cron, change).advance(half_hour).delete(&cron);
+    Simulation::of(operator).scenario(scenario)
+}
+
+/// After its object is made, and before the status says so.
+#[test]
+fn it_survives_a_crash() {
+    let report = simulation().replay("1/crash-after@1".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(report.faults["crash-after"].injected, 1);
+}
+
+#[test]
+#[ignore = "hundreds of runs: make sim"]
+fn it_survives_every_fault() {
+    let report = simulation().run().unwrap();
+    println!("CronJob: {}", report.summary());
+    report.assert_passed();
+    let crashes = report.faults["crash-after"];
+    assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{report}");
+}

@@ -1,0 +1,33 @@
+//! The operator under simulation: every crash, lost answer and stale view.
+
+use foo_operator::operator;
+use serde_json::json;
+use steersman_simulate::{Scenario, Simulation};
+
+fn simulation() -> Simulation {
+    let foo = json!({
+        "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo", "metadata": {"name": "example"},
+        "spec": {"deploymentName": "web", "replicas": 1},
+    });
+    let scenario =
+        Scenario::new().apply(foo.clone()).patch(&foo, json!({"spec": {"replicas": 3}})).delete(&foo);
+    Simulation::of(operator).scenario(scenario)
+}
+
+/// After its object is made, and before the status says so.
+#[test]
+fn it_survives_a_crash() {
+    let report = simulation().replay("1/crash-after@1".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(report.faults["crash-after"].injected, 1);
+}
+
+#[test]
+#[ignore = "hundreds of runs: make sim"]
+fn it_survives_every_fault() {
+    let report = simulation().run().unwrap();
+    println!("Foo: {}", report.summary());
+    report.assert_passed();
+    let crashes = report.faults["crash-after"];
+    assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{report}");
+}

@@ -1,0 +1,33 @@
+//! The operator under simulation: every crash, lost answer and stale view.
+
+use memcached_operator::operator;
+use serde_json::json;
+use steersman_simulate::{Scenario, Simulation};
+
+fn simulation() -> Simulation {
+    let cache = json!({
+        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "metadata": {"name": "sample"},
+        "spec": {"size": 3},
+    });
+    let scenario =
+        Scenario::new().apply(cache.clone()).patch(&cache, json!({"spec": {"size": 1}})).delete(&cache);
+    Simulation::of(operator).scenario(scenario)
+}
+
+/// After its object is made, and before the status says so.
+#[test]
+fn it_survives_a_crash() {
+    let report = simulation().replay("1/crash-after@1".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(report.faults["crash-after"].injected, 1);
+}
+
+#[test]
+#[ignore = "hundreds of runs: make sim"]
+fn it_survives_every_fault() {
+    let report = simulation().run().unwrap();
+    println!("Memcached: {}", report.summary());
+    report.assert_passed();
+    let crashes = report.faults["crash-after"];
+    assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{report}");
+}
