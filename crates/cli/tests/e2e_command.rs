@@ -65,7 +65,7 @@ fn an_operator_in_rust_is_built_and_tested() {
     let output = command.output().unwrap();
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("operator running as myownshell-operator"), "{text}");
+    assert!(text.contains("operator running as my-first-operator"), "{text}");
     assert!(text.contains("1 of 1 passed"), "{text}");
     assert!(!text.contains("not allowed"), "{text}");
     let left = std::fs::read_dir(scratch.path().join(".steer")).map_or(0, Iterator::count);
