@@ -113,7 +113,7 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators test-ansible oracle-ansible oracle-kudo oracle-sim conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators test-ansible oracle-ansible oracle-kudo conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
