@@ -52,20 +52,27 @@ fn an_operator_in_rust_is_built_and_tested() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let scratch = tempfile::tempdir().unwrap();
-    // The example's program as the tests of the workspace have it: by itself it has other features, and all would be built anew.
-    let cargo = scratch.path().join("cargo");
-    let script = "#!/bin/sh\nshift\ncd \"$WORKSPACE\" && exec \"$CARGO_OF_TEST\" test --workspace --no-run --test shell_simulation \"$@\"\n";
-    std::fs::write(&cargo, script).unwrap();
-    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
     let example = root().join("examples/myownshell").canonicalize().unwrap();
+    // The example's program as the tests of the workspace have it: by itself it has other features, and all would be built anew.
+    let program = Path::new(env!("CARGO_BIN_EXE_steer")).with_file_name("myownshell-operator");
+    if !program.exists() {
+        eprintln!("SKIPPED: {} is not built: `cargo test --workspace` does", program.display());
+        return;
+    }
+    let built = serde_json::json!({
+        "reason": "compiler-artifact", "manifest_path": example.join("Cargo.toml"), "executable": program,
+        "target": {"kind": ["bin"], "name": "myownshell-operator"},
+    });
+    let cargo = scratch.path().join("cargo");
+    std::fs::write(&cargo, format!("#!/bin/sh\ncat <<'END'\n{built}\nEND\n")).unwrap();
+    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_steer"));
     command.args(["e2e", "--timeout", "120"]).arg(&example).current_dir(scratch.path());
-    command.env("CARGO_OF_TEST", std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.env("CARGO", &cargo).env("WORKSPACE", root()).env_remove("KUBECONFIG");
+    command.env("CARGO", &cargo).env_remove("KUBECONFIG");
     let output = command.output().unwrap();
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("operator running as myownshell-operator"), "{text}");
+    assert!(text.contains("operator running as my-first-operator"), "{text}");
     assert!(text.contains("1 of 1 passed"), "{text}");
     assert!(!text.contains("not allowed"), "{text}");
     let left = std::fs::read_dir(scratch.path().join(".steer")).map_or(0, Iterator::count);

@@ -326,13 +326,16 @@ impl Reconciler {
             written.spec = instance.spec;
             instance = written;
         }
+        let is_deleting = instance.is_deleting();
         self.take_off(instance, &status, api, context).await?;
         if let Some(message) = finished {
             context.event(reason::PLAN_FINISHED, message);
         }
         if status.status.is_terminal() {
             // What the plan made is looked after from now on.
-            context.requeue();
+            if !is_deleting {
+                context.requeue();
+            }
             return Ok(Action::await_change());
         }
         if goes_on {

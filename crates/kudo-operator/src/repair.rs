@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kube::api::DynamicObject;
 use serde_json::Value;
 use steersman::{Context, Key, Kind, Watch};
-use steersman_kudo::task::{POD_TEMPLATES, Place, Run, pipes};
+use steersman_kudo::task::{Failure, POD_TEMPLATES, Place, Run, pipes};
 use steersman_kudo::{AppliedResource, Instance, OperatorVersion, annotation, label, parameters, reason};
 use steersman_release::Kinds;
 
@@ -75,10 +75,11 @@ pub(crate) async fn repair(
     for (place, resources) in places(instance) {
         let targets = match targets(instance, version, &place, kinds, files, context).await {
             Ok(targets) => targets,
-            Err(why) => {
-                tracing::debug!(instance = instance.name(), %why, "objects of a task are not repaired");
+            Err(Trouble::Fatal(Failure { message, .. })) => {
+                tracing::debug!(instance = instance.name(), message, "objects of a task are not repaired");
                 continue;
             }
+            Err(Trouble::Transient(error)) => return Err(steersman::Error::other(error)),
         };
         for (target, rendered) in targets {
             let resource = &target.kind.resource;
@@ -169,10 +170,12 @@ async fn targets(
     kinds: &Kinds,
     files: &Arc<dyn PodFiles>,
     context: &Context,
-) -> std::result::Result<Vec<(Target, String)>, String> {
-    let plan = version.spec.plans.get(plan_name).ok_or("its plan is gone")?;
-    let task = version.spec.task(task).ok_or("its task is gone")?;
-    let values = parameters::resolve(&version.spec, &instance.spec).map_err(|error| error.to_string())?;
+) -> std::result::Result<Vec<(Target, String)>, Trouble> {
+    let gone = |what: &str| Failure::new("InvalidPlan", format!("its {what} is gone"));
+    let plan = version.spec.plans.get(plan_name).ok_or_else(|| gone("plan"))?;
+    let task = version.spec.task(task).ok_or_else(|| gone("task"))?;
+    let values = parameters::resolve(&version.spec, &instance.spec)
+        .map_err(|error| Failure::new("InvalidParams", error.to_string()))?;
     let mut run = Run {
         version: &version.spec,
         instance: instance.name(),
@@ -182,7 +185,7 @@ async fn targets(
         parameters: values,
         pipes: BTreeMap::new(),
     };
-    run.pipes = pipes(&run, plan).map_err(|failure| failure.message)?;
+    run.pipes = pipes(&run, plan)?;
     let at = Place { run: &run, phase, step, task: &task.name };
     let mut executor = Executor {
         client: context.client(),
@@ -198,13 +201,9 @@ async fn targets(
         is_dry: false,
         previewed: Vec::new(),
     };
-    let told = |trouble: Trouble| match trouble {
-        Trouble::Fatal(failure) => failure.message,
-        Trouble::Transient(error) => error.to_string(),
-    };
-    let mut targets = executor.targets(&at, &task.spec.resources).await.map_err(told)?;
+    let mut targets = executor.targets(&at, &task.spec.resources).await?;
     let digests: Vec<String> = targets.iter().map(|target| digest(&target.content)).collect();
-    executor.hash_dependencies(&mut targets).await.map_err(|error| error.to_string())?;
+    executor.hash_dependencies(&mut targets).await?;
     Ok(targets.into_iter().zip(digests).collect())
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use steersman::testing::TestEnv;
 use steersman_cluster::Cluster;
 use steersman_kudo::{ExecutionStatus, Instance, Package};
-use steersman_kudo_operator::{FileError, Kudo, KudoOperator, PodFiles};
+use steersman_kudo_operator::{FileError, Kudo, KudoOperator, PodFiles, Wait};
 
 const LONG: Duration = Duration::from_secs(120);
 
@@ -148,6 +148,36 @@ async fn what_the_server_refuses_is_retried_and_names_object_and_field() {
     // It goes on once it can.
     kudo.update("web", text("usual")).await.unwrap();
     assert_eq!(kudo.wait("web", LONG).await.unwrap().status, ExecutionStatus::Complete);
+}
+
+#[tokio::test]
+async fn a_cleanup_that_failed_keeps_the_instance_and_rests() {
+    let (env, kudo) = start().await;
+    let plan = |task: &str| {
+        format!(
+            "{{strategy: serial, phases: [{{name: p, strategy: serial, steps: [{{name: s, tasks: [{task}]}}]}}]}}"
+        )
+    };
+    let operator = format!(
+        "name: kept\noperatorVersion: 0.1.0\ntasks:\n- {{name: good, kind: Dummy, spec: {{done: true}}}}\n\
+         - {{name: bad, kind: Dummy, spec: {{wantErr: true, fatal: true}}}}\nplans: {{deploy: {}, cleanup: {}}}",
+        plan("good"),
+        plan("bad")
+    );
+    let files = [("operator.yaml", operator.as_str()), ("params.yaml", "parameters: []")];
+    kudo.install(&[Package::from_files(files).unwrap()], Some("kept"), BTreeMap::new()).await.unwrap();
+    kudo.wait("kept", LONG).await.unwrap();
+    kudo.uninstall("kept", Wait::No).await.unwrap();
+    env.wait("kept", |instance: Option<&Instance>| {
+        let plan = instance.and_then(|instance| instance.status.plan_status.get("cleanup"));
+        plan.is_some_and(|plan| plan.status == ExecutionStatus::FatalError)
+    })
+    .await
+    .unwrap();
+    env.quiet().await;
+    assert!(kudo.instance_opt("kept").await.unwrap().is_some(), "nothing is left behind unseen");
+    kudo.abort("kept").await.unwrap();
+    env.wait("kept", |instance: Option<&Instance>| instance.is_none()).await.unwrap();
 }
 
 #[tokio::test]

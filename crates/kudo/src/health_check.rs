@@ -40,7 +40,6 @@ impl HealthCheck {
     }
 
     /// How far an object is. An expression that cannot be evaluated yet has it wait.
-    #[must_use]
     pub fn readiness(&self, object: &Json) -> Readiness {
         if !self.failed.is_empty() && self.holds(&self.failed, object) == Ok(true) {
             return Readiness::Failed(format!("failed by {}", self.failed));

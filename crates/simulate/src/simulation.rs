@@ -23,7 +23,7 @@ use crate::{
     run::{self, Course, Interrupt, Outcome, Settings, Subject},
     scenario::Scenario,
     timeline::Entry,
-    timing::Timing,
+    timing::{ThreadClock, Timing},
 };
 
 /// The environment variable with a plan to replay alone.
@@ -36,6 +36,10 @@ pub const RANDOM: &str = "STEERSMAN_SIM_RANDOM";
 const KEPT: usize = 10;
 /// Faults of a random plan at most.
 const COMBINED: usize = 3;
+/// Pause between two looks at the time that a run has taken.
+const CLOCK_LOOK: Duration = Duration::from_secs(1);
+/// How many times its patience a run may take of the time on the wall: a machine that is shared gives it less than that.
+const HANGING: u32 = 20;
 /// Runs of a program at the same time, for each processor: they wait for most of their time.
 const WAITING: usize = 4;
 
@@ -367,24 +371,33 @@ impl Simulation {
     fn execute(&self, plan: &Plan, course: Course, requests: u64) -> Result<Outcome, Error> {
         let (subject, scenario) = (self.subject.clone(), self.scenario.clone());
         let settings = Settings { requests, ..self.settings.clone() };
-        let (plan, patience, (send, receive)) = (plan.clone(), settings.timing.patience, mpsc::channel());
+        let (plan, timing, (send, receive)) = (plan.clone(), settings.timing.clone(), mpsc::channel());
         let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(8 << 20);
+        let (tell, told) = mpsc::channel();
         builder
             .spawn(move || {
-                // The receiver is gone if this took too long.
+                // The receivers are gone if this took too long.
+                let _ = tell.send(ThreadClock::of_this_thread());
                 let _ = send.send(run::execute(&subject, &scenario, &settings, &plan, course));
             })
             .map_err(|error| Error::Setup(error.to_string()))?;
-        match receive.recv_timeout(patience) {
-            Ok(outcome) => outcome,
-            Err(mpsc::RecvTimeoutError::Timeout) => Ok(Outcome {
-                trouble: Some(format!(
-                    "the run took {patience:?} of the machine's time: the operator never waits"
-                )),
-                ..Outcome::default()
-            }),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Ok(Outcome { trouble: Some("the run itself panicked".into()), ..Outcome::default() })
+        let clock = told.recv().unwrap_or_default();
+        let patience = timing.patience;
+        loop {
+            match receive.recv_timeout(CLOCK_LOOK) {
+                Ok(outcome) => return outcome,
+                // In real time runs wait for most of their time. In virtual time they never do, unless they hang.
+                Err(mpsc::RecvTimeoutError::Timeout)
+                    if clock.spent(timing.is_real) < patience && clock.spent(true) < patience * HANGING => {}
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let trouble =
+                        format!("the run took {patience:?} of the machine's time: the operator never waits");
+                    return Ok(Outcome { trouble: Some(trouble), ..Outcome::default() });
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let trouble = Some("the run itself panicked".into());
+                    return Ok(Outcome { trouble, ..Outcome::default() });
+                }
             }
         }
     }

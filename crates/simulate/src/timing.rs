@@ -1,6 +1,9 @@
 //! How long things take: in virtual time as long as in production, in real time as briefly as operators bear.
 
-use std::time::Duration;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 /// Quiet time of the fault-free runs that it is learned from.
 const LEARNING: Duration = Duration::from_secs(5);
@@ -89,9 +92,63 @@ impl Timing {
     }
 }
 
+/// The time that a thread takes: of a processor where the system tells, so that a busy machine makes no difference.
+#[derive(Debug)]
+pub(crate) struct ThreadClock {
+    begin: Instant,
+    /// Linux's account of the thread, whose first number is nanoseconds on a processor.
+    account: Option<PathBuf>,
+}
+
+impl Default for ThreadClock {
+    fn default() -> Self {
+        Self { begin: Instant::now(), account: None }
+    }
+}
+
+impl ThreadClock {
+    /// Begins to count for the thread that calls this.
+    pub(crate) fn of_this_thread() -> Self {
+        // The link is to PID/task/TID, which other threads can read as well.
+        let thread = std::fs::read_link("/proc/thread-self").ok();
+        let account = thread.map(|thread| PathBuf::from("/proc").join(thread).join("schedstat"));
+        Self { account, ..Self::default() }
+    }
+
+    /// The time so far: on a processor, or by the clock on the wall.
+    pub(crate) fn spent(&self, by_wall: bool) -> Duration {
+        let elapsed = self.begin.elapsed();
+        if by_wall {
+            return elapsed;
+        }
+        let text = self.account.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        let spent = text.and_then(|text| text.split_whitespace().next()?.parse().ok());
+        spent.map_or(elapsed, Duration::from_nanos)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_waits_takes_no_time() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || {
+            tell.send(ThreadClock::of_this_thread()).unwrap();
+            let _ = ended.recv();
+        });
+        let clock = told.recv().unwrap();
+        // This thread works until the clock on the wall has moved well on.
+        while clock.spent(true) < Duration::from_millis(200) {
+            std::hint::spin_loop();
+        }
+        assert!(clock.spent(false) < clock.spent(true) / 2, "{clock:?}");
+        drop(end);
+        waiting.join().unwrap();
+    }
 
     #[test]
     fn the_quiet_time_is_learned_within_bounds() {

@@ -48,7 +48,7 @@ impl AppliedResource {
 }
 
 impl InstanceStatus {
-    /// Notes that an object was applied.
+    /// Notes that an object was applied. What no plan of the instance's life has applied is not kept: its names may have no end.
     pub fn note_applied(&mut self, mut resource: AppliedResource) {
         let known = self
             .resources
@@ -59,7 +59,8 @@ impl InstanceStatus {
                 resource.managed |= known.managed;
                 *known = resource;
             }
-            None => self.resources.push(resource),
+            None if resource.managed => self.resources.push(resource),
+            None => {}
         }
     }
 
