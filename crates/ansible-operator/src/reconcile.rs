@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Map, Value, json};
 use steersman::{Action, Context, Error as RuntimeError, Key, Kind};
@@ -165,7 +165,7 @@ impl Reconciler {
         let succeeded = outcome.succeeded();
         if self.runs.ended(&uid, generation, succeeded, scope.take_touched()) {
             let all = context.objects_of(&self.kind).all_namespaces().list().await?;
-            self.runs.retain(&all.iter().filter_map(|one| one.uid()).collect());
+            self.runs.retain(&all.iter().filter_map(ResourceExt::uid).collect());
         }
         if self.watch.config.manage_status {
             self.metrics.reconciled(&gvk, succeeded);

@@ -212,7 +212,8 @@ impl Lab {
                 operators.iter().flat_map(|one| std::fs::read_dir(one.join("runs")).into_iter().flatten());
             (operators.len(), runs.count())
         };
-        self.until("the directories are removed", async |lab: &Self| (left(lab) == (1, 0)).then_some(())).await;
+        self.until("the directories are removed", async |lab: &Self| (left(lab) == (1, 0)).then_some(()))
+            .await;
     }
 }
 
