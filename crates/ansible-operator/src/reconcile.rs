@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Map, Value, json};
 use steersman::{Action, Context, Error as RuntimeError, Key, Kind};
@@ -165,7 +165,7 @@ impl Reconciler {
         let succeeded = outcome.succeeded();
         if self.runs.ended(&uid, generation, succeeded, scope.take_touched()) {
             let all = context.objects_of(&self.kind).all_namespaces().list().await?;
-            self.runs.retain(&all.iter().filter_map(|one| one.uid()).collect());
+            self.runs.retain(&all.iter().filter_map(ResourceExt::uid).collect());
         }
         if self.watch.config.manage_status {
             self.metrics.reconciled(&gvk, succeeded);
@@ -292,13 +292,13 @@ impl Reconciler {
         let redacted = |text: &Option<String>| text.as_deref().map(|text| redactor.redact(text));
         match event {
             Event::Start { name, path } => {
-                self.tell(context, || Step::Task { name: name.clone(), path: path.clone() });
+                self.tell(context, || Step::Task { name: task_name(name), path: path.clone() });
             }
             // Items of loops are told with the whole.
             Event::Result(result) if !result.status.starts_with("item_") => {
                 let failed = matches!(result.status.as_str(), "failed" | "unreachable") && !result.ignored;
                 self.tell(context, || Step::Done {
-                    name: result.name.clone(),
+                    name: task_name(&result.name),
                     path: result.path.clone(),
                     failed,
                     changed: result.changed,
@@ -349,6 +349,16 @@ fn log_result(result: &TaskResult, context: &Context, message: &str, everything:
             tracing::info!(%object, task = place(result), status, changed, diff, "[playbook task result]");
         }
         _ => {}
+    }
+}
+
+/// A task's name. Ansible puts the role before it, which is a path here.
+fn task_name(name: &str) -> String {
+    match name.split_once(" : ") {
+        Some((role, task)) if role.starts_with('/') => {
+            format!("{} : {task}", role.rsplit('/').next().unwrap_or(role))
+        }
+        _ => name.to_owned(),
     }
 }
 

@@ -4,16 +4,20 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-
-use tempfile::TempDir;
+use std::time::Duration;
 
 use super::processes::kill_marked;
 use crate::error::{Error, Result};
 
 /// How the directories of operators begin.
 const PREFIX: &str = "steersman-ansible-";
-/// Held as long as the operator lives: a directory whose lock can be taken is left over from one that was killed.
-const LOCK: &str = "lock";
+/// How a directory begins that is being made.
+const NEW_PREFIX: &str = "new-steersman-ansible-";
+/// How long it may take until it is locked.
+const LONGEST_UNLOCKED: Duration = Duration::from_secs(60);
+/// How often it is tried to remove the directory of a run: a process that was just killed may still write to it.
+const REMOVALS: usize = 100;
+const REMOVAL_INTERVAL: Duration = Duration::from_millis(20);
 
 macro_rules! files {
     ($($path:literal),* $(,)?) => { &[$(($path, include_str!(concat!("../../python/", $path)))),*] };
@@ -40,8 +44,45 @@ const FILES: &[(&str, &str)] = files![
 
 /// A directory that only the operator's user can look into. It goes when this is dropped, or with the next operator.
 pub(crate) struct Package {
-    directory: TempDir,
+    directory: NamedDirectory,
+    /// On the directory itself, held as long as the operator lives: one whose lock can be taken is left over.
     _lock: File,
+}
+
+/// A directory that goes when it is dropped.
+struct NamedDirectory(PathBuf);
+
+impl Drop for NamedDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The directory of one run, which goes when it is dropped.
+pub(crate) struct RunDirectory(PathBuf);
+
+impl RunDirectory {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        let is_removed = |path: &Path| std::fs::remove_dir_all(path).is_ok() || !path.exists();
+        if is_removed(&self.0) {
+            return;
+        }
+        let path = std::mem::take(&mut self.0);
+        std::thread::spawn(move || {
+            for _ in 0..REMOVALS {
+                std::thread::sleep(REMOVAL_INTERVAL);
+                if is_removed(&path) {
+                    break;
+                }
+            }
+        });
+    }
 }
 
 impl Package {
@@ -51,13 +92,15 @@ impl Package {
         sweep(&temporary);
         let failed =
             |source| Error::io(format!("no directory can be made in {}", temporary.display()), source);
-        let directory = private().prefix(PREFIX).tempdir().map_err(failed)?;
-        // It gets its name when it is locked: another operator that starts now must not take it for one that was left.
-        let unnamed = directory.path().join("lock.new");
-        let lock = create(&unnamed).map_err(failed)?;
+        let made = private().prefix(NEW_PREFIX).tempdir().map_err(failed)?;
+        let lock = File::open(made.path()).map_err(failed)?;
         lock.lock().map_err(failed)?;
-        std::fs::rename(&unnamed, directory.path().join(LOCK)).map_err(failed)?;
-        let package = Self { directory, _lock: lock };
+        // It gets its name when it is locked: another operator that starts now must not take it for one that was left.
+        let named = named(made.path());
+        std::fs::rename(made.path(), &named).map_err(failed)?;
+        // What is removed in the end has the new name.
+        let _ = made.keep();
+        let package = Self { directory: NamedDirectory(named), _lock: lock };
         for folder in ["runs", "tmp"] {
             make_directory(&package.path().join(folder)).map_err(failed)?;
         }
@@ -70,7 +113,7 @@ impl Package {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
+        &self.directory.0
     }
 
     /// Where Python finds the package.
@@ -83,10 +126,17 @@ impl Package {
         self.path().join("tmp")
     }
 
-    /// A directory for one run, which goes when it is dropped.
-    pub(crate) fn run_directory(&self) -> std::io::Result<TempDir> {
-        private().prefix("").tempdir_in(self.path().join("runs"))
+    /// A directory for one run.
+    pub(crate) fn run_directory(&self) -> std::io::Result<RunDirectory> {
+        Ok(RunDirectory(private().prefix("").tempdir_in(self.path().join("runs"))?.keep()))
     }
+}
+
+/// The name that a directory gets.
+fn named(new: &Path) -> PathBuf {
+    let name = new.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let random = name.strip_prefix(NEW_PREFIX).unwrap_or(name);
+    new.with_file_name(format!("{PREFIX}{random}"))
 }
 
 /// Makes temporary directories for the operator's user alone: by default the umask decides.
@@ -109,13 +159,21 @@ pub(crate) fn create(path: &Path) -> std::io::Result<File> {
 /// Removes the directories of operators that are no more.
 fn sweep(temporary: &Path) {
     for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // Between being made and being locked there is a moment.
+        let is_old = || {
+            let age =
+                entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+            age.is_some_and(|age| age > LONGEST_UNLOCKED)
+        };
+        let is_ours = entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.starts_with(PREFIX) || name.starts_with(NEW_PREFIX) && is_old());
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if !is_ours || !is_directory {
             continue;
         }
-        // Without the lock's file it is being made or removed at this moment.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        let Ok(lock) = File::open(entry.path()) else { continue };
         if lock.try_lock().is_ok() {
             kill_marked(&entry.path());
             let _ = std::fs::remove_dir_all(entry.path());
@@ -136,7 +194,6 @@ mod tests {
         assert_eq!(mode(&package.python_path().join(FILES[1].0)), 0o600);
         // As if it had been killed: the lock is gone, the directory is not.
         let left = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap().keep();
-        File::create(left.join(LOCK)).unwrap();
         sweep(&std::env::temp_dir());
         assert!(!left.exists(), "no process holds its lock");
         assert!(package.path().exists(), "its lock is held");
