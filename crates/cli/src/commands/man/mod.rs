@@ -15,7 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   steer man man/                             one page per command
   MANPATH=$PWD/man: man steer-template
-  steer man --markdown reference/            flags, fields, annotations, conditions, events and metrics";
+  steer man --markdown reference/            the reference of everything";
 
 /// Write manual pages, one per command
 #[derive(Args, Debug)]
