@@ -153,7 +153,7 @@ fn told(name: &str, error: ReleaseError) -> Trouble {
                 ReleaseError::Kube { .. } | ReleaseError::Object { .. } => {
                     Trouble::Transient(Error::Refused(message))
                 }
-                _ => Trouble::Fatal(Failure::new("HelmTaskError", message)),
+                _ => Trouble::Fatal(Failure::new(reason::HELM_TASK, message)),
             }
         }
         error @ (ReleaseError::Kube { .. }
@@ -161,6 +161,6 @@ fn told(name: &str, error: ReleaseError) -> Trouble {
         | ReleaseError::InProgress { .. }) => {
             Trouble::Transient(Error::Refused(format!("release {name}: {error}")))
         }
-        error => Trouble::Fatal(Failure::new("HelmTaskError", format!("release {name}: {error}"))),
+        error => Trouble::Fatal(Failure::new(reason::HELM_TASK, format!("release {name}: {error}"))),
     }
 }

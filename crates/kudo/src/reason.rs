@@ -65,6 +65,8 @@ steersman_core::vocabulary! {
         pub const RESOURCE_UNMARSHAL = "ResourceUnmarshalError";
         /// Warning: the parameter of a Toggle task is no boolean.
         pub const TOGGLE_TASK = "ToggleTaskError";
+        /// Warning: the release of a Helm task could not be installed or upgraded.
+        pub const HELM_TASK = "HelmTaskError";
         /// Warning: a Dummy task that is to fail did.
         pub const DUMMY_TASK = "DummyTaskError";
     };
