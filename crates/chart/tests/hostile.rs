@@ -313,7 +313,8 @@ fn a_render_that_is_interrupted_before_it_begins_names_its_template() {
     let options = RenderOptions { interrupt, ..RenderOptions::default() };
     let error = render_with(&chart(&[("a.yaml", "{{ range 2 }}{{ end }}")]), &options).unwrap_err();
     assert!(matches!(error.exceeded(), Some(Exceeded::Interrupted(_))), "{error}");
-    assert_eq!(error.to_string(), "template: hostile/templates/a.yaml: exceeded the time limit of 0s");
+    assert!(error.to_string().contains("hostile/templates/a.yaml"), "{error}");
+    assert!(error.to_string().ends_with("exceeded the time limit of 0s"), "{error}");
 }
 
 #[test]

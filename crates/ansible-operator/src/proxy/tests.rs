@@ -211,7 +211,7 @@ async fn connections_that_change_their_protocol_are_passed_on() {
     let access = lab.proxy.open(lab.scope(&first, false)).unwrap();
     let asks = |path: &str, token: &str| {
         format!(
-            "GET {path} HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer {token}\r\nConnection: Upgrade\r\n\
+            "GET {path} HTTP/1.1\r\nHost: proxy\r\nOrigin: http://proxy\r\nAuthorization: Bearer {token}\r\nConnection: Upgrade\r\n\
             Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
     };
