@@ -186,6 +186,8 @@ fn follow(document: &str, slow: bool) {
         .env("LOGS", at("logs"))
         .env("HOME", directory.path())
         .env_remove("KUBECONFIG")
+        // Cargo names itself to its tests, and make would take that one.
+        .env_remove("CARGO")
         .output()
         .unwrap();
     assert!(

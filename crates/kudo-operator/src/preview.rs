@@ -208,7 +208,7 @@ impl Kudo {
         };
         let stored = plan::scheduled(name, plan, &scheduled.uid);
         let mut outcomes = BTreeMap::new();
-        let mut steps: Vec<(String, String, Vec<Written>, Vec<(ObjectChange, Arc<Redactor>)>)> = Vec::new();
+        let mut steps: Vec<Tried> = Vec::new();
         while preview.failure.is_none() {
             let Evaluation { due, .. } = plan::evaluate(plan, &stored, &outcomes);
             if due.is_empty() {
@@ -217,12 +217,16 @@ impl Kudo {
             for task in due {
                 let outcome = executor.execute(&task).await;
                 let (written, of_charts) = (overlay.take(), std::mem::take(&mut executor.previewed));
-                match steps.iter_mut().find(|step| (&step.0, &step.1) == (&task.phase, &task.step)) {
-                    Some(step) => {
-                        step.2.extend(written);
-                        step.3.extend(of_charts);
+                let is_same = |tried: &&mut Tried| (&tried.phase, &tried.step) == (&task.phase, &task.step);
+                match steps.iter_mut().find(is_same) {
+                    Some(tried) => {
+                        tried.written.extend(written);
+                        tried.of_charts.extend(of_charts);
                     }
-                    None => steps.push((task.phase.clone(), task.step.clone(), written, of_charts)),
+                    None => {
+                        let (phase, step) = (task.phase.clone(), task.step.clone());
+                        steps.push(Tried { phase, step, written, of_charts });
+                    }
                 }
                 if let Outcome::Fatal { message, .. } | Outcome::Transient(message) = &outcome {
                     preview.failure = Some(message.clone());
@@ -239,12 +243,12 @@ impl Kudo {
             prune(&mut instance, version, &overlay.client(), &kinds).await;
             pruned = overlay.take();
         }
-        let all = steps.iter().flat_map(|(.., written, _)| written).chain(&pruned);
+        let all = steps.iter().flat_map(|tried| &tried.written).chain(&pruned);
         let redactor = redactor(all);
         preview.failure = preview.failure.map(|text| redactor.redact(&text).into_owned());
         preview.steps = steps
             .into_iter()
-            .map(|(phase, step, written, of_charts)| StepPreview {
+            .map(|Tried { phase, step, written, of_charts }| StepPreview {
                 phase,
                 step,
                 objects: objects(&written, &redactor).chain(of_charts.iter().filter_map(of_chart)).collect(),
@@ -253,6 +257,14 @@ impl Kudo {
         preview.pruned = objects(&pruned, &redactor).collect();
         Ok(preview)
     }
+}
+
+/// What a step did to the overlay, and what its charts would do.
+struct Tried {
+    phase: String,
+    step: String,
+    written: Vec<Written>,
+    of_charts: Vec<(ObjectChange, Arc<Redactor>)>,
 }
 
 fn owner(instance: &Instance) -> OwnerReference {
