@@ -1,5 +1,6 @@
 //! Instances: what is wanted of one, and how far its plans are.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -144,9 +145,10 @@ impl InstanceStatus {
     pub fn last_plan(&self) -> Option<&PlanStatus> {
         let ran = || self.plan_status.values().filter(|plan| plan.status != ExecutionStatus::NeverRun);
         ran().find(|plan| plan.status.is_running()).or_else(|| {
-            ran().max_by(|one, other| {
-                let at = |plan: &PlanStatus| plan.last_updated_timestamp.as_ref().map(|time| time.0);
-                at(one).cmp(&at(other))
+            // Times are of whole seconds, in which several plans may end.
+            ran().max_by_key(|plan| {
+                let at = plan.last_updated_timestamp.as_ref().map(|time| time.0);
+                (at, self.history.iter().position(|run| run.uid == plan.uid).map(Reverse))
             })
         })
     }
@@ -263,5 +265,27 @@ impl Instance {
     pub fn annotation(&self, name: &str) -> &str {
         let annotations = self.metadata.annotations.as_ref();
         annotations.and_then(|all| all.get(name)).map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_plans_that_ended_in_one_second_the_later_one_is_the_last() {
+        let plan = |name: &str| PlanStatus {
+            name: name.into(),
+            uid: name.into(),
+            status: ExecutionStatus::Complete,
+            last_updated_timestamp: Some(Time("2026-01-01T00:00:00Z".parse().unwrap())),
+            ..PlanStatus::default()
+        };
+        let mut status = InstanceStatus::default();
+        for name in ["tune", "backup"] {
+            status.plan_status.insert(name.into(), plan(name));
+            status.keep(PlanRun { plan: name.into(), uid: name.into(), ..PlanRun::default() });
+        }
+        assert_eq!(status.last_plan().unwrap().name, "backup");
     }
 }
