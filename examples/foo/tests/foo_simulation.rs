@@ -1,4 +1,5 @@
 //! The operator under simulation: every crash, lost answer and stale view.
+#![allow(clippy::disallowed_names, reason = "the kind is named so")]
 
 use foo_operator::operator;
 use serde_json::json;
