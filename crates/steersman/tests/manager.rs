@@ -63,6 +63,23 @@ async fn losing_the_lease_ends_the_operator() -> Result<()> {
 }
 
 #[tokio::test]
+async fn ports_are_free_when_an_operator_has_stopped() -> Result<()> {
+    let env = TestEnv::start().await?;
+    env.install(&Widget::crd()).await?;
+    env.create(&widget("one", "red")).await?;
+    let (metrics, probes) = (free_port(), free_port());
+    let seen = async {
+        env.wait("one", |widget| shown(widget) == Some("red")).await.unwrap();
+    };
+    let operator = operator("x").metrics_address(metrics).probe_address(probes);
+    operator.run_until(env.client(), seen).await?;
+    for port in [metrics, probes] {
+        std::net::TcpListener::bind(port).map_err(Error::other)?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn metrics_and_probes_are_served() -> Result<()> {
     let mut env = TestEnv::start().await?;
     env.install(&Widget::crd()).await?;

@@ -103,7 +103,10 @@ impl Operator {
         };
         tokio::select! {
             started = start => started?,
-            () = &mut stop => return Ok(()),
+            () = &mut stop => {
+                servers.shutdown().await;
+                return Ok(());
+            }
         }
         let mut workers = JoinSet::new();
         for (engine, streams) in engines.iter().zip(streams) {
@@ -134,6 +137,8 @@ impl Operator {
         }
         workers.shutdown().await;
         leadership.release(&metrics).await;
+        // The ports are free when this returns: the next operator of the process may open them at once.
+        servers.shutdown().await;
         Ok(())
     }
 
