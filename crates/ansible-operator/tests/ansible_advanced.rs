@@ -17,8 +17,10 @@ fn path(name: &str) -> PathBuf {
 }
 
 async fn data(lab: &Lab, name: &str) -> Value {
-    let map = lab.env.wait::<ConfigMap>(name, |map| map.is_some()).await.unwrap().unwrap();
-    json!(map.data)
+    match lab.env.wait::<ConfigMap>(name, |map| map.is_some()).await {
+        Ok(map) => json!(map.unwrap().data),
+        Err(error) => panic!("{error}; {:#}", lab.statuses().await),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Mutex};
 
 use jiff::{SignedDuration, Timestamp};
+use uuid::Builder;
 
 pub use steersman_core::environment::{Environment, SystemEnvironment};
 
@@ -49,16 +50,9 @@ const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub trait EnvironmentExt: Environment {
     /// A version 4 uuid.
     fn uid(&self) -> String {
-        let high = (self.random() & !0xf000) | 0x4000;
-        let low = (self.random() & !(0b11 << 62)) | (0b10 << 62);
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xffff,
-            low >> 48,
-            low & 0xffff_ffff_ffff
-        )
+        let (high, low) = (self.random(), self.random());
+        let bytes = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
 
     /// Five characters for `generateName`.

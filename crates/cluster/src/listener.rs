@@ -121,14 +121,9 @@ fn audit_id(headers: &HeaderMap) -> Option<HeaderValue> {
     if let Some(given) = headers.get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= MAX_LENGTH) {
         return Some(given.clone());
     }
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).ok()?;
-    // A random UUID says so in two places.
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex);
-    HeaderValue::from_str(&parts.join("-")).ok()
+    // It has to be unique, not secret: no call of the system for it.
+    let id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid();
+    HeaderValue::from_str(id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer())).ok()
 }
 
 async fn open(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {

@@ -6,6 +6,7 @@ use kube::api::Api;
 use serde_json::{Value, json};
 use steersman::{Denied, Operation, Review, Webhook};
 use steersman_kudo::{Instance, OperatorVersion, admission};
+use uuid::Builder;
 
 /// The service that the webhook's configuration names.
 pub const SERVICE: &str = "kudo-controller-manager-service";
@@ -96,11 +97,5 @@ impl Admission {
 
 /// A random UUID of version 4.
 pub(crate) fn uid() -> String {
-    let mut bytes = [0; 16];
-    // A machine without a random source cannot make TLS connections either.
-    let _ = getrandom::fill(&mut bytes);
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid().to_string()
 }

@@ -183,6 +183,17 @@ impl Lab {
         self.until(kind, name, |object| object.is_some_and(is)).await.unwrap()
     }
 
+    /// The status of every custom resource, for messages.
+    pub(crate) async fn statuses(&self) -> Value {
+        let mut statuses = serde_json::Map::new();
+        for kind in self.watches.iter().filter_map(|watch| watch["kind"].as_str()) {
+            let objects = self.objects(kind).list(&Default::default()).await.unwrap();
+            let of = |object: &DynamicObject| object.data["status"].clone();
+            statuses.insert(kind.to_owned(), objects.iter().map(of).collect());
+        }
+        Value::Object(statuses)
+    }
+
     /// Whether pods run: a control plane without controllers and nodes has none.
     pub(crate) fn has_nodes(&self) -> bool {
         self.env.cluster().is_some() || std::env::var_os("STEERSMAN_TEST_NODES").is_some()

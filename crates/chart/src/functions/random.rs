@@ -106,10 +106,5 @@ fn shuffle(env: &mut dyn Environment, text: &[u8]) -> Vec<u8> {
 fn uuid(env: &mut dyn Environment) -> String {
     let mut bytes = [0; 16];
     env.fill_random(&mut bytes);
-    let n = u128::from_be_bytes(bytes);
-    // The version and the variant of a random UUID.
-    let n = n & !(0xF << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    let hex = format!("{n:032x}");
-    let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
