@@ -51,12 +51,12 @@ def prepare() -> None:
         loader.shell_loader,
         loader.strategy_loader,
         loader.test_loader,
-        loader.vars_loader,
     ):
         try:
             list(plugins.all(class_only=True))
         except Exception:  # a plugin of the user's that does not load is reported by the play that needs it
             pass
+    _load_vars_plugins()
     for name in modules.MODULES:
         _import(modules.python_name(name))
         _import(modules.python_name(name).replace(".modules.", ".action."))
@@ -64,6 +64,16 @@ def prepare() -> None:
     temporary.install()
     inline.install()
     _bind_workers()
+
+
+def _load_vars_plugins() -> None:
+    """Loads them as Ansible does: of a loader that has been used already, it takes those that it enabled for all there are."""
+    from ansible.vars import plugins
+
+    try:
+        plugins._prime_vars_loader()
+    except Exception:  # one of the user's that does not load, or another version of Ansible
+        pass
 
 
 def _bind_workers() -> None:
