@@ -95,14 +95,14 @@ oracle-sim: ## Simulate operators in Go, on controller-runtime and on Helm's pac
 
 .PHONY: test-scaffold
 test-scaffold: ## Make projects in Rust as `steer init` and the tutorials do, build them, run their tests, and change one under `steer dev`
-	$(CARGO) test --quiet --package steersman-cli --test scaffold_rust -- --ignored --nocapture
-	$(CARGO) test --quiet --package steersman-cli --test dev -- --ignored --nocapture reconciler
-	$(CARGO) test --quiet --package steersman-cli --test documents -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --test scaffold_rust -- --ignored --nocapture
+	$(CARGO) test --quiet --test dev -- --ignored --nocapture reconciler
+	$(CARGO) test --quiet --test documents -- --ignored --nocapture --test-threads 1
 
 .PHONY: kudo
 kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERATORS, run the public packages too
-	$(CARGO) test --quiet --package steersman-kudo-operator --test kudo_crash -- --ignored
-	if [ -n "$$STEERSMAN_KUDO_OPERATORS" ]; then $(CARGO) test --quiet --package steersman-kudo --package steersman-kudo-operator \
+	$(CARGO) test --quiet --test kudo_crash -- --ignored
+	if [ -n "$$STEERSMAN_KUDO_OPERATORS" ]; then $(CARGO) test --quiet \
 		--test kudo_packages --test kudo_public -- --ignored --nocapture; fi
 
 .PHONY: oracle-kudo
@@ -110,7 +110,7 @@ oracle-kudo: ## Run KUDO's own suites, and compare with its golden outputs
 	oracles/kubernetes/build kubectl >/dev/null
 	$(CARGO) build --quiet --bin steer
 	oracles/kudo/suites $(DEBUG)/steer
-	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --quiet --package steersman-cli --test kudo_golden -- --ignored --nocapture
+	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --quiet --test kudo_golden -- --ignored --nocapture
 
 # Python and Ansible, pinned, in a virtual environment outside the checkout. The first call makes it.
 ANSIBLE_SUITES := --test ansible_plays --test ansible_advanced --test ansible_inputs
@@ -121,9 +121,9 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 		export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
 		$(CARGO) test --quiet $(ANSIBLE_SUITES) -- --ignored --nocapture --test-threads 2 && \
-		$(CARGO) test --quiet --package steersman-cli --test ansible_kill -- --ignored --nocapture && \
-		$(CARGO) test --quiet --package steersman-cli --test dev --test scaffold_update -- --ignored --nocapture ansible && \
-		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --package steersman-cli --test documents -- --nocapture ansible
+		$(CARGO) test --quiet --test ansible_kill -- --ignored --nocapture && \
+		$(CARGO) test --quiet --test dev --test scaffold_update -- --ignored --nocapture ansible && \
+		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --test documents -- --nocapture ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
