@@ -9,7 +9,7 @@ use kube::api::{DynamicObject, PropagationPolicy};
 use serde_json::{Value, json};
 use steersman_chart::{Capabilities, HookEvent, Values};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, code};
 use crate::object::{self, Object, ObjectId};
 use crate::ownership::ownership_errors;
 use crate::progress::Progress;
@@ -172,7 +172,16 @@ impl Releases {
     pub async fn enforce(&self, object: &Object) -> Result<(Outcome, DynamicObject)> {
         let writer = self.writer();
         let live = writer.live(object).await?;
-        writer.write(object, Some(&object.content), live).await
+        let written = writer.write(object, Some(&object.content), live).await;
+        let Err(Error::Object { source, .. }) = &written else { return written };
+        if code(source) != Some(422) {
+            return written;
+        }
+        // A merge keeps what others added to a list, which may not go together with what belongs there: two ports of one name.
+        match writer.overwrite(object).await {
+            Ok(now) => Ok((Outcome::Changed, now)),
+            Err(_) => written,
+        }
     }
 
     /// Makes sure that objects which are there may be taken.

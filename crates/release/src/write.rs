@@ -142,6 +142,18 @@ impl Writer {
         applied.map_err(Error::object(&object.id))
     }
 
+    /// Sets what the object says, its lists as a whole, whatever others have put into them.
+    pub(crate) async fn overwrite(&self, object: &Object) -> Result<DynamicObject> {
+        let params = PatchParams {
+            field_manager: Some(self.manager.clone()),
+            dry_run: self.dry_run,
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(&object.content);
+        let patched = object.api(&self.client).patch(&object.id.name, &params, &patch).await;
+        patched.map_err(Error::object(&object.id))
+    }
+
     /// Makes what a forerunner set by updates ours, so that what the chart no longer sets goes away.
     async fn upgrade_managed_fields(&self, object: &Object, live: &DynamicObject) -> Result<()> {
         let Some(fields) = live.metadata.managed_fields.as_ref() else { return Ok(()) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -182,6 +182,48 @@ async fn what_others_own_is_left_alone() {
         let live = deployments.get("shop").await.unwrap();
         assert_eq!(live.spec.unwrap().replicas, Some(7), "{mode:?}");
     }
+}
+
+#[tokio::test]
+async fn an_object_is_brought_back_where_a_merge_would_be_refused() {
+    let (_cluster, client, releases) = cluster().await;
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "shop" },
+        "spec": { "selector": { "app": "shop" }, "ports": [{ "name": "http", "port": 80 }] },
+    });
+    let service = steersman_release::resolve(service, "default", releases.kinds()).await.unwrap();
+    let (outcome, _) = releases.enforce(&service).await.unwrap();
+    assert_eq!(outcome, Outcome::Created);
+    let services: Api<Service> = Api::default_namespaced(client);
+    let patch = json!({ "spec": { "ports": [{ "name": "http", "port": 9999 }] } });
+    let before = services.patch("shop", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let (outcome, _) = releases.enforce(&service).await.unwrap();
+    assert_eq!(outcome, Outcome::Changed);
+    let spec = services.get("shop").await.unwrap().spec.unwrap();
+    let ports = spec.ports.unwrap();
+    assert_eq!((ports.len(), ports[0].port), (1, 80));
+    assert_eq!(spec.cluster_ip, before.spec.unwrap().cluster_ip);
+    // What it became is the release's, and stays as it is.
+    let (outcome, _) = releases.enforce(&service).await.unwrap();
+    assert_ne!(outcome, Outcome::Created);
+    let (outcome, _) = releases.enforce(&service).await.unwrap();
+    assert_eq!(outcome, Outcome::Unchanged);
+}
+
+#[tokio::test]
+async fn what_the_cluster_refuses_for_good_is_told_as_it_was() {
+    let (_cluster, _client, releases) = cluster().await;
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "fixed" }, "immutable": true, "data": { "a": "b" },
+    });
+    let map = steersman_release::resolve(map, "default", releases.kinds()).await.unwrap();
+    releases.enforce(&map).await.unwrap();
+    let other = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "fixed" }, "immutable": true, "data": { "a": "c" },
+    });
+    let other = steersman_release::resolve(other, "default", releases.kinds()).await.unwrap();
+    let refused = releases.enforce(&other).await.unwrap_err().to_string();
+    assert!(refused.contains("immutable"), "{refused}");
 }
 
 #[tokio::test]
