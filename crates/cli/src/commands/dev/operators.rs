@@ -1,11 +1,13 @@
 //! The operators of a project on its embedded cluster: started, reloaded when files change, and stopped.
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use futures::future::select_all;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use steersman::Operator;
@@ -80,10 +82,10 @@ struct InProcess {
 }
 
 enum Running {
-    /// Of charts or plays.
+    /// Of charts or plays. There is no operator if the last one ended.
     Watches { operator: Option<InProcess>, watched: Watched, metrics: SocketAddr },
-    /// Of a KUDO package.
-    Package { operator: InProcess, packages: Vec<Package>, metrics: SocketAddr },
+    /// Of a KUDO package. There is no operator if the last one ended.
+    Package { operator: Option<InProcess>, packages: Vec<Package>, metrics: SocketAddr },
     /// In Rust. There is no program if the last one ended.
     Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, ports: Ports },
 }
@@ -113,6 +115,15 @@ impl InProcess {
             let _ = stopped.await;
         }));
         Self { stop, ended }
+    }
+
+    /// Returns when it ended by itself, with what it ended with.
+    async fn ended(&mut self) -> String {
+        match (&mut self.ended).await {
+            Ok(Ok(())) => "without an error".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        }
     }
 
     async fn stop(self) -> Result {
@@ -173,31 +184,26 @@ impl Operators {
         }
     }
 
-    /// Returns when an operator that is a process ended, with what it ended with.
+    /// Returns when an operator ended by itself, with what it ended with. The next reload starts it again.
     pub(super) async fn ended(&mut self) -> String {
-        let mut program = self.running.iter_mut().find_map(|running| match running {
-            Running::Crate { program, .. } => Some(program),
-            _ => None,
-        });
-        let status = match program.as_mut().and_then(|program| program.as_mut()) {
-            Some(program) => program.ended().await,
-            None => std::future::pending().await,
-        };
-        if let Some(program) = program {
-            *program = None;
+        if self.running.is_empty() {
+            return pending().await;
         }
-        status.map_or_else(|| "it is not known how".to_owned(), |status| status.to_string())
+        select_all(self.running.iter_mut().map(|running| Box::pin(running.ended()))).await.0
     }
 
     pub(super) async fn stop(self) -> Result {
         let mut result = Ok(());
         for running in self.running {
             match running {
-                Running::Watches { operator: Some(operator), .. } | Running::Package { operator, .. } => {
+                Running::Watches { operator: Some(operator), .. }
+                | Running::Package { operator: Some(operator), .. } => {
                     result = result.and(operator.stop().await);
                 }
                 Running::Crate { program: Some(program), .. } => program.stop().await,
-                Running::Watches { operator: None, .. } | Running::Crate { program: None, .. } => {}
+                Running::Watches { operator: None, .. }
+                | Running::Package { operator: None, .. }
+                | Running::Crate { program: None, .. } => {}
             }
         }
         result
@@ -213,7 +219,7 @@ impl Running {
                 let packages = kudo::read(path)?;
                 let metrics = metrics_address()?;
                 let operator = start_package(place, &packages, metrics).await?;
-                Ok(Self::Package { operator, packages, metrics })
+                Ok(Self::Package { operator: Some(operator), packages, metrics })
             }
             part => {
                 for name in project.install_definitions(&client).await? {
@@ -225,6 +231,24 @@ impl Running {
                 let (operator, client) = prepare(project, part, place, account.as_ref(), metrics).await?;
                 let watched = Watched::of(part.kinds()).reporting().user(account.as_ref(), ROLE_FILES);
                 Ok(Self::Watches { operator: Some(InProcess::start(operator, client)), watched, metrics })
+            }
+        }
+    }
+
+    /// Returns when the operator ended by itself, with what it ended with.
+    async fn ended(&mut self) -> String {
+        match self {
+            Self::Watches { operator, .. } | Self::Package { operator, .. } => {
+                let Some(running) = operator else { return pending().await };
+                let how = running.ended().await;
+                *operator = None;
+                how
+            }
+            Self::Crate { program, .. } => {
+                let Some(running) = program else { return pending().await };
+                let status = running.ended().await;
+                *program = None;
+                status.map_or_else(|| "it is not known how".to_owned(), |status| status.to_string())
             }
         }
     }
@@ -256,8 +280,12 @@ impl Running {
                 place.board.say("the operator runs as it is now");
                 Ok(())
             }
-            (Self::Package { packages, .. }, Part::Package(path)) => {
+            (Self::Package { operator, packages, metrics }, Part::Package(path)) => {
                 let found = kudo::read(path)?;
+                if operator.is_none() {
+                    *operator = Some(InProcess::start(package_operator(*metrics), client));
+                    place.board.say("the operator runs again");
+                }
                 replace_package(place, &found).await?;
                 *packages = found;
                 Ok(())
@@ -313,12 +341,15 @@ async fn start_package(place: &Place, packages: &[Package], metrics: SocketAddr)
     kudo.init().await?;
     kudo.register_webhook(NAMESPACE).await?;
     place.board.say("operators, operatorversions and instances of kudo.dev established");
-    let operator = KudoOperator::new().files(SimulatedFiles).operator().metrics_address(metrics);
-    let operator = InProcess::start(operator, client);
+    let operator = InProcess::start(package_operator(metrics), client);
     for line in kudo.install(packages, None, Default::default()).await? {
         place.board.say(&line);
     }
     Ok(operator)
+}
+
+fn package_operator(metrics: SocketAddr) -> Operator {
+    KudoOperator::new().files(SimulatedFiles).operator().metrics_address(metrics)
 }
 
 /// Puts a package in the place of what it was before, and runs the plan that brings its instance up to date.
@@ -382,4 +413,25 @@ fn start_program(place: &Place, program: &Path, installed: &Installed, ports: Po
         board.with(|screen| screen.log(&line));
     };
     place.surroundings().start(program, installed, ports, &place.arguments, said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An operator whose port is taken ends at once.
+    #[tokio::test]
+    async fn an_operator_that_ends_in_this_process_is_noticed() {
+        let cluster = Cluster::builder().workloads(false).start().await.unwrap();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let metrics = taken.local_addr().unwrap();
+        let operator = package_operator(metrics);
+        let operator = Some(InProcess::start(operator, cluster.client()));
+        let mut operators =
+            Operators { running: vec![Running::Package { operator, packages: Vec::new(), metrics }] };
+        let how = operators.ended().await;
+        assert!(how.contains(&metrics.to_string()), "{how}");
+        assert!(matches!(operators.running[0], Running::Package { operator: None, .. }));
+        operators.stop().await.unwrap();
+    }
 }
