@@ -195,6 +195,7 @@ pub(crate) async fn run(
         move |request| answer(client.clone(), Arc::clone(&expected), request)
     });
     let child = command.spawn(&kubeconfig)?;
+    child.id().into_iter().for_each(|id| process.is_program(id));
     let mut group = Group { id: child.id(), child };
     let reading = [
         tokio::spawn(log.clone().read(group.child.stdout.take())),

@@ -1,6 +1,8 @@
 //! How long things take: in virtual time as long as in production, in real time as briefly as operators bear.
 
 use std::{
+    collections::BTreeMap,
+    ffi::OsString,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -127,6 +129,37 @@ impl ThreadClock {
     }
 }
 
+/// The time in which a program worked, or would have if the machine had had a processor for it. Zero where the system does not
+/// tell.
+#[derive(Debug, Default)]
+pub(crate) struct ProgramClock {
+    /// Linux's directory of the program's threads.
+    threads: Option<PathBuf>,
+    /// What each thread had last.
+    seen: BTreeMap<OsString, Duration>,
+    busy: Duration,
+}
+
+impl ProgramClock {
+    pub(crate) fn of(pid: u32) -> Self {
+        Self { threads: Some(PathBuf::from(format!("/proc/{pid}/task"))), ..Self::default() }
+    }
+
+    /// The time so far, of all threads.
+    pub(crate) fn busy(&mut self) -> Duration {
+        let Some(threads) = &self.threads else { return self.busy };
+        for thread in std::fs::read_dir(threads).into_iter().flatten().flatten() {
+            // On a processor, and ready for one, in nanoseconds.
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            let times = text.split_whitespace().take(2).filter_map(|time| time.parse().ok());
+            let now: Duration = times.map(Duration::from_nanos).sum();
+            let last = self.seen.insert(thread.file_name(), now).unwrap_or_default();
+            self.busy += now.saturating_sub(last);
+        }
+        self.busy
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +181,38 @@ mod tests {
         assert!(clock.spent(false) < clock.spent(true) / 2, "{clock:?}");
         drop(end);
         waiting.join().unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_program_is_busy_while_one_of_its_threads_is() {
+        let mut clock = ProgramClock::of(std::process::id());
+        let before = clock.busy();
+        let begin = Instant::now();
+        std::thread::spawn(move || {
+            while begin.elapsed() < Duration::from_millis(200) {
+                std::hint::spin_loop();
+            }
+        })
+        .join()
+        .unwrap();
+        // A thread that is gone takes nothing back.
+        let after = clock.busy();
+        assert!(after >= before);
+        std::thread::scope(|scope| {
+            let (tell, told) = std::sync::mpsc::channel();
+            scope.spawn(move || {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_millis(200) {
+                    std::hint::spin_loop();
+                }
+                tell.send(()).unwrap();
+                std::thread::park_timeout(Duration::from_secs(5));
+            });
+            told.recv().unwrap();
+            assert!(clock.busy() - after >= Duration::from_millis(150));
+        });
+        assert_eq!(ProgramClock::default().busy(), Duration::ZERO);
     }
 
     #[test]

@@ -174,6 +174,7 @@ impl Network {
                 awaited: self.0.usual_watches.clone(),
                 since: Instant::now(),
             }),
+            clock: Mutex::default(),
         }))
     }
 }

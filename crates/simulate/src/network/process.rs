@@ -3,13 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use kube::Client;
 use tokio::{sync::watch, time::Instant};
 
 use super::{Network, forward::Faulty};
-use crate::timeline::Actor;
+use crate::{timeline::Actor, timing::ProgramClock};
 
 /// One process of the operator, from its start to its crash. Cheap to clone.
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub(super) struct ProcessState {
     pub(super) cut_off_until: watch::Sender<Instant>,
     pub(super) watches: watch::Sender<Watches>,
     pub(super) activity: Mutex<Activity>,
+    /// Of a program outside of this process.
+    pub(super) clock: Mutex<ProgramClock>,
 }
 
 /// What a process has under way.
@@ -119,6 +122,20 @@ impl Process {
     /// Holds all watch events back until [`Process::expire_watches`].
     pub(crate) fn silence_watches(&self) {
         self.0.watches.send_modify(|watches| watches.silent = true);
+    }
+
+    /// Has the time of a program counted as this process's.
+    pub(crate) fn is_program(&self, pid: u32) {
+        *self.clock() = ProgramClock::of(pid);
+    }
+
+    /// How long a program worked so far, or would have on a machine of its own.
+    pub(crate) fn busy(&self) -> Duration {
+        self.clock().busy()
+    }
+
+    fn clock(&self) -> MutexGuard<'_, ProgramClock> {
+        self.0.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {

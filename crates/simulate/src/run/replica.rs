@@ -1,6 +1,9 @@
 //! Replicas of the operator: started, and started again when they die.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use kube::{
     Api, Client,
@@ -34,6 +37,12 @@ impl Replica {
         if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             act(process);
         }
+    }
+
+    /// How long its program worked so far, or would have on a machine of its own.
+    pub(super) fn busy(&self) -> Duration {
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        process.as_ref().map_or(Duration::ZERO, Process::busy)
     }
 
     /// Since when it waits for events, which one that is down always does.

@@ -16,6 +16,21 @@ pub(super) struct Pace {
     has_failed: bool,
 }
 
+/// A time without changes: since when, and how long the operator and this program had been held up until then.
+#[derive(Clone, Copy)]
+struct Rest {
+    since: Instant,
+    held_up: Duration,
+}
+
+impl Rest {
+    /// How long it lasts by now, without the time in which the operator had something to do: on a busy machine it may not have
+    /// begun with what it was told.
+    fn length(self, held_up: Duration) -> Duration {
+        self.since.elapsed().saturating_sub(held_up.saturating_sub(self.held_up))
+    }
+}
+
 /// A revision whose state was compared with the expected one, and whether it is that.
 type Compared = Option<(u64, bool)>;
 
@@ -26,12 +41,17 @@ impl Run<'_> {
         let store = self.cluster.server().store().clone();
         let begin = Instant::now();
         let (mut looked, mut changed, mut since) = (store.latest(), store.latest(), begin);
-        let (mut compared, mut resting): (Compared, _) = (None, None::<Instant>);
+        let (mut compared, mut resting): (Compared, _) = (None, None::<Rest>);
         let timing = &self.settings.timing;
-        let mut pause = timing.look.0;
+        let (mut pause, mut late) = (timing.look.0, Duration::ZERO);
         loop {
             self.cluster.settled().await;
+            let asleep = Instant::now();
             tokio::time::sleep(pause).await;
+            if timing.is_real {
+                late += asleep.elapsed().saturating_sub(pause);
+            }
+            let held_up = late + self.busy();
             pause = (pause * 2).min(timing.look.1);
             let latest = store.latest();
             if latest != looked {
@@ -39,15 +59,18 @@ impl Run<'_> {
                 if last > looked {
                     (changed, since) = (last, Instant::now());
                     pause = timing.look.0;
-                    let paused = resting.take().map_or(Duration::ZERO, |since| since.elapsed());
+                    let paused = resting.take().map_or(Duration::ZERO, |rest| rest.length(held_up));
                     self.pace.longest_pause = self.pace.longest_pause.max(paused);
                 }
                 looked = latest;
             }
             // A program outside is waited for while it starts, has requests under way or watches still to open.
             let idle = if timing.is_real { self.idle_since() } else { Some(begin) };
-            resting = idle.map(|idle| idle.max(since));
-            let rested = resting.map_or(Duration::ZERO, |since| since.elapsed());
+            resting = idle.map(|idle| idle.max(since)).map(|since| match resting {
+                Some(rest) if rest.since == since => rest,
+                _ => Rest { since, held_up },
+            });
+            let rested = resting.map_or(Duration::ZERO, |rest| rest.length(held_up));
             let is_quiet = resting.is_some() && rested >= timing.quiet;
             if is_quiet && (!timing.is_real || self.is_as_expected(at, looked, &mut compared)) {
                 return Ok(());
@@ -101,6 +124,11 @@ impl Run<'_> {
         let is_expected = !is_deleting && !is_other().unwrap_or(false);
         *compared = Some((revision, is_expected));
         is_expected
+    }
+
+    /// How long the replicas' programs worked so far, or would have on a machine of their own.
+    fn busy(&self) -> Duration {
+        self.replicas.iter().map(|replica| replica.busy()).sum()
     }
 
     /// Since when all replicas wait for events.
