@@ -421,6 +421,25 @@ async fn a_bundle_is_made_and_validated() {
         said.failure();
     }
     fs::write(stage.directory.join(path), right).unwrap();
+    // What a cluster would refuse, and an account that is made twice.
+    let path = "bundle/manifests/charts.example.com_minimarts.yaml";
+    let right = fs::read_to_string(stage.directory.join(path)).unwrap();
+    let wrong = right.replace("singular: minimart", "singular: mini_mart");
+    assert_ne!(right, wrong);
+    fs::write(stage.directory.join(path), wrong).unwrap();
+    let said = stage.run(&["bundle", "validate"]).await;
+    let problem = format!("{}: spec.names.singular: ", path.strip_prefix("bundle/").unwrap());
+    assert!(said.stdout.contains(&problem), "{}", said.stdout);
+    said.failure();
+    fs::write(stage.directory.join(path), right).unwrap();
+    let account = stage.directory.join("bundle/manifests/account.yaml");
+    let object =
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: shop-operator-controller-manager\n";
+    fs::write(&account, object).unwrap();
+    let said = stage.run(&["bundle", "validate"]).await;
+    assert!(said.stdout.contains("manifests/account.yaml: metadata.name: "), "{}", said.stdout);
+    said.failure();
+    fs::remove_file(account).unwrap();
     let said = stage.run(&["bundle", "validate", "-o", "json-alpha1"]).await.success();
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["passed"], true);
 }

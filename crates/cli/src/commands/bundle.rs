@@ -1,10 +1,13 @@
 //! `steer bundle`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use serde_json::json;
-use steersman_scaffold::validate_bundle;
+use steersman_cluster::Cluster;
+use steersman_scaffold::{BundleContent, BundleFinding, validate_bundle};
 
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -48,8 +51,13 @@ enum Format {
 impl Bundle {
     pub(crate) fn run(self, output: &mut Output) -> Result {
         let What::Validate(validate) = self.what;
-        let findings = validate_bundle(&validate.directory)
-            .map_err(|error| Failure::from(error).help("`steer generate bundle` makes one"))?;
+        let helped = |error| Failure::from(error).help("`steer generate bundle` makes one");
+        let mut findings = validate_bundle(&validate.directory).map_err(helped)?;
+        if !findings.iter().any(|finding| finding.is_error) {
+            let content = BundleContent::load(&validate.directory).map_err(helped)?;
+            findings
+                .extend(crate::runtime::multi_thread()?.block_on(refused(&validate.directory, &content))?);
+        }
         let errors = findings.iter().filter(|finding| finding.is_error).count();
         match validate.output {
             Format::JsonAlpha1 => {
@@ -80,4 +88,41 @@ impl Bundle {
             many => Err(Failure::new(format!("the bundle has {many} errors"))),
         }
     }
+}
+
+/// What a cluster refuses of the definitions, which it looks at more closely than the rules of bundles do.
+async fn refused(directory: &Path, content: &BundleContent) -> Result<Vec<BundleFinding>> {
+    let cluster = Cluster::builder().workloads(false).start().await;
+    let cluster = cluster.map_err(|error| Failure::new(error.to_string()))?;
+    let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+    let api: Api<DynamicObject> = Api::all_with(cluster.client(), &resource);
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let mut findings = Vec::new();
+    for (path, definition) in &content.definitions {
+        let file = path.strip_prefix(directory).unwrap_or(path).display().to_string();
+        let mut find = |field: &str, problem: String| {
+            let (file, field) = (file.clone(), field.to_owned());
+            findings.push(BundleFinding { is_error: true, file, field, problem });
+        };
+        let definition = match serde_json::from_value(definition.clone()) {
+            Ok(definition) => definition,
+            Err(error) => {
+                find("", error.to_string());
+                continue;
+            }
+        };
+        match api.create(&params, &definition).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) => {
+                match status.details.as_ref().filter(|one| !one.causes.is_empty()) {
+                    Some(details) => {
+                        details.causes.iter().for_each(|cause| find(&cause.field, cause.message.clone()));
+                    }
+                    None => find("", status.message.clone()),
+                }
+            }
+            Err(error) => return Err(Failure::of_kube(&error)),
+        }
+    }
+    Ok(findings)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -136,9 +136,7 @@ async fn refused(content: &BundleContent) -> Result<Vec<String>> {
     let cluster = Cluster::builder().workloads(false).start().await;
     let cluster = cluster.map_err(|error| Failure::new(error.to_string()))?;
     let client = cluster.client();
-    let path = Path::new("manifests");
-    let definitions = content.definitions.iter().map(|one| (path.to_owned(), one.clone())).collect();
-    if let Err(failure) = install_definitions(&client, definitions).await {
+    if let Err(failure) = install_definitions(&client, content.definitions.clone()).await {
         return Ok(vec![failure.message().to_owned()]);
     }
     let kinds = Kinds::new(client.clone());

@@ -1,7 +1,7 @@
 //! The scorecard: operator-sdk's tests of a bundle, and their configuration.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -95,12 +95,12 @@ pub fn scorecard_tests(bundle: &Path, config: Option<&Path>) -> Result<Vec<Score
 /// What is in a bundle: the ClusterServiceVersion, its examples, and the definitions.
 #[derive(Clone, Debug)]
 pub struct BundleContent {
-    directory: std::path::PathBuf,
+    directory: PathBuf,
     version: Value,
     /// The objects that the ClusterServiceVersion has as examples.
     pub examples: Vec<Value>,
-    /// The definitions.
-    pub definitions: Vec<Value>,
+    /// The definitions, each with its file.
+    pub definitions: Vec<(PathBuf, Value)>,
 }
 
 impl BundleContent {
@@ -128,7 +128,7 @@ impl BundleContent {
                             .map_err(|error| broken(format!("metadata.annotations.alm-examples: {error}")))?;
                         content.version = object;
                     }
-                    "CustomResourceDefinition" => content.definitions.push(object),
+                    "CustomResourceDefinition" => content.definitions.push((path.clone(), object)),
                     _ => {}
                 }
             }
@@ -284,7 +284,7 @@ impl BundleContent {
     /// The schema of an example.
     fn schema(&self, example: &Value) -> Option<&Value> {
         let (group, version) = text(example, "/apiVersion").split_once('/')?;
-        let crd = self.definitions.iter().find(|crd| {
+        let crd = self.definitions.iter().map(|(_, crd)| crd).find(|crd| {
             text(crd, "/spec/group") == group && text(crd, "/spec/names/kind") == text(example, "/kind")
         })?;
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array)?;
@@ -321,12 +321,15 @@ mod tests {
                 "apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "a"},
                 "spec": {"size": 1, "image": {"tag": "x"}},
             })],
-            definitions: vec![json!({"spec": {
-                "group": "example.com", "names": {"kind": "Shop"},
-                "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {
-                    "size": {"type": "integer"}, "image": {"type": "object"},
-                }}}}}}],
-            }})],
+            definitions: vec![(
+                "crd.yaml".into(),
+                json!({"spec": {
+                    "group": "example.com", "names": {"kind": "Shop"},
+                    "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {
+                        "size": {"type": "integer"}, "image": {"type": "object"},
+                    }}}}}}],
+                }}),
+            )],
         }
     }
 

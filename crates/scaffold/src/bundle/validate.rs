@@ -184,6 +184,21 @@ fn check_version(file: &str, csv: &Value, objects: &[(String, Value)], findings:
     check_modes(file, csv, findings);
     check_install(file, csv, findings);
     check_owned(file, csv, objects, findings);
+    check_accounts(csv, objects, findings);
+}
+
+/// The Operator Lifecycle Manager makes the accounts that it gives permissions to.
+fn check_accounts(csv: &Value, objects: &[(String, Value)], findings: &mut Findings) {
+    let permissions = ["permissions", "clusterPermissions"]
+        .into_iter()
+        .filter_map(|field| csv.pointer(&format!("/spec/install/spec/{field}")).and_then(Value::as_array));
+    let made: Vec<&str> = permissions.flatten().map(|one| text(one, "/serviceAccountName")).collect();
+    for (file, object) in objects {
+        let name = text(object, "/metadata/name");
+        if object["kind"] == "ServiceAccount" && made.contains(&name) {
+            findings.error(file, "metadata.name", format!("{name} is made from spec.install of the version"));
+        }
+    }
 }
 
 fn check_modes(file: &str, csv: &Value, findings: &mut Findings) {
