@@ -13,7 +13,11 @@ use http::{HeaderValue, Method, Request, Response, header};
 use serde_json::Value;
 use steersman_api::http::{self as wire, Body};
 
-use crate::{core::Core, pipeline, render};
+use crate::{
+    core::Core,
+    pipeline::{self, Outcome},
+    render,
+};
 
 /// The API server as a tower service, in the shape that `kube::Client::new` and hyper take.
 #[derive(Debug, Clone)]
@@ -54,11 +58,15 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let (head, mut yaml) = (parts.method == Method::HEAD, wire::wants_yaml(&parts.headers));
+    let head = parts.method == Method::HEAD;
+    let mut outcome = Outcome { yaml: wire::wants_yaml(&parts.headers), flow: None };
     let mut response =
-        pipeline::handle(core, parts, body, &mut yaml).await.unwrap_or_else(|error| render::error(&error));
-    if yaml {
+        pipeline::handle(core, parts, body, &mut outcome).await.unwrap_or_else(|error| render::error(&error));
+    if outcome.yaml {
         response = to_yaml(response);
+    }
+    if let Some(flow) = outcome.flow {
+        flow.add_headers(response.headers_mut());
     }
     if head {
         *response.body_mut() = Body::whole(Bytes::new());

@@ -268,7 +268,8 @@ async fn expressions_ask_what_users_may_do() {
         "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]});
     assert_eq!(ask(&server, &format!("POST {rbac}/rolebindings"), binding).await.0, 201);
     let robot = "authorizer.serviceAccount('default', 'robot').group('').resource('configmaps')";
-    let ask_robot = |verb: &str, what: &str| format!("string({robot}.namespace('default').check('{verb}').{what})");
+    let ask_robot =
+        |verb: &str, what: &str| format!("string({robot}.namespace('default').check('{verb}').{what})");
     let mutations = json!([
         apply(&format!("Object{{data: {{'list': {}}}}}", ask_robot("list", "allowed()"))),
         apply(&format!("Object{{data: {{'delete': {}}}}}", ask_robot("delete", "allowed()"))),

@@ -137,7 +137,7 @@ impl<'a> Runner<'a> {
             if step.compare != Compared::Nothing {
                 self.note_written(&request_line, status, &body);
             }
-            return Ok(self.masked(&request_line, status, &headers, &raw, body));
+            return Ok(self.masked(&request_line, &step.shows, status, &headers, &raw, body));
         }
     }
 
@@ -276,6 +276,7 @@ impl<'a> Runner<'a> {
     fn masked(
         &mut self,
         line: &str,
+        shows: &[String],
         status: u16,
         headers: &HeaderMap,
         raw: &[u8],
@@ -294,7 +295,7 @@ impl<'a> Runner<'a> {
             self.mask.body(&mut body);
         }
         let mut kept = BTreeMap::new();
-        for name in HEADERS {
+        for name in HEADERS.into_iter().chain(shows.iter().map(String::as_str)) {
             let values: Vec<String> = headers
                 .get_all(name)
                 .iter()

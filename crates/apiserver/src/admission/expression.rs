@@ -62,10 +62,7 @@ impl Access {
     /// For expressions that can't ask, such as those of messages, though variables that they name may.
     pub(super) fn none() -> Self {
         let missing = |name: &str| Cel::Invalid(format!("no such attribute(s): {name}").into());
-        Self {
-            authorizer: missing("authorizer"),
-            request_resource: missing("authorizer.requestResource"),
-        }
+        Self { authorizer: missing("authorizer"), request_resource: missing("authorizer.requestResource") }
     }
 
     /// Asks the server's own authorizer, about the user and the resource of a write.

@@ -155,7 +155,8 @@ pub(super) fn add(library: &mut Library) {
     library.member("check", [RESOURCE, String], DECIDED, decide);
     library.member("allowed", [DECIDED], Type::Bool, |args| decided(args, |d| Value::Bool(d.allowed)));
     library.member("reason", [DECIDED], String, |args| decided(args, |d| Value::string(d.reason.as_str())));
-    library.member("errored", [DECIDED], Type::Bool, |args| decided(args, |d| Value::Bool(d.error.is_some())));
+    library
+        .member("errored", [DECIDED], Type::Bool, |args| decided(args, |d| Value::Bool(d.error.is_some())));
     library.member("error", [DECIDED], String, |args| {
         decided(args, |d| Value::string(d.error.as_deref().unwrap_or_default()))
     });
