@@ -10,7 +10,7 @@ use http::{Response, StatusCode, header, request::Parts};
 use serde_json::Value;
 use steersman_api::{
     environment::EnvironmentExt as _,
-    http::{self as wire, Body, Options, Output, Route, Target},
+    http::{self as wire, Body, Encoding, Options, Output, Route, Target},
     metadata, object,
     status::{ApiError, ApiResult, Reason},
 };
@@ -35,8 +35,7 @@ use crate::{
 /// What is known of an answer before it is made.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// Whether it is to be YAML.
-    pub(crate) yaml: bool,
+    pub(crate) encoding: Encoding,
     /// How the request was classified, once its user is known.
     pub(crate) flow: Option<Flow>,
 }
@@ -127,7 +126,11 @@ where
         return Ok(if is_builtin { render::error(&render::unknown()) } else { render::not_found() });
     };
     let output;
-    (output, outcome.yaml) = wire::negotiate(&request.headers)?;
+    (output, outcome.encoding) = wire::negotiate(&request.headers)?;
+    if outcome.encoding == Encoding::Protobuf && resource.custom && output == Output::Object {
+        // There are no messages of custom kinds.
+        return Err(wire::no_such_form());
+    }
     options.watch |= verb == Verb::Watch;
     let write = if verb.is_read() { WriteOptions::default() } else { WriteOptions::new(verb, &options)? };
     let creates_whole = verb == Verb::Create && target.subresource.is_empty();
