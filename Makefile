@@ -127,7 +127,7 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-clients oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -217,6 +217,12 @@ oracle-envtest: ## Run controller-runtime's own suites and ours on the programs 
 	oracles/kubernetes/build kube-apiserver etcd kubectl >/dev/null
 	$(CARGO) build --quiet --profile checks --package steersman-cli
 	oracles/envtest/run $(BIN)/steer $(ENVTEST_PACKAGES)
+
+.PHONY: oracle-clients
+oracle-clients: ## Run the same programs on client-go, client-node, fabric8, kubernetes and kopf against the embedded cluster and a real one
+	oracles/kubernetes/build kube-apiserver etcd control-plane >/dev/null
+	$(CARGO) build --quiet --bin steer
+	oracles/clients/run $(DEBUG)/steer
 
 .PHONY: oracle-kubectl
 oracle-kubectl: ## Type the same kubectl commands, in three versions, for the embedded cluster and a real one, and render the same overlays

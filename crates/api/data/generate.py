@@ -132,13 +132,17 @@ def fields(message, declared, properties):
 
 
 def reachable(all_messages):
-    """Keeps the messages that a request for a served kind can hold."""
+    """Keeps the messages that requests for served kinds and their answers can hold."""
     meta = "k8s.io.apimachinery.pkg.apis.meta.v1."
-    todo = [meta + "DeleteOptions", meta + "Status", "k8s.io.api.autoscaling.v1.Scale", "k8s.io.api.policy.v1.Eviction",
+    answers = ["Status", "WatchEvent", "PartialObjectMetadata", "PartialObjectMetadataList"]
+    answers += ["APIVersions", "APIGroup", "APIGroupList", "APIResourceList"]
+    todo = [meta + name for name in answers]
+    todo += [meta + "DeleteOptions", "k8s.io.api.autoscaling.v1.Scale", "k8s.io.api.policy.v1.Eviction",
             "k8s.io.api.authentication.v1.TokenRequest", "k8s.io.apimachinery.pkg.runtime.Unknown"]
     for group in json.loads((KINDS / "resources.json").read_text()):
         for version in group["versions"]:
-            suffixes = {f".{version['version']}.{r['kind']}" for r in version["resources"]}
+            kinds = [r["kind"] for r in version["resources"]]
+            suffixes = {f".{version['version']}.{kind}{end}" for kind in kinds for end in ("", "List")}
             short = group["group"].split(".")[0] or "core"
             short = {"flowcontrol": "flowcontrol", "internal": "apiserverinternal"}.get(short, short)
             for m in all_messages:

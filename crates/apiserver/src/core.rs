@@ -18,6 +18,7 @@ use crate::{
     catalog::Catalog,
     connector::Connector,
     expiry::{self, Expiry},
+    flow_control::{self, FlowControl},
     settings::Settings,
 };
 
@@ -39,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     pub(crate) webhooks: Webhooks,
     pub(crate) aggregator: Aggregator,
+    pub(crate) flow_control: FlowControl,
     pub(crate) policies: Policies,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
@@ -63,6 +65,7 @@ impl Core {
         self.webhooks.learn(&self.store, &resource.storage);
         self.policies.learn(&self.store, &resource.storage);
         aggregation::learn(self, &resource.storage, key);
+        flow_control::learn(self, &resource.storage, key);
         if *resource.storage == *aggregation::RESOURCE {
             // One that the server keeps comes back.
             aggregation::register_custom(self);
@@ -92,6 +95,7 @@ impl Core {
             self.webhooks.learn(&self.store, storage);
             self.policies.learn(&self.store, storage);
             aggregation::learn(self, storage, event.entry.key());
+            self.flow_control.forget(storage);
         }
         if definitions {
             crate::crd::rebuild(self);

@@ -25,6 +25,7 @@ mod core;
 mod crd;
 mod decode;
 mod expiry;
+mod flow_control;
 mod handlers;
 mod health;
 mod openapi;

@@ -10,7 +10,7 @@ use http::{Response, StatusCode, header, request::Parts};
 use serde_json::Value;
 use steersman_api::{
     environment::EnvironmentExt as _,
-    http::{self as wire, Body, Options, Output, Route, Target},
+    http::{self as wire, Body, Encoding, Options, Output, Route, Target},
     metadata, object,
     status::{ApiError, ApiResult, Reason},
 };
@@ -24,18 +24,28 @@ use crate::{
     commit::{self, Written},
     connect,
     core::Core,
-    decode, handlers,
+    decode,
+    flow_control::Flow,
+    handlers,
     render::{self, answer, answer_value},
     route, system,
     write::{self, Mode},
 };
 
-/// Answers a request; `yaml` says whether the answer is to be YAML, as far as that is known beforehand.
+/// What is known of an answer before it is made.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) encoding: Encoding,
+    /// How the request was classified, once its user is known.
+    pub(crate) flow: Option<Flow>,
+}
+
+/// Answers a request.
 pub(crate) async fn handle<B>(
     core: Arc<Core>,
     request: Parts,
     body: B,
-    yaml: &mut bool,
+    outcome: &mut Outcome,
 ) -> ApiResult<Response<Body>>
 where
     B: http_body::Body + Send + 'static,
@@ -45,11 +55,11 @@ where
     let user = auth::authenticate(&core, &request)?;
     let path = request.uri.path();
     match Route::parse(path) {
-        Route::Resource(target) => handle_resource(core, user, target, request, body, yaml).await,
+        Route::Resource(target) => handle_resource(core, user, target, request, body, outcome).await,
         route => {
             let verb = request.method.as_str().to_lowercase();
             let asked = Attributes { verb: &verb, path, ..Attributes::default() };
-            let user = authorize(&core, user, &request, &asked)?;
+            let user = authorize(&core, user, &request, &asked, &mut outcome.flow)?;
             match core.aggregator.find_route(&route) {
                 Some(remote) => Ok(Box::pin(aggregation::proxy(&core, &remote, &user, request, body)).await),
                 None => Ok(system::answer(&core, &route, &request)),
@@ -58,9 +68,16 @@ where
     }
 }
 
-/// The user as whom a request acts, if they may.
-fn authorize(core: &Core, user: User, request: &Parts, asked: &Attributes<'_>) -> ApiResult<User> {
+/// The user as whom a request acts, if they may. The request is classified in any case.
+fn authorize(
+    core: &Core,
+    user: User,
+    request: &Parts,
+    asked: &Attributes<'_>,
+    flow: &mut Option<Flow>,
+) -> ApiResult<User> {
     let user = auth::impersonate(core, user, &request.headers, asked)?;
+    *flow = core.flow_control.classify(&core.store, &user, asked);
     match request.extensions.get::<Unrestricted>() {
         Some(_) => auth::allow(core, &user, asked),
         None => auth::authorize(core, &user, asked)?,
@@ -74,7 +91,7 @@ async fn handle_resource<B>(
     target: Target,
     request: Parts,
     body: B,
-    yaml: &mut bool,
+    outcome: &mut Outcome,
 ) -> ApiResult<Response<Body>>
 where
     B: http_body::Body + Send + 'static,
@@ -99,7 +116,7 @@ where
         name: selected.as_deref().unwrap_or(&target.name),
         path: request.uri.path(),
     };
-    let user = authorize(&core, user, &request, &attributes)?;
+    let user = authorize(&core, user, &request, &attributes, &mut outcome.flow)?;
     if let Some(remote) = remote {
         return Ok(Box::pin(aggregation::proxy(&core, &remote, &user, request, body)).await);
     }
@@ -109,7 +126,11 @@ where
         return Ok(if is_builtin { render::error(&render::unknown()) } else { render::not_found() });
     };
     let output;
-    (output, *yaml) = wire::negotiate(&request.headers)?;
+    (output, outcome.encoding) = wire::negotiate(&request.headers)?;
+    if outcome.encoding == Encoding::Protobuf && resource.custom && output == Output::Object {
+        // There are no messages of custom kinds.
+        return Err(wire::no_such_form());
+    }
     options.watch |= verb == Verb::Watch;
     let write = if verb.is_read() { WriteOptions::default() } else { WriteOptions::new(verb, &options)? };
     let creates_whole = verb == Verb::Create && target.subresource.is_empty();

@@ -21,6 +21,7 @@ use crate::{
     connector::Connector,
     core::Core,
     expiry::{self, Expiry},
+    flow_control::FlowControl,
     service::Service,
     settings::Settings,
 };
@@ -260,6 +261,7 @@ impl Builder {
             webhooks: Webhooks::new(caller),
             aggregator: Aggregator::new(self.api_service_client),
             policies: Policies::default(),
+            flow_control: FlowControl::default(),
             connector: self.connector,
             allocators: Allocators::default(),
             quotas: Mutex::new(()),

@@ -3,17 +3,29 @@
 use std::{
     convert::Infallible,
     future::Future,
+    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::{HeaderValue, Method, Request, Response, header};
+use http_body_util::BodyExt as _;
 use serde_json::Value;
-use steersman_api::http::{self as wire, Body};
+use steersman_api::{
+    http::{Body, Encoding, PROTOBUF},
+    protobuf,
+    status::ApiError,
+};
 
-use crate::{core::Core, pipeline, render};
+use crate::{
+    core::Core,
+    handlers::EventStream,
+    pipeline::{self, Outcome},
+    render,
+};
 
 /// The API server as a tower service, in the shape that `kube::Client::new` and hyper take.
 #[derive(Debug, Clone)]
@@ -54,11 +66,20 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let (head, mut yaml) = (parts.method == Method::HEAD, wire::wants_yaml(&parts.headers));
+    let head = parts.method == Method::HEAD;
+    let usual = Encoding::of(&parts.headers);
+    let mut outcome = Outcome { encoding: usual, flow: None };
     let mut response =
-        pipeline::handle(core, parts, body, &mut yaml).await.unwrap_or_else(|error| render::error(&error));
-    if yaml {
-        response = to_yaml(response);
+        pipeline::handle(core, parts, body, &mut outcome).await.unwrap_or_else(|error| render::error(&error));
+    response = match outcome.encoding {
+        Encoding::Json => response,
+        Encoding::Yaml => to_yaml(response),
+        // A refusal has no other form than itself.
+        Encoding::Protobuf if usual != Encoding::Protobuf && !response.status().is_success() => response,
+        Encoding::Protobuf => to_protobuf(response),
+    };
+    if let Some(flow) = outcome.flow {
+        flow.add_headers(response.headers_mut());
     }
     if head {
         *response.body_mut() = Body::whole(Bytes::new());
@@ -66,10 +87,47 @@ where
     response
 }
 
+fn is_json(response: &Response<Body>) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
+}
+
+/// An answer of JSON as protobuf; other answers stay what they are. What has no message is refused.
+fn to_protobuf(response: Response<Body>) -> Response<Body> {
+    if !is_json(&response) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    if parts.extensions.get::<EventStream>().is_some() {
+        let kind = HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
+        parts.headers.insert(header::CONTENT_TYPE, kind);
+        let frames = body.into_data_stream().map(|frame| {
+            let event = serde_json::from_slice(&frame?)?;
+            let bytes = protobuf::encode_event(&event).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(Bytes::from(bytes))
+        });
+        return Response::from_parts(parts, Body::fallible(frames));
+    }
+    let bytes = match body.into_whole() {
+        Ok(bytes) => bytes,
+        Err(stream) => return Response::from_parts(parts, stream),
+    };
+    let kind = HeaderValue::from_static(PROTOBUF);
+    let encode = |value: &Value| protobuf::encode(value).unwrap_or_default();
+    let encoded = serde_json::from_slice(&bytes).ok().and_then(|value| protobuf::encode(&value));
+    let (mut parts, encoded) = match encoded {
+        Some(encoded) => (parts, encoded),
+        None => {
+            let error = ApiError::not_acceptable(&["application/json"]);
+            (render::error(&error).into_parts().0, encode(&error.to_value()))
+        }
+    };
+    parts.headers.insert(header::CONTENT_TYPE, kind);
+    Response::from_parts(parts, Body::whole(encoded))
+}
+
 /// An answer of JSON as YAML; other answers stay what they are.
 fn to_yaml(response: Response<Body>) -> Response<Body> {
-    let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-    if !is_json {
+    if !is_json(&response) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
@@ -90,7 +148,6 @@ fn to_yaml(response: Response<Body>) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt as _;
     use tower_service::Service as _;
 
     use super::*;
@@ -123,6 +180,48 @@ mod tests {
         let server = Server::default();
         let answering = answer(server.service().core, Request::new(String::new()));
         assert!(size_of_val(&answering) <= 8192, "{} bytes", size_of_val(&answering));
+    }
+
+    /// What an answer says, read as protobuf.
+    async fn ask_protobuf(server: &Server, path: &str) -> (u16, Value) {
+        let request = Request::builder().uri(path).header(header::ACCEPT, PROTOBUF);
+        let answer = server.service().call(request.body(String::new()).unwrap()).await.unwrap();
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], PROTOBUF, "{path}");
+        let code = answer.status().as_u16();
+        (code, protobuf::decode(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_else_gets_protobuf() {
+        let server = Server::default();
+        let (code, namespace) = ask_protobuf(&server, "/api/v1/namespaces/default").await;
+        assert_eq!((code, &namespace["metadata"]["name"]), (200, &"default".into()));
+        assert_eq!(namespace["status"]["phase"], "Active");
+        let (_, list) = ask_protobuf(&server, "/api/v1/services").await;
+        assert_eq!(list["kind"], "ServiceList");
+        assert_eq!(list["items"][0]["spec"]["ports"][0]["targetPort"], 6443);
+        let (code, status) = ask_protobuf(&server, "/api/v1/namespaces/none").await;
+        assert_eq!((code, &status["reason"]), (404, &"NotFound".into()));
+        let (_, resources) = ask_protobuf(&server, "/apis/apps/v1").await;
+        assert_eq!(resources["resources"][0]["kind"], "ControllerRevision");
+        let (code, status) = ask_protobuf(&server, "/version").await;
+        assert_eq!((code, &status["reason"]), (406, &"NotAcceptable".into()));
+    }
+
+    #[tokio::test]
+    async fn events_are_framed_by_their_lengths() {
+        let server = Server::default();
+        let request = Request::builder()
+            .uri("/api/v1/namespaces?watch=true&timeoutSeconds=0&fieldSelector=metadata.name%3Ddefault")
+            .header(header::ACCEPT, PROTOBUF);
+        let answer = server.service().call(request.body(String::new()).unwrap()).await.unwrap();
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], format!("{PROTOBUF};stream=watch"));
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        let (length, event) = bytes.split_first_chunk().unwrap();
+        assert_eq!(u32::from_be_bytes(*length) as usize, event.len());
+        let start = event.windows(4).position(|window| window == b"k8s\0").unwrap();
+        assert_eq!(&event[..7], b"\x0a\x05ADDED");
+        assert_eq!(protobuf::decode(&event[start..]).unwrap()["metadata"]["name"], "default");
     }
 
     #[tokio::test]

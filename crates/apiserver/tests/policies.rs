@@ -255,3 +255,44 @@ async fn a_policy_hears_of_all_versions_unless_it_wants_one_alone() {
         assert_eq!(code, expected, "{policy}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn expressions_ask_what_users_may_do() {
+    let server = Server::default();
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let role = json!({"metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]});
+    assert_eq!(ask(&server, &format!("POST {rbac}/roles"), role).await.0, 201);
+    let binding = json!({"metadata": {"name": "b"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]});
+    assert_eq!(ask(&server, &format!("POST {rbac}/rolebindings"), binding).await.0, 201);
+    let robot = "authorizer.serviceAccount('default', 'robot').group('').resource('configmaps')";
+    let ask_robot =
+        |verb: &str, what: &str| format!("string({robot}.namespace('default').check('{verb}').{what})");
+    let mutations = json!([
+        apply(&format!("Object{{data: {{'list': {}}}}}", ask_robot("list", "allowed()"))),
+        apply(&format!("Object{{data: {{'delete': {}}}}}", ask_robot("delete", "allowed()"))),
+        apply(&format!("Object{{data: {{'why': {}}}}}", ask_robot("list", "reason()"))),
+        apply("Object{data: {'own': string(authorizer.requestResource.check('create').allowed())}}"),
+        apply("Object{data: {'path': string(authorizer.path('/metrics').check('get').errored())}}"),
+    ]);
+    enforce(&server, "p", json!({"mutations": mutations})).await;
+    let (code, made) = create(&server, json!({})).await;
+    assert_eq!(code, 201, "{made}");
+    let why = r#"RBAC: allowed by RoleBinding "b/default" of Role "r" to ServiceAccount "robot/default""#;
+    let expected = json!({"list": "true", "delete": "false", "why": why, "own": "true", "path": "false"});
+    assert_eq!(made["data"], expected);
+}
+
+#[tokio::test]
+async fn an_expression_can_afford_two_checks_of_access() {
+    for (checks, expected) in [(2, 201), (3, 422)] {
+        let server = Server::default();
+        let check = "authorizer.requestResource.check('create').allowed()";
+        let expression = vec![check; checks].join(" && ");
+        refuse(&server, json!([]), &[json!({"expression": expression})]).await;
+        let (code, answer) = create(&server, json!({})).await;
+        assert_eq!(code, expected, "{answer}");
+    }
+}

@@ -56,35 +56,38 @@ impl Expr {
     /// Gives each part its number. Gives back how many there are.
     pub(crate) fn number(&mut self) -> usize {
         let mut next = 0;
-        self.number_from(&mut next);
+        self.walk_mut(&mut |part| {
+            part.id = next;
+            next += 1;
+        });
         next
     }
 
-    fn number_from(&mut self, next: &mut usize) {
-        self.id = *next;
-        *next += 1;
+    /// Changes the expression and all that it is made of, outermost first.
+    pub(crate) fn walk_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
+        visit(self);
         match &mut self.kind {
             ExprKind::Literal(_) | ExprKind::Ident(_) => {}
-            ExprKind::Select { operand, .. } => operand.number_from(next),
+            ExprKind::Select { operand, .. } => operand.walk_mut(visit),
             ExprKind::Call { target, args, .. } => {
-                target.iter_mut().for_each(|target| target.number_from(next));
-                args.iter_mut().for_each(|arg| arg.number_from(next));
+                target.iter_mut().for_each(|target| target.walk_mut(visit));
+                args.iter_mut().for_each(|arg| arg.walk_mut(visit));
             }
             ExprKind::List(elements) => {
-                elements.iter_mut().for_each(|(element, _)| element.number_from(next));
+                elements.iter_mut().for_each(|(element, _)| element.walk_mut(visit));
             }
             ExprKind::Map(entries) => {
                 for entry in entries {
-                    entry.key.number_from(next);
-                    entry.value.number_from(next);
+                    entry.key.walk_mut(visit);
+                    entry.value.walk_mut(visit);
                 }
             }
             ExprKind::Struct { fields, .. } => {
-                fields.iter_mut().for_each(|field| field.value.number_from(next));
+                fields.iter_mut().for_each(|field| field.value.walk_mut(visit));
             }
             ExprKind::Comprehension(c) => {
                 for part in [&mut c.range, &mut c.accu_init, &mut c.condition, &mut c.step, &mut c.result] {
-                    part.number_from(next);
+                    part.walk_mut(visit);
                 }
             }
         }

@@ -206,6 +206,11 @@ impl Checker<'_> {
                 self.assignable(&Type::Dyn, target);
                 Type::Dyn
             }
+            // Objects to cel-go, whose fields no one declares; addresses and networks are opaque there too.
+            Type::Opaque(name) if !name.starts_with("net.") => {
+                self.report(offset, format!("unexpected failed resolution of '{name}'"));
+                Type::Error
+            }
             other => {
                 if !other.is_dyn_or_error() {
                     self.report(offset, format!("type '{other}' does not support field selection"));

@@ -2,6 +2,7 @@
 
 use crate::ast::op;
 use crate::environment::Overload;
+use crate::library::authz;
 use crate::library::formats::pattern_length;
 use crate::types::Type;
 use crate::value::{Evaluated, Value};
@@ -82,6 +83,9 @@ fn of_extension(function: &str, args: &[Evaluated], result: &Evaluated) -> Optio
 
 /// Whether a function only looks at what a value has ready, both when it runs and when it is judged beforehand.
 pub(crate) fn costs_one(function: &str) -> bool {
+    if authz::is_nominal(function) {
+        return true;
+    }
     matches!(
         function,
         "masked"
@@ -125,6 +129,8 @@ fn of_library(
     let size = |i: usize| value(i).map_or(1, library_size);
     let twice = |size: u64| traversal(size.saturating_mul(2));
     Some(match function {
+        "check" => authz::CHECK_COST,
+        "fieldSelector" | "labelSelector" => authz::selector_cost(size(1)),
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => value(0).map_or(1, traversal_of),
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
         | "quantity" | "isQuantity" | "semver" | "isSemver" => traversal(size(0)),
@@ -157,7 +163,8 @@ fn of_library(
                 | Value::Cidr(_)
                 | Value::Format(_)
                 | Value::Url(_)
-                | Value::Semver(_),
+                | Value::Semver(_)
+                | Value::Authorization(_),
             ) => 1,
             _ => return None,
         },

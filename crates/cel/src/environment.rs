@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::library;
+use crate::ast::{Expr, ExprKind};
+use crate::check::qualified_name;
+use crate::library::{self, authz};
 use crate::types::{ObjectType, Type};
 use crate::value::{Evaluated, Value};
 
@@ -38,6 +40,28 @@ impl Environment {
     pub fn with(mut self, name: impl Into<String>, ty: Type) -> Self {
         self.variables.insert(name.into(), ty);
         self
+    }
+
+    /// Declares `authorizer`, whose checks a [`Value::authorizer`] decides, and `authorizer.requestResource`, which a
+    /// [`Value::resource_check`] stands for.
+    #[must_use]
+    pub fn with_authorizer(self) -> Self {
+        self.with("authorizer", Type::Opaque(authz::AUTHORIZER))
+            .with("authorizer.requestResource", Type::Opaque(authz::RESOURCE_CHECK))
+    }
+
+    /// Makes names of selections that stand for a variable with dots in its name.
+    pub(crate) fn resolve_dotted(&self, expr: &mut Expr) {
+        if !self.variables.keys().any(|name| name.contains('.')) {
+            return;
+        }
+        expr.walk_mut(&mut |part| {
+            let is_select = matches!(&part.kind, ExprKind::Select { test_only: false, .. });
+            let name = is_select.then(|| qualified_name(part)).flatten();
+            if let Some(name) = name.filter(|name| self.variables.contains_key(name)) {
+                part.kind = ExprKind::Ident(name);
+            }
+        });
     }
 
     /// Adds what changes are written with: objects without a schema, `Object{...}` and for what is below it

@@ -6,6 +6,7 @@ use crate::ast::{ACCU, Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::{Checked, qualified_name};
 use crate::cost::costs_one;
 use crate::environment::Overload;
+use crate::library::authz;
 use crate::types::Type;
 
 /// The least and the most of something.
@@ -456,6 +457,11 @@ impl Estimator<'_> {
         let cost = |cost: Range| Some(Call { cost, size: None });
         let first = args.first();
         match function {
+            "check" => cost(Range::fixed(authz::CHECK_COST)),
+            "fieldSelector" | "labelSelector" => {
+                let Range { min, max } = size(self, first?);
+                cost(Range { min: authz::selector_cost(min), max: authz::selector_cost(max) })
+            }
             "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
                 let target = target?;
                 let length = size(self, target);

@@ -8,6 +8,7 @@ use crate::ast::{Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::qualified_name;
 use crate::cost;
 use crate::environment::Overload;
+use crate::library::authz::has_no_equality;
 use crate::types::{Type, is_reserved};
 use crate::value::{EvalError, Evaluated, Value, compare, equal, fail};
 
@@ -479,6 +480,9 @@ fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
         _ => None,
     };
     match (function, args) {
+        (op::EQUALS | op::NOT_EQUALS, [a, b]) if has_no_equality(a, b) => {
+            Some(Err(EvalError::NoSuchOverload(None)))
+        }
         (op::EQUALS, [a, b]) => Some(Ok(Value::Bool(equal(a, b)))),
         (op::NOT_EQUALS, [a, b]) => Some(Ok(Value::Bool(!equal(a, b)))),
         (op::LESS, _) => ordered(Ordering::is_lt),

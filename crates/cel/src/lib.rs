@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 pub use environment::Environment;
 pub use estimate::{Range, Sizes};
+pub use library::authz::{AccessCheck, AccessDecision, Authorization, Authorizer};
 pub use library::net::Cidr;
 pub use library::semver::Semver;
 pub use source::Issue;
@@ -108,6 +109,7 @@ impl Program {
     pub fn compile(environment: &Environment, text: &str) -> Result<Self, CompileError> {
         let source = Source::new(text);
         let mut expr = parse::parse(&source).map_err(CompileError::issues)?;
+        environment.resolve_dotted(&mut expr);
         expr.number();
         let checked = check::check(environment, &source, &expr).map_err(CompileError::issues)?;
         let issues = validate::validate(&source, &expr, &checked);
@@ -140,8 +142,10 @@ impl Program {
     /// ```
     pub fn uses(&self, variable: &str) -> bool {
         let mut found = false;
-        self.expr
-            .walk(&mut |expr| found |= matches!(&expr.kind, ast::ExprKind::Ident(name) if name == variable));
+        // A variable may have a name with dots, which the name before them stands for here.
+        self.expr.walk(&mut |expr| {
+            found |= matches!(&expr.kind, ast::ExprKind::Ident(name) if name.split('.').next() == Some(variable));
+        });
         found
     }
 

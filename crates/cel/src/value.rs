@@ -11,6 +11,7 @@ use steersman_formats::Url;
 use steersman_formats::quantity::Quantity;
 use steersman_gostd::strconv::NumError;
 
+use crate::library::authz::Authorization;
 use crate::library::net::Cidr;
 use crate::library::semver::Semver;
 use crate::structure::Object;
@@ -58,6 +59,8 @@ pub enum Value {
     Format(&'static str),
     /// `kubernetes.Semver`.
     Semver(Arc<Semver>),
+    /// A check of access, or its decision.
+    Authorization(Arc<Authorization>),
     /// An error where a value should be: evaluating it fails.
     Invalid(EvalError),
 }
@@ -269,6 +272,7 @@ impl Value {
             Self::Cidr(_) => "net.CIDR",
             Self::Format(_) => "kubernetes.NamedFormat",
             Self::Semver(_) => "kubernetes.Semver",
+            Self::Authorization(authorization) => authorization.type_name(),
             Self::Invalid(_) => "error",
         }
     }

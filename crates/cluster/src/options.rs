@@ -48,13 +48,15 @@ pub enum Part {
     Quotas,
     /// Signs certificates for requests that are approved.
     Certificates,
+    /// Says which generation of a validating admission policy has been looked at.
+    AdmissionPolicies,
     /// Writes events.
     Events,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::GarbageCollection,
         Self::Namespaces,
         Self::ServiceAccounts,
@@ -75,6 +77,7 @@ impl Part {
         Self::Autoscalers,
         Self::Quotas,
         Self::Certificates,
+        Self::AdmissionPolicies,
         Self::Events,
     ];
 }

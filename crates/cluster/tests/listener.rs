@@ -91,6 +91,34 @@ async fn a_certificate_says_who_asks() {
 }
 
 #[tokio::test]
+async fn policies_say_which_generation_was_looked_at() {
+    use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+    use kube::{
+        Api,
+        api::{Patch, PatchParams, PostParams},
+    };
+    use serde_json::json;
+    let cluster = Cluster::start().await.unwrap();
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(cluster.client());
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]});
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}],
+    }});
+    let policy = serde_json::from_value(policy).unwrap();
+    policies.create(&PostParams::default(), &policy).await.unwrap();
+    let observed = async || {
+        cluster.settled().await;
+        let status = policies.get("p").await.unwrap().status.unwrap_or_default();
+        assert_eq!(status.type_checking, Some(Default::default()));
+        status.observed_generation
+    };
+    assert_eq!(observed().await, Some(1));
+    let change = json!({"spec": {"failurePolicy": "Ignore"}});
+    policies.patch("p", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    assert_eq!(observed().await, Some(2));
+}
+
+#[tokio::test]
 async fn a_kubeconfig_can_be_of_another_user() {
     let cluster = Cluster::builder().listen("127.0.0.1:0".parse().unwrap()).start().await.unwrap();
     let config = cluster.kubeconfig_as(User::named("jane", [])).unwrap();

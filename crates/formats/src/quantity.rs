@@ -19,8 +19,11 @@ enum Format {
 #[must_use]
 pub fn canonical(text: &str) -> Option<String> {
     // Go's decoder of JSON, unlike its parser, overlooks space around a quantity.
-    let (nanos, format) = parse(text.trim())?;
-    Some(print(nanos, format))
+    let Parsed { nanos, format, huge } = parse(text.trim())?;
+    Some(match huge {
+        Some((number, exponent)) => print_scaled(number, exponent, format),
+        None => print(nanos, format),
+    })
 }
 
 /// Whether text is certainly in the canonical form: a quick check that misses some that are.
@@ -41,7 +44,7 @@ pub fn is_canonical(text: &str) -> bool {
 /// The amount in billionths; 0 if the text is not a quantity.
 #[must_use]
 pub fn nanos(text: &str) -> i128 {
-    parse(text).map_or(0, |(nanos, _)| nanos)
+    parse(text).map_or(0, |parsed| parsed.nanos)
 }
 
 /// The amount in whole units, rounded away from zero as the API rounds.
@@ -95,7 +98,7 @@ impl Quantity {
     /// Reads a quantity; `None` if the text is none. What is finer than a billionth is rounded away from zero.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        parse(text).map(|(nanos, format)| Self { nanos, format })
+        parse(text).map(|Parsed { nanos, format, .. }| Self { nanos, format })
     }
 
     /// A quantity of whole things.
@@ -172,7 +175,19 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-fn parse(text: &str) -> Option<(i128, Format)> {
+/// A quantity as it was read.
+struct Parsed {
+    /// The amount in billionths, or the largest of them if there are more.
+    nanos: i128,
+    format: Format,
+    /// The number and the power of ten of an amount with more billionths than can be counted.
+    huge: Option<(i128, i32)>,
+}
+
+/// The largest amount that is counted, in billionths: whole, and so that a million of them can be added up.
+const LARGEST: i128 = (i128::MAX >> 20) / NANO * NANO;
+
+fn parse(text: &str) -> Option<Parsed> {
     let end = text
         .char_indices()
         .find(|(i, c)| !(c.is_ascii_digit() || *c == '.' || (*i == 0 && matches!(c, '+' | '-'))))
@@ -190,22 +205,28 @@ fn parse(text: &str) -> Option<(i128, Format)> {
     // The digits as one integer, and where the point is.
     let mut mantissa: i128 = 0;
     for digit in whole.bytes().chain(fraction.bytes()) {
-        mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+        mantissa = mantissa.saturating_mul(10).saturating_add(i128::from(digit - b'0'));
     }
-    mantissa = mantissa.checked_mul(factor)?;
-    let exponent = exponent - i32::try_from(fraction.len()).ok()? + 9;
-    let mut nanos = if exponent >= 0 {
-        mantissa.checked_mul(10_i128.checked_pow(u32::try_from(exponent).ok()?)?)?
-    } else {
-        // What is finer than a nano is rounded away from zero.
-        let divisor = 10_i128.checked_pow(u32::try_from(-exponent).ok()?).unwrap_or(i128::MAX);
-        mantissa / divisor + i128::from(mantissa % divisor != 0)
-    };
-    if negative {
-        nanos = -nanos;
-    }
+    mantissa = mantissa.saturating_mul(factor);
+    let exponent = exponent.saturating_sub(i32::try_from(fraction.len()).ok()?);
     let limit = i128::from(i64::MAX) * NANO;
-    Some((nanos.clamp(-limit, limit), format))
+    let mut nanos = match u32::try_from(exponent.saturating_add(9)) {
+        Ok(_) if mantissa == 0 => Some(0),
+        Ok(power) => 10_i128.checked_pow(power).and_then(|factor| mantissa.checked_mul(factor)),
+        Err(_) => {
+            // What is finer than a nano is rounded away from zero.
+            let divisor = 10_i128.checked_pow((exponent + 9).unsigned_abs()).unwrap_or(i128::MAX);
+            Some(mantissa / divisor + i128::from(mantissa % divisor != 0))
+        }
+    };
+    if format == Format::Binary {
+        // Powers of 1024 end at the largest whole number of 64 bits, as in Kubernetes.
+        nanos = Some(nanos.unwrap_or(limit).min(limit));
+    }
+    let nanos = nanos.filter(|nanos| *nanos <= LARGEST);
+    let sign = if negative { -1 } else { 1 };
+    let huge = nanos.is_none().then_some((sign * mantissa, exponent));
+    Some(Parsed { nanos: sign * nanos.unwrap_or(LARGEST), format, huge })
 }
 
 /// Factor, power of ten and format of a suffix.
@@ -217,7 +238,7 @@ fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
         return Some((1024_i128.pow(*power), 0, Format::Binary));
     }
     let digits = suffix.strip_prefix(['e', 'E'])?;
-    Some((1, digits.parse().ok().filter(|e: &i32| e.abs() < 100)?, Format::Exponent))
+    Some((1, digits.parse().ok().filter(|e: &i32| e.abs() < 100_000)?, Format::Exponent))
 }
 
 fn print(nanos: i128, format: Format) -> String {
@@ -237,9 +258,16 @@ fn print(nanos: i128, format: Format) -> String {
         }
         return format!("{number}{suffix}");
     }
-    let mut number = nanos;
-    let mut exponent = -9;
-    while number % 1000 == 0 && exponent < 18 {
+    print_scaled(nanos, -9, format)
+}
+
+/// The canonical form of a number, which is not zero, times a power of ten.
+fn print_scaled(mut number: i128, mut exponent: i32, format: Format) -> String {
+    while exponent % 3 != 0 {
+        number = number.saturating_mul(10);
+        exponent -= 1;
+    }
+    while number % 1000 == 0 && (exponent < 18 || format == Format::Exponent) {
         number /= 1000;
         exponent += 3;
     }
@@ -299,6 +327,14 @@ mod tests {
             ("1.0", "1"),
             ("12345678", "12345678"),
             ("1E", "1E"),
+            ("1e30", "1e30"),
+            ("1e400", "10e399"),
+            ("-1e400", "-10e399"),
+            ("100E", "100E"),
+            ("0e400", "0"),
+            ("9223372036854775807Ei", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854775808"),
+            ("1e-400", "1e-9"),
         ] {
             assert_eq!(canonical(given).as_deref(), Some(wanted), "{given}");
         }

@@ -11,6 +11,8 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use steersman_api::http::PROTOBUF;
+use steersman_api::protobuf;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::corpus::{Case, Compared, Impersonate, Step, substitute, substitute_text};
@@ -21,6 +23,24 @@ use crate::target::{Target, TargetError};
 const STEP_LIMIT: Duration = Duration::from_secs(20);
 /// How long a watch waits for one more event.
 const EVENT_LIMIT: Duration = Duration::from_secs(3);
+/// A decoded message without what is zero or empty, which an encoder may write or leave out.
+fn without_zeros(value: Value) -> Value {
+    let is_zero = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Array(items) => items.into_iter().map(without_zeros).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| (key, without_zeros(value)));
+            Value::Object(fields.filter(|(_, value)| !is_zero(value)).collect())
+        }
+        other => other,
+    }
+}
+
 /// The headers that clients act upon.
 const HEADERS: [&str; 5] = ["content-type", "warning", "retry-after", "location", "cache-control"];
 
@@ -137,7 +157,7 @@ impl<'a> Runner<'a> {
             if step.compare != Compared::Nothing {
                 self.note_written(&request_line, status, &body);
             }
-            return Ok(self.masked(&request_line, status, &headers, &raw, body));
+            return Ok(self.masked(&request_line, &step.shows, status, &headers, &raw, body));
         }
     }
 
@@ -158,11 +178,14 @@ impl<'a> Runner<'a> {
         let raw = timeout(STEP_LIMIT, Target::collect(body))
             .await
             .map_err(|_| broken("the answer does not end".to_owned()))??;
-        let is_json = parts
-            .headers
-            .get(CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        let body = if is_json { serde_json::from_slice(&raw).unwrap_or(Value::Null) } else { Value::Null };
+        let kind = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+        let body = if kind.starts_with(b"application/json") {
+            serde_json::from_slice(&raw).unwrap_or(Value::Null)
+        } else if kind == PROTOBUF.as_bytes() {
+            protobuf::decode(&raw).map(without_zeros).unwrap_or(Value::Null)
+        } else {
+            Value::Null
+        };
         Ok((status, parts.headers, raw, body))
     }
 
@@ -276,6 +299,7 @@ impl<'a> Runner<'a> {
     fn masked(
         &mut self,
         line: &str,
+        shows: &[String],
         status: u16,
         headers: &HeaderMap,
         raw: &[u8],
@@ -294,7 +318,7 @@ impl<'a> Runner<'a> {
             self.mask.body(&mut body);
         }
         let mut kept = BTreeMap::new();
-        for name in HEADERS {
+        for name in HEADERS.into_iter().chain(shows.iter().map(String::as_str)) {
             let values: Vec<String> = headers
                 .get_all(name)
                 .iter()

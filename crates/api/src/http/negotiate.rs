@@ -75,6 +75,16 @@ struct Clause<'a> {
 }
 
 impl Clause<'_> {
+    /// Whether it takes one of the encodings that need no conversion.
+    fn is_text(&self) -> bool {
+        matches!(self.media, JSON | YAML | "*/*")
+    }
+
+    /// Whether it takes protobuf, of which there are no Tables.
+    fn is_protobuf(&self) -> bool {
+        self.media == PROTOBUF && self.parameter("as") != "Table"
+    }
+
     fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(k, _)| *k == name).map(|(_, v)| *v).unwrap_or_default()
     }
@@ -103,12 +113,32 @@ fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
-const SERVED: [&str; 3] = [JSON, YAML, "application/vnd.kubernetes.protobuf"];
+/// The media type of Kubernetes' protobuf messages in their envelope.
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const SERVED: [&str; 3] = [JSON, YAML, PROTOBUF];
 
-/// Whether answers that come in one form only are to be YAML.
-pub fn wants_yaml(headers: &HeaderMap) -> bool {
-    let known = |c: &Clause<'_>| matches!(c.media, JSON | YAML | "*/*");
-    clauses(headers).into_iter().find(known).is_some_and(|c| c.media == YAML)
+/// The encoding of an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// `application/json`.
+    #[default]
+    Json,
+    /// `application/yaml`.
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`, for clients that take nothing else.
+    Protobuf,
+}
+
+impl Encoding {
+    /// The encoding of answers that come in one form only.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let clauses = clauses(headers);
+        match clauses.iter().find(|clause| clause.is_text()) {
+            Some(clause) if clause.media == YAML => Self::Yaml,
+            None if clauses.iter().any(|c| c.is_protobuf() && c.parameter("as").is_empty()) => Self::Protobuf,
+            _ => Self::Json,
+        }
+    }
 }
 
 /// The protobuf form of OpenAPI v2, as answers name it.
@@ -123,17 +153,15 @@ pub fn wants_openapi_protobuf(headers: &HeaderMap) -> bool {
     clauses(headers).into_iter().find(known).is_some_and(|c| protobuf(c.media))
 }
 
-/// Chooses the form of an answer, and says whether it is to be YAML.
-pub fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, bool)> {
+/// Chooses the form and the encoding of an answer. Objects rest as JSON: a client that takes both gets that rather than protobuf.
+pub fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, Encoding)> {
     let clauses = clauses(headers);
     if clauses.is_empty() {
-        return Ok((Output::Object, false));
+        return Ok((Output::Object, Encoding::Json));
     }
     let mut understood = false;
-    for clause in &clauses {
-        if !matches!(clause.media, JSON | YAML | "*/*") {
-            continue;
-        }
+    let text = clauses.iter().filter(|clause| clause.is_text());
+    for clause in text.chain(clauses.iter().filter(|clause| clause.is_protobuf())) {
         understood = true;
         let meta = Meta::parse(clause.parameter("v")).filter(|_| clause.parameter("g") == "meta.k8s.io");
         let output = match (clause.parameter("as"), meta) {
@@ -143,8 +171,14 @@ pub fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, bool)> {
             ("PartialObjectMetadataList", Some(meta)) => Output::MetadataList(meta),
             _ => continue,
         };
-        return Ok((output, clause.media == YAML));
+        let encoding = match clause.media {
+            YAML => Encoding::Yaml,
+            PROTOBUF => Encoding::Protobuf,
+            _ => Encoding::Json,
+        };
+        return Ok((output, encoding));
     }
+    let understood = understood || clauses.iter().any(|clause| clause.media == PROTOBUF);
     Err(if understood { no_such_form() } else { ApiError::not_acceptable(&SERVED) })
 }
 
@@ -200,15 +234,17 @@ mod tests {
 
     #[test]
     fn an_answer_is_written_as_the_form_that_was_chosen() {
-        for (accept, yaml) in [
-            ("application/yaml;as=Unknown, application/json", false),
-            ("application/json;as=Unknown, application/yaml", true),
-            ("application/yaml;as=Table;v=v1;g=meta.k8s.io, application/json", true),
-            ("*/*, application/yaml", false),
+        for (accept, expected) in [
+            ("application/yaml;as=Unknown, application/json", Encoding::Json),
+            ("application/json;as=Unknown, application/yaml", Encoding::Yaml),
+            ("application/yaml;as=Table;v=v1;g=meta.k8s.io, application/json", Encoding::Yaml),
+            ("*/*, application/yaml", Encoding::Json),
+            ("application/vnd.kubernetes.protobuf, application/json", Encoding::Json),
+            ("application/vnd.kubernetes.protobuf", Encoding::Protobuf),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, accept.parse().unwrap());
-            assert_eq!(negotiate(&headers).unwrap().1, yaml, "{accept}");
+            assert_eq!(negotiate(&headers).unwrap().1, expected, "{accept}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Protobuf request bodies, turned into JSON.
+//! Protobuf bodies: those of requests turned into JSON, and JSON turned into those of answers.
 //!
 //! Written by hand over a table of messages: a general decoder (prost-reflect) would need the full descriptors, and most of the
 //! work is in the types whose JSON differs from their messages anyway.
 
+mod encode;
 mod wire;
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -10,6 +11,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
+pub use encode::{encode, encode_event};
 use wire::{Reader, Wire};
 
 /// Kubernetes' envelope starts with these bytes.
@@ -176,7 +178,7 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufErro
             }
         }
     }
-    if name.ends_with(".ExtraValue") {
+    if name.ends_with(".ExtraValue") || name.ends_with(".Verbs") {
         // A list in JSON, and in Go.
         return Ok(out.remove("items").unwrap_or_default());
     }

@@ -61,3 +61,55 @@ fn what_is_not_protobuf_is_refused() {
     let unknown = decode(&envelope("example.com/v1", "Thing", b"")).unwrap();
     assert_eq!(unknown, json!({"apiVersion": "example.com/v1", "kind": "Thing"}));
 }
+
+#[test]
+fn what_is_written_is_read_again() {
+    let objects = [
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "a", "creationTimestamp": "2026-01-02T03:04:05Z", "labels": {"a": "b", "c": ""},
+                "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}, "time": "2026-01-02T03:04:05Z"}],
+            },
+            "spec": {
+                "containers": [{
+                    "name": "c", "image": "i", "stdin": true,
+                    "resources": {"limits": {"cpu": "100m"}},
+                    "livenessProbe": {"httpGet": {"port": "http"}, "initialDelaySeconds": -1},
+                    "readinessProbe": {"tcpSocket": {"port": 80}},
+                }],
+                "securityContext": {"supplementalGroups": [0, 7], "runAsUser": 0},
+                "tolerations": [{"key": "k", "tolerationSeconds": 5}],
+                "volumes": [{"name": "v", "secret": {"secretName": "s", "defaultMode": 420}}],
+            },
+        }),
+        json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "aGk="}, "type": "Opaque"}),
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "spec": {"renewTime": "2026-01-02T03:04:05.000006Z", "leaseDurationSeconds": 15},
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevisionList", "metadata": {"resourceVersion": "7"},
+            "items": [{"metadata": {"name": "r"}, "data": {"spec": [1, null]}, "revision": 3}],
+        }),
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {
+                "type": "object", "minimum": 1.5, "default": {"a": 1}, "enum": [1, "b"],
+                "additionalProperties": {"type": "string"},
+                "properties": {"list": {"type": "array", "items": {"type": "integer"}}},
+            }}}]},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "APIResourceList", "groupVersion": "v1",
+            "resources": [{"name": "pods", "verbs": ["get", "list"], "namespaced": true}],
+        }),
+    ];
+    for object in objects {
+        assert_eq!(decode(&encode(&object).unwrap()).unwrap(), object);
+    }
+    assert_eq!(encode(&json!({"apiVersion": "example.com/v1", "kind": "Thing"})), None);
+    // A value that is not of its type.
+    assert_eq!(encode(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "%"}})), None);
+}

@@ -379,6 +379,8 @@ impl<'a> Walk<'a> {
                 self.fail(format!("{prefix}illegal base64 data at input byte {byte}"));
             }
             (Scalar::Time | Scalar::MicroTime, Value::String(text)) => match time::read(text, scalar) {
+                // Go's zero time is null in JSON.
+                Ok(text) if text.starts_with("0001-01-01T00:00:00") => *value = Value::Null,
                 Ok(text) => *value = Value::String(text),
                 Err(why) => self.abort(why),
             },

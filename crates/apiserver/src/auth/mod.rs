@@ -119,6 +119,17 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
+/// Whether `user` may do what `attributes` say, and why; nothing is done, so the recorder is not told.
+pub(crate) fn explain(core: &Core, user: &User, attributes: &Attributes<'_>) -> (bool, String) {
+    if core.settings().allow_all {
+        return (true, String::new());
+    }
+    match core.authorizer.authorize(user, attributes) {
+        Decision::Allow => (true, core.authorizer.reason(user, attributes)),
+        Decision::Deny(reason) => (false, reason),
+    }
+}
+
 /// Asks the authorizer, and tells the recorder.
 pub(crate) fn decide(core: &Core, user: &User, attributes: &Attributes<'_>) -> Decision {
     let decision =

@@ -8,7 +8,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, aggregate},
 };
 
-use super::{Attributes, Decision, User, rbac, token};
+use super::{Attributes, User, explain, rbac, token};
 use crate::{
     apply,
     call::{Call, Decoded},
@@ -125,14 +125,12 @@ fn access(call: &Call, review: &Value) -> ApiResult<Value> {
         name: text("name"),
         path: text("path"),
     };
-    Ok(match call.core.authorizer.authorize(&user, &attributes) {
-        Decision::Allow => match call.core.authorizer.reason(&user, &attributes) {
-            reason if reason.is_empty() => json!({"allowed": true}),
-            reason => json!({"allowed": true, "reason": reason}),
-        },
-        Decision::Deny(reason) if reason.is_empty() => json!({"allowed": false}),
-        Decision::Deny(reason) => json!({"allowed": false, "reason": reason}),
-    })
+    let (allowed, reason) = explain(&call.core, &user, &attributes);
+    let mut status = json!({"allowed": allowed});
+    if !reason.is_empty() {
+        status["reason"] = reason.into();
+    }
+    Ok(status)
 }
 
 fn user_of(spec: &Value) -> User {

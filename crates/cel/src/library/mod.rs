@@ -1,5 +1,6 @@
 //! The functions that Kubernetes offers to rules.
 
+pub(crate) mod authz;
 pub(crate) mod format;
 pub(crate) mod formats;
 mod lists;
@@ -35,6 +36,7 @@ pub(crate) fn functions() -> &'static HashMap<&'static str, Vec<Overload>> {
         format::add(&mut library);
         formats::add(&mut library);
         semver::add(&mut library);
+        authz::add(&mut library);
         library.in_order()
     });
     &FUNCTIONS

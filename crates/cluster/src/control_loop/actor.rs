@@ -62,6 +62,7 @@ impl Actor {
             Controller::Budget => "disruption-controller",
             Controller::Autoscaler => "horizontal-pod-autoscaler",
             Controller::Certificate => "certificate-controller",
+            Controller::AdmissionPolicy => "validatingadmissionpolicy-status-controller",
             Controller::Quota => "resourcequota-controller",
         })
     }

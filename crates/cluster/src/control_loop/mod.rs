@@ -103,6 +103,7 @@ mod controller {
         Budget,
         Autoscaler,
         Certificate,
+        AdmissionPolicy,
         Quota,
     }
 }

@@ -131,6 +131,9 @@ impl ControlLoop {
             "certificatesigningrequests.certificates.k8s.io" => {
                 self.push(Controller::Certificate, "", &object.name_any());
             }
+            "validatingadmissionpolicies.admissionregistration.k8s.io" => {
+                self.push(Controller::AdmissionPolicy, "", &object.name_any());
+            }
             "clusterroles.rbac.authorization.k8s.io" => self.push(Controller::ClusterRoles, "", ""),
             "configmaps" if object.metadata.name.as_deref() == Some(ROOT_CERTIFICATE) => {
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();

@@ -4,6 +4,7 @@
     reason = "the control loop's streams can't be shared between threads, so a shared reference must not live over an await"
 )]
 
+mod admission_policy;
 mod aggregation;
 mod autoscaler;
 mod capacity;
@@ -133,6 +134,9 @@ pub(crate) async fn reconcile(control: &mut ControlLoop, item: &WorkItem) -> kub
         }
         Controller::Certificate if control.has(Part::Certificates) => {
             certificates::reconcile(control, name).await
+        }
+        Controller::AdmissionPolicy if control.has(Part::AdmissionPolicies) => {
+            admission_policy::reconcile(control, name).await
         }
         Controller::Quota if control.has(Part::Quotas) => quota::reconcile(control, namespace, name).await,
         _ => Ok(()),

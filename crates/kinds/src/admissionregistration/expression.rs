@@ -179,7 +179,7 @@ impl Compiler {
     /// # Errors
     /// What is wrong with it.
     pub fn condition(&self, text: &str) -> Result<Program, String> {
-        compile(&self.base.clone().with("authorizer", Type::Dyn), text, Gives::Bool)
+        compile(&self.base.clone().with_authorizer(), text, Gives::Bool)
     }
 
     /// Compiles a variable, and declares it.
@@ -206,7 +206,7 @@ impl Compiler {
         }
         // Message expressions have no authorizer.
         if gives != Gives::Text {
-            environment = environment.with("authorizer", Type::Dyn);
+            environment = environment.with_authorizer();
         }
         if matches!(gives, Gives::Object | Gives::Patch) {
             environment = environment.with_patches();

@@ -19,7 +19,7 @@ use steersman_api::{object, selector::LabelSelector, status::ApiResult, store::S
 use super::{
     attempt::Attempt,
     constraints::Constraints,
-    expression::{Budget, CONDITIONS_LIMIT, Compiler, Expression, Scope, Variables},
+    expression::{Access, Budget, CONDITIONS_LIMIT, Compiler, Expression, Scope, Variables},
     values::cel,
     webhook::EXEMPT,
 };
@@ -346,6 +346,7 @@ impl<'a, A> Invocation<'a, A> {
             parameter: cel(&self.parameter),
             // Conditions do not get to know it.
             namespace: Cel::Null,
+            access: Access::new(attempt),
             variables: Variables::new(&self.policy.variables),
             budget: Budget::new(CONDITIONS_LIMIT),
         })

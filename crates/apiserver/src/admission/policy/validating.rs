@@ -9,7 +9,7 @@ use steersman_api::status::{ApiError, ApiResult, Cause, Reason};
 use super::{Action, Denial, Invocation, invocations, items, namespace, text};
 use crate::admission::{
     attempt::Attempt,
-    expression::{Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
+    expression::{Access, Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
 };
 
 /// What a policy has against writes.
@@ -128,6 +128,7 @@ impl<'a> Invocation<'a, Validating> {
         }
         // Messages come out of what is left, all of them.
         scope.begin(scope.budget);
+        scope.access = Access::none();
         let told = |validation: &Validation| Some(scope.run(validation.message_expression.as_ref()?));
         let messages: Vec<Option<Result<Cel, String>>> = validations.iter().map(told).collect();
         let mut denials = Vec::new();

@@ -24,7 +24,7 @@ use steersman_api::{
 
 use super::{
     attempt::Attempt,
-    expression::{Budget, CONDITIONS_LIMIT, Scope, Variables},
+    expression::{Access, Budget, CONDITIONS_LIMIT, Scope, Variables},
     reinvocation::Reinvocation,
     values::cel,
 };
@@ -198,6 +198,7 @@ impl Attempt<'_> {
                 request: cel(&self.about(&resource)),
                 parameter: Cel::Null,
                 namespace: Cel::Null,
+                access: Access::new(self),
                 variables: Variables::default(),
                 budget: Budget::new(CONDITIONS_LIMIT),
             };

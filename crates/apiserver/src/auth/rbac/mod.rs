@@ -1,6 +1,5 @@
 //! Role based access control from the stored roles and bindings.
 
-mod bootstrap;
 mod escalation;
 mod index;
 mod rule;
@@ -9,7 +8,6 @@ use std::sync::{PoisonError, RwLock};
 
 use serde_json::Value;
 
-pub(crate) use bootstrap::populate;
 pub(crate) use escalation::check as check_escalation;
 pub(crate) use index::Unresolved;
 pub(crate) use rule::{Rule, quote_list};

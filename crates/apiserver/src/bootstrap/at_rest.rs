@@ -1,4 +1,4 @@
-//! The roles and bindings that every cluster starts with.
+//! Objects that are the same in every cluster: roles, bindings, priority levels and flow schemas.
 //!
 //! They are kept in the form in which they rest in the store, with gaps for what differs between clusters, so that starting a
 //! server copies bytes and parses nothing.
@@ -10,10 +10,9 @@ use steersman_api::{
     store::{Draft, Template},
 };
 
-use super::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
 use crate::core::Core;
 
-const DATA: &str = include_str!("../../../data/rbac.tsv");
+const DATA: &str = include_str!("../../data/objects.tsv");
 /// Stands for the uid in the data file.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 /// Stands for the time in the data file.
@@ -30,22 +29,26 @@ static OBJECTS: LazyLock<Vec<Object>> = LazyLock::new(|| DATA.lines().filter_map
 
 fn object(line: &'static str) -> Option<Object> {
     let mut columns = line.splitn(4, '\t');
-    let storage = match columns.next()? {
-        "roles" => ROLES,
-        "clusterroles" => CLUSTER_ROLES,
-        "rolebindings" => ROLE_BINDINGS,
-        _ => CLUSTER_ROLE_BINDINGS,
-    };
+    let storage = columns.next()?;
     let key = columns.next()?;
     let labels = columns.next()?.split(',').filter_map(|label| label.split_once('='));
     let template = Template::new(columns.next()?, labels.collect(), &[UID, TIME])?;
     Some(Object { storage, key, template })
 }
 
-/// Makes the roles and bindings that are missing.
-pub(crate) fn populate(core: &Core) {
+/// Makes the objects that are missing.
+pub(super) fn populate(core: &Core) {
+    create(core, |_| true);
+}
+
+/// Makes an object anew, if it is one of these.
+pub(crate) fn recreate(core: &Core, storage: &str, key: &str) {
+    create(core, |object| object.storage == storage && object.key == key);
+}
+
+fn create(core: &Core, is_wanted: impl Fn(&Object) -> bool) {
     let now = core.environment.now_string();
-    for object in OBJECTS.iter() {
+    for object in OBJECTS.iter().filter(|object| is_wanted(object)) {
         let draft: Draft = object.template.fill(&[&core.environment.uid(), &now]);
         // One that is there already is left as it is.
         let _ = core.store.create(object.storage, object.key, draft);
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn every_line_is_an_object_at_rest() {
         let objects = &*OBJECTS;
-        assert_eq!((objects.len(), DATA.lines().count()), (133, 133));
+        assert_eq!((objects.len(), DATA.lines().count()), (152, 152));
         let server = Server::default();
         for object in objects {
             let entry = server.store().get(object.storage, object.key).unwrap();

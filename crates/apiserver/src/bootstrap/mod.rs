@@ -1,8 +1,12 @@
 //! The objects that every cluster starts with.
 
+mod at_rest;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+
+pub(crate) use at_rest::recreate;
 
 use crate::{aggregation, call::Call, catalog::Verb, core::Core, pipeline};
 
@@ -28,7 +32,7 @@ const PORT: u16 = 6443;
 
 /// Makes what is missing.
 pub(crate) fn populate(core: &Arc<Core>) {
-    crate::auth::rbac::populate(core);
+    at_rest::populate(core);
     aggregation::populate(core);
     for name in NAMESPACES {
         ensure(core, "", "v1", "namespaces", "", &json!({"metadata": {"name": name}}));

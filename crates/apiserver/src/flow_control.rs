@@ -1,0 +1,345 @@
+//! Priority and fairness as far as clients see it: each request is classified by the stored FlowSchemas, and its answer names the
+//! FlowSchema and the PriorityLevelConfiguration. Nothing is queued by them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use steersman_api::{
+    environment::EnvironmentExt as _,
+    object,
+    status::quote,
+    store::{Draft, Entry, Store},
+};
+
+use crate::{
+    auth::{Attributes, User, split_account},
+    bootstrap, conditions,
+    core::Core,
+};
+
+const FLOW_SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
+const PRIORITY_LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
+/// Objects of both kinds that are always there.
+const MANDATORY: [&str; 2] = ["exempt", CATCH_ALL];
+const CATCH_ALL: &str = "catch-all";
+/// The manager of the conditions that are written here.
+const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+/// Subresources whose requests last as long as their clients want, which are not classified.
+const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+
+const SCHEMA_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const LEVEL_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// How a request was classified: the uids of a FlowSchema and of its PriorityLevelConfiguration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Flow {
+    schema: HeaderValue,
+    level: HeaderValue,
+}
+
+impl Flow {
+    /// Names both in the headers of an answer.
+    pub(crate) fn add_headers(self, headers: &mut HeaderMap) {
+        headers.insert(SCHEMA_HEADER, self.schema);
+        headers.insert(LEVEL_HEADER, self.level);
+    }
+}
+
+/// The FlowSchemas in force.
+#[derive(Debug, Default)]
+pub(crate) struct FlowControl {
+    /// In the order in which they are tried. Made on first use, and anew after a change.
+    schemas: RwLock<Option<Arc<[Schema]>>>,
+}
+
+#[derive(Debug)]
+struct Schema {
+    flow: Flow,
+    /// Whether it takes requests that no schema does.
+    is_catch_all: bool,
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    matching_precedence: i64,
+    priority_level_configuration: Named,
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Rule {
+    subjects: Vec<Subject>,
+    resource_rules: Vec<ResourceRule>,
+    non_resource_rules: Vec<PathRule>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind")]
+enum Subject {
+    User {
+        user: Named,
+    },
+    Group {
+        group: Named,
+    },
+    #[serde(rename_all = "camelCase")]
+    ServiceAccount {
+        service_account: Named,
+    },
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ResourceRule {
+    verbs: Vec<String>,
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    namespaces: Vec<String>,
+    cluster_scope: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PathRule {
+    verbs: Vec<String>,
+    #[serde(rename = "nonResourceURLs")]
+    paths: Vec<String>,
+}
+
+impl FlowControl {
+    /// The class of a request, which the first schema that takes it decides.
+    pub(crate) fn classify(&self, store: &Store, user: &User, asked: &Attributes<'_>) -> Option<Flow> {
+        if LONG_RUNNING.contains(&asked.subresource) && asked.verb != "watch" {
+            return None;
+        }
+        let known = self.schemas.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schemas) = &*known {
+            return find(schemas, user, asked);
+        }
+        drop(known);
+        // Read under the lock: a writer that comes in between waits, and then has them read again.
+        let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
+        find(schemas.get_or_insert_with(|| read(store)), user, asked)
+    }
+
+    /// Reads the schemas again before the next request, if they changed.
+    pub(crate) fn forget(&self, storage: &str) {
+        if matches!(storage, FLOW_SCHEMAS | PRIORITY_LEVELS) {
+            *self.schemas.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+}
+
+fn find(schemas: &[Schema], user: &User, asked: &Attributes<'_>) -> Option<Flow> {
+    let takes = |schema: &&Schema| schema.rules.iter().any(|rule| rule.takes(user, asked));
+    let found = schemas.iter().find(takes).or_else(|| schemas.iter().find(|schema| schema.is_catch_all));
+    found.map(|schema| schema.flow.clone())
+}
+
+/// The schemas whose priority level is there, by their precedence.
+fn read(store: &Store) -> Arc<[Schema]> {
+    let uid = |object: &Value| HeaderValue::from_str(object::meta_text(object, "uid")).ok();
+    let levels = store.snapshot(PRIORITY_LEVELS, "", None).entries;
+    let levels: BTreeMap<&str, HeaderValue> =
+        levels.iter().filter_map(|entry| Some((entry.key(), uid(&entry.value())?))).collect();
+    let mut schemas = Vec::new();
+    for entry in store.snapshot(FLOW_SCHEMAS, "", None).entries {
+        let object = entry.value();
+        // Stored objects have been judged, so they can be read; one that can't takes no request.
+        let spec = Spec::deserialize(&object["spec"]).unwrap_or_default();
+        let level = levels.get(spec.priority_level_configuration.name.as_str());
+        if let (Some(level), Some(schema)) = (level, uid(&object)) {
+            let flow = Flow { schema, level: level.clone() };
+            schemas.push((
+                spec.matching_precedence,
+                Schema { flow, is_catch_all: entry.key() == CATCH_ALL, rules: spec.rules },
+            ));
+        }
+    }
+    // They come by name, which decides among equals.
+    schemas.sort_by_key(|(precedence, _)| *precedence);
+    schemas.into_iter().map(|(_, schema)| schema).collect()
+}
+
+/// Whether a list has a text, or stands for all.
+fn has(list: &[String], text: &str) -> bool {
+    matches!(list, [all] if all == "*") || list.iter().any(|item| item == text)
+}
+
+impl Rule {
+    fn takes(&self, user: &User, asked: &Attributes<'_>) -> bool {
+        self.subjects.iter().any(|subject| subject.is(user))
+            && if asked.is_resource() {
+                self.resource_rules.iter().any(|rule| rule.takes(asked))
+            } else {
+                self.non_resource_rules.iter().any(|rule| rule.takes(asked))
+            }
+    }
+}
+
+impl Subject {
+    fn is(&self, user: &User) -> bool {
+        match self {
+            Self::User { user: wanted } => wanted.name == "*" || wanted.name == user.name,
+            Self::Group { group } => group.name == "*" || user.is_in(&group.name),
+            Self::ServiceAccount { service_account: wanted } => {
+                split_account(&user.name).is_some_and(|(namespace, name)| {
+                    wanted.namespace == namespace && (wanted.name == "*" || wanted.name == name)
+                })
+            }
+        }
+    }
+}
+
+impl ResourceRule {
+    fn takes(&self, asked: &Attributes<'_>) -> bool {
+        let is_resource = |wanted: &String| match asked.subresource {
+            "" => wanted == asked.resource,
+            part => wanted.rsplit_once('/') == Some((asked.resource, part)),
+        };
+        has(&self.verbs, asked.verb)
+            && (matches!(&*self.resources, [all] if all == "*") || self.resources.iter().any(is_resource))
+            && has(&self.api_groups, asked.group)
+            && if asked.namespace.is_empty() {
+                self.cluster_scope
+            } else {
+                has(&self.namespaces, asked.namespace)
+            }
+    }
+}
+
+impl PathRule {
+    fn takes(&self, asked: &Attributes<'_>) -> bool {
+        has(&self.verbs, asked.verb) && self.paths.iter().any(|path| is_below(path, asked.path))
+    }
+}
+
+/// Whether a path is the one of a rule, or below it.
+fn is_below(rule: &str, path: &str) -> bool {
+    let prefix = rule.strip_suffix('*').unwrap_or(rule);
+    let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+    rule == "*" || rule == path || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Takes over a change of what is stored, and keeps what the schemas say of their priority levels.
+pub(crate) fn learn(core: &Arc<Core>, storage: &str, key: &str) {
+    if !matches!(storage, FLOW_SCHEMAS | PRIORITY_LEVELS) {
+        return;
+    }
+    if MANDATORY.contains(&key) && core.store.get(storage, key).is_none() {
+        bootstrap::recreate(core, storage, key);
+    }
+    for entry in core.store.snapshot(FLOW_SCHEMAS, "", None).entries {
+        if storage == PRIORITY_LEVELS || entry.key() == key {
+            judge(core, &entry);
+        }
+    }
+    core.flow_control.forget(storage);
+}
+
+/// Writes whether the priority level of a schema is missing. A writer that is quicker has the schema looked at again.
+fn judge(core: &Core, entry: &Entry) {
+    let old = entry.value();
+    let level = object::text(&old, &["spec", "priorityLevelConfiguration", "name"]).unwrap_or_default();
+    let about =
+        format!("This FlowSchema references the PriorityLevelConfiguration object named {}", quote(level));
+    let (dangling, reason, message) = match core.store.get(PRIORITY_LEVELS, level) {
+        Some(_) => ("False", "Found", format!("{about} and it exists")),
+        None => ("True", "NotFound", format!("{about} but there is no such object")),
+    };
+    let mut next = old.clone();
+    let now = core.environment.now_string();
+    conditions::set(object::child(&mut next, "status"), "Dangling", dangling, reason, &message, &now);
+    if next == old {
+        return;
+    }
+    own(&mut next, &now);
+    if let Ok(draft) = Draft::new(&next, Vec::new()) {
+        let _ = core.store.update(FLOW_SCHEMAS, entry.key(), entry.revision(), draft);
+    }
+}
+
+/// Records the condition as applied by the server.
+fn own(object: &mut Value, now: &str) {
+    let api_version = object["apiVersion"].clone();
+    let metadata = object::metadata(object);
+    let managed = metadata.entry("managedFields").or_insert_with(|| json!([]));
+    let Some(managed) = managed.as_array_mut() else { return };
+    managed.retain(|entry| entry["manager"] != MANAGER);
+    let condition = json!({".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {}});
+    // What is applied comes before what is updated.
+    managed.insert(
+        0,
+        json!({
+            "apiVersion": api_version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:status": {"f:conditions": {r#"k:{"type":"Dangling"}"#: condition}}},
+            "manager": MANAGER,
+            "operation": "Apply",
+            "subresource": "status",
+            "time": now,
+        }),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+
+    /// The name of the schema that takes a request.
+    fn class(server: &Server, user: &User, asked: &Attributes<'_>) -> String {
+        let store = server.store();
+        let flow = FlowControl::default().classify(store, user, asked).expect("a class");
+        let schemas = store.snapshot(FLOW_SCHEMAS, "", None).entries;
+        let has_uid = |entry: &&Arc<Entry>| object::meta_text(&entry.value(), "uid") == flow.schema;
+        schemas.iter().find(has_uid).map(|entry| entry.key().to_owned()).expect("a schema")
+    }
+
+    #[test]
+    fn requests_have_the_class_of_the_first_schema_that_takes_them() {
+        let server = Server::default();
+        let pods =
+            Attributes { verb: "list", resource: "pods", namespace: "default", ..Attributes::default() };
+        let lease = Attributes {
+            verb: "update",
+            group: "coordination.k8s.io",
+            resource: "leases",
+            namespace: "kube-system",
+            ..Attributes::default()
+        };
+        let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
+        let (person, system) = (User::named("ada", []), User::named("system:kube-scheduler", []));
+        for (user, asked, expected) in [
+            (&User::admin(), &pods, "exempt"),
+            (&person, &pods, "global-default"),
+            (&User::service_account("default", "x"), &pods, "service-accounts"),
+            (&User::service_account("kube-system", "x"), &pods, "kube-system-service-accounts"),
+            (&system, &pods, "kube-scheduler"),
+            (&system, &lease, "system-leader-election"),
+            (&User::anonymous(), &pods, "global-default"),
+            (&User { name: "ada".into(), ..User::default() }, &pods, "catch-all"),
+            (&person, &path("/readyz/ping"), "probes"),
+            (&person, &path("/readyzish"), "global-default"),
+        ] {
+            assert_eq!(class(&server, user, asked), expected, "{} {asked:?}", user.name);
+        }
+        let log = Attributes { subresource: "log", ..pods };
+        assert_eq!(FlowControl::default().classify(server.store(), &person, &log), None);
+    }
+}
