@@ -320,7 +320,8 @@ bench-chart: ## Render charts beside helm, and load them in the library
 
 .PHONY: bench-gateway
 bench-gateway: ## Hold 500 event streams of the gateway while 200 objects a second change
-	$(CARGO) test --quiet --profile checks --package steersman-gateway --test gateway -- --ignored --nocapture many_streams
+	$(CARGO) build --quiet --profile checks --bin steer --bin steersman-bench-gateway
+	$(BIN)/steersman-bench-gateway --steer $(BIN)/steer --check $(BENCH_GATEWAY)
 
 .PHONY: bench-helm-operator
 bench-helm-operator: ## Keep a hundred releases beside an operator on Helm's Go packages, and two thousand

@@ -107,6 +107,11 @@ async fn streams_of_one_caller_share_a_watch_and_each_sees_all() {
     let mut short = place.events(VIEWER, &format!("{SHOPS}?fields=spec.version"), last.as_deref()).await;
     let frame = short.next().await.unwrap();
     assert_eq!(frame.data["item"]["object"]["spec"], json!(null), "{frame:?}");
+    assert_eq!(place.watches("viewer"), 1);
+    // Credentials are part of what is shared: another user's stream opens a watch of its own.
+    let mut others = place.events(EDITOR, SHOPS, last.as_deref()).await;
+    assert_eq!(others.change().await, pair("ADDED", "berry"));
+    assert_eq!((place.watches("viewer"), place.watches("editor")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -103,8 +103,8 @@ impl Place {
     }
 
     pub(crate) async fn with(build: impl FnOnce(Builder) -> Builder) -> Self {
-        let cluster =
-            Cluster::builder().listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).start().await.unwrap();
+        let cluster = Cluster::builder().listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let cluster = cluster.record_access(true).start().await.unwrap();
         let server = cluster.server();
         server.add_token(ROOT, User::named("root", ["system:masters"]));
         for (token, name) in [(EDITOR, "editor"), (VIEWER, "viewer"), (STRANGER, "stranger")] {
@@ -235,6 +235,15 @@ impl Place {
 
     pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
         self.send(token, "DELETE", path, "application/json", &Value::Null).await
+    }
+
+    /// How many watches of shops a user has opened on the cluster.
+    pub(crate) fn watches(&self, user: &str) -> u64 {
+        let accesses = self.cluster.accesses();
+        let watches = accesses.iter().filter(|(access, _)| {
+            access.user == user && access.verb == "watch" && access.resource == "shops"
+        });
+        watches.map(|(_, count)| count).sum()
     }
 
     /// Writes an object's status, as its operator would.
