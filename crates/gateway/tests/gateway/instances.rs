@@ -421,3 +421,17 @@ async fn the_api_describes_itself() {
     let value = &upgrade["requestBody"]["content"]["application/json"]["schema"]["properties"]["value"];
     assert_eq!(value["enum"], json!(["1", "2"]));
 }
+
+/// The portal's client is generated from the description of a server without custom kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_portal_has_the_description_that_the_api_gives() {
+    let place = Place::bare(|builder| builder.cluster_name("a cluster")).await;
+    let description = place.get(ROOT, "/openapi.json").await.expect(200);
+    let description = format!("{description:#}\n");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../portal/openapi.json");
+    if std::env::var_os("STEERSMAN_RECORD").is_some() {
+        std::fs::write(path, &description).unwrap();
+    }
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(known == description, "{path} is not what /openapi.json says; make portal-client writes it");
+}
