@@ -147,7 +147,7 @@ async fn a_dry_run_shows_the_difference_and_changes_nothing() {
 async fn a_change_of_what_was_not_seen_is_refused() {
     let place = Place::new().await;
     let made = place.post(EDITOR, SHOPS, &shop("corner", 1)).await;
-    let (seen, old) = (made.expect(201), made.header("etag").unwrap().to_owned());
+    let (mut seen, old) = (made.expect(201), made.header("etag").unwrap().to_owned());
     let one = format!("{SHOPS}/corner");
     place.patch(ROOT, &one, &json!({"spec": {"replicas": 2}})).await.expect(200);
 
@@ -172,6 +172,11 @@ async fn a_change_of_what_was_not_seen_is_refused() {
         assert_eq!(problem["current"]["spec"]["replicas"], 2, "{method} {kind}");
     }
     assert_eq!(place.put(EDITOR, &one, &seen).await.expect(412)["current"]["spec"]["replicas"], 2);
+    // Versions that the cluster cannot have given.
+    seen["metadata"]["resourceVersion"] = json!("nonsense");
+    assert_eq!(place.put(EDITOR, &one, &seen).await.expect(412)["current"]["spec"]["replicas"], 2);
+    let headers = [("authorization", "Bearer editor-token"), ("if-match", "W/\"nonsense\"")];
+    assert_eq!(place.raw("DELETE", &one, &headers, b"").await.expect(412)["current"]["spec"]["replicas"], 2);
 
     let now = place.get(EDITOR, &one).await;
     let headers = [("authorization", "Bearer editor-token"), ("if-match", now.header("etag").unwrap())];
