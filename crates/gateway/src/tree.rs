@@ -330,3 +330,21 @@ pub(crate) async fn pods(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: 
     }
     Ok(pods)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_other_objects_do_not_concern_a_tree() {
+        let uids = HashSet::from(["shop".to_owned(), "pod".to_owned()]);
+        let tree = Tree { document: Value::Null, uids, lists: Vec::new() };
+        let concerns = |object: Value| tree.concerns(&Change::new("MODIFIED", object));
+        assert!(concerns(json!({"metadata": {"uid": "pod"}})));
+        assert!(concerns(
+            json!({"metadata": {"uid": "new", "ownerReferences": [{"uid": "x"}, {"uid": "shop"}]}})
+        ));
+        assert!(!concerns(json!({"metadata": {"uid": "other", "ownerReferences": [{"uid": "x"}]}})));
+        assert!(!concerns(json!({})));
+    }
+}
