@@ -127,7 +127,7 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-clients oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-clients oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo oracle-openapi conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -249,6 +249,15 @@ oracle-ansible-operators: ## Run the suites of Ansible operators on a real contr
 		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" STEERSMAN_TEST_NODES=1 \
 			$(CARGO) test --quiet $(ANSIBLE_SUITES) -- --ignored --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
 
+# How many cases Schemathesis makes of each operation, beside those that cover its schemas.
+OPENAPI_EXAMPLES ?= 20
+
+.PHONY: oracle-openapi
+oracle-openapi: ## Ask the gateway what its OpenAPI description allows and what it does not, by Schemathesis
+	environment=$$(tools/schemathesis) || { echo "SKIPPED: oracle-openapi, there is no Python with Schemathesis" >&2; exit 0; }; \
+		$(CARGO) build --quiet --workspace --bin steer && \
+		"$$environment/bin/python3" oracles/openapi/run $(DEBUG)/steer --max-examples $(OPENAPI_EXAMPLES)
+
 .PHONY: oracle-registry
 oracle-registry: ## Push an image that steer has made to the real registry
 	oracles/kubernetes/build registry >/dev/null
@@ -284,6 +293,11 @@ portal/node_modules/.package-lock.json: portal/package-lock.json | portal-tools
 	cd portal && npm ci --no-audit --no-fund
 	@touch $@
 
+.PHONY: portal-client
+portal-client: portal/node_modules/.package-lock.json ## Generate the portal's client from the description that the gateway gives
+	STEERSMAN_RECORD=1 $(CARGO) test --quiet --workspace --test gateway -- the_portal_has_the_description
+	cd portal && npm run --silent client
+
 .PHONY: portal-files
 portal-files: portal/node_modules/.package-lock.json
 	cd portal && npm run --silent build
@@ -293,7 +307,7 @@ portal: portal-files ## Build the portal into the archive that the gateway embed
 	cd portal && npm run --silent pack -- ../$(PORTAL)
 
 .PHONY: portal-check
-portal-check: portal-files ## Check the portal's types and lints, and that the archive is what its sources give, byte for byte
+portal-check: portal-files ## Check the portal's client, types and lints, and that the archive is what its sources give, byte for byte
 	cd portal && npm run --silent check && npm run --silent pack -- --check ../$(PORTAL)
 
 .PHONY: test-portal
@@ -326,7 +340,8 @@ bench-chart: ## Render charts beside helm, and load them in the library
 
 .PHONY: bench-gateway
 bench-gateway: ## Hold 500 event streams of the gateway while 200 objects a second change
-	$(CARGO) test --quiet --profile checks --package steersman-gateway --test gateway -- --ignored --nocapture many_streams
+	$(CARGO) build --quiet --profile checks --bin steer --bin steersman-bench-gateway
+	$(BIN)/steersman-bench-gateway --steer $(BIN)/steer --check $(BENCH_GATEWAY)
 
 .PHONY: bench-helm-operator
 bench-helm-operator: ## Keep a hundred releases beside an operator on Helm's Go packages, and two thousand

@@ -79,7 +79,7 @@ fn entry(ask: &Ask, action: &str, status: StatusCode, reason: &str) -> Value {
 }
 
 fn reference(kind: &Kind, (namespace, name): Place<'_>) -> Value {
-    json!({"kind": kind.name(), "apiVersion": kind.api_version(), "kindName": kind.kind, "namespace": namespace, "name": name})
+    json!({"kind": kind.name(), "apiVersion": kind.api_version(), "kindName": kind.kind, "namespace": namespace, "name": name.unwrap_or_default()})
 }
 
 /// A change was made.

@@ -11,7 +11,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::time::Instant;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 
 use crate::{
     problem::{Problem, Result},
@@ -38,7 +41,15 @@ pub(crate) struct User {
 #[derive(Debug, Clone)]
 pub(crate) enum Via {
     Bearer,
-    Session { csrf: String, expires_at: Timestamp },
+    Session { csrf: String, expires_at: Timestamp, end: SessionEnd },
+}
+
+/// The end of a session: its user signs out, or its time is over.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionEnd {
+    /// Closed with the session.
+    open: watch::Receiver<()>,
+    expires: Instant,
 }
 
 /// Who makes a request.
@@ -47,6 +58,24 @@ pub(crate) struct Caller {
     pub(crate) user: Arc<User>,
     pub(crate) via: Via,
     pub(crate) cluster: Cluster,
+}
+
+impl Caller {
+    /// Waits for the end of the caller's session; forever with a token, whose end the cluster alone knows.
+    pub(crate) fn session_end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let end = match &self.via {
+            Via::Bearer => None,
+            Via::Session { end, .. } => Some(end.clone()),
+        };
+        async move {
+            let Some(SessionEnd { mut open, expires }) = end else { return std::future::pending().await };
+            tokio::select! {
+                // Nothing is ever sent.
+                _ = open.changed() => {}
+                () = sleep_until(expires) => {}
+            }
+        }
+    }
 }
 
 /// A secret of which only the hash is kept.
@@ -69,8 +98,10 @@ struct Session {
     credentials: Credentials,
     user: Arc<User>,
     csrf: String,
-    expires: Instant,
     expires_at: Timestamp,
+    end: SessionEnd,
+    /// Dropped with the session, which tells those who wait for its end.
+    _open: watch::Sender<()>,
 }
 
 /// Values that end, of which only so many are kept.
@@ -143,15 +174,18 @@ impl Identities {
         let (id, csrf) = (random()?, random()?);
         let expires = Instant::now() + SESSION;
         let expires_at = Timestamp::now() + SESSION;
+        let (sender, open) = watch::channel(());
+        let end = SessionEnd { open, expires };
         let session = Arc::new(Session {
             credentials,
             user: Arc::clone(&user),
             csrf: csrf.clone(),
-            expires,
             expires_at,
+            end: end.clone(),
+            _open: sender,
         });
         lock(&self.sessions).put(hash(&id), session, expires);
-        Ok((id, Caller { user, via: Via::Session { csrf, expires_at }, cluster }))
+        Ok((id, Caller { user, via: Via::Session { csrf, expires_at, end }, cluster }))
     }
 
     pub(crate) fn close(&self, headers: &HeaderMap) {
@@ -181,9 +215,6 @@ impl Identities {
         let session = cookie(headers)
             .and_then(|id| lock(&self.sessions).get(&hash(id)).cloned())
             .ok_or_else(unknown)?;
-        if session.expires <= Instant::now() {
-            return Err(unknown());
-        }
         if !matches!(*method, Method::GET | Method::HEAD) {
             let given = headers.get("x-csrf-token").map(HeaderValue::as_bytes).unwrap_or_default();
             // Compared by their hashes, whose order says nothing about the token.
@@ -194,7 +225,11 @@ impl Identities {
         }
         Ok(Caller {
             user: Arc::clone(&session.user),
-            via: Via::Session { csrf: session.csrf.clone(), expires_at: session.expires_at },
+            via: Via::Session {
+                csrf: session.csrf.clone(),
+                expires_at: session.expires_at,
+                end: session.end.clone(),
+            },
             cluster: upstream.calls_as(&session.credentials),
         })
     }

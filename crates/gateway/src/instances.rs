@@ -305,9 +305,10 @@ async fn sorted(
         }
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let rest = objects.len().saturating_sub(from + limit);
+    let end = from.saturating_add(limit);
+    let rest = objects.len().saturating_sub(end);
     let objects = objects.into_iter().skip(from).take(limit).collect();
-    let next = (rest > 0).then(|| URL_SAFE_NO_PAD.encode(format!("at:{}", from + limit)));
+    let next = (rest > 0).then(|| URL_SAFE_NO_PAD.encode(format!("at:{end}")));
     Ok(Page { objects, next, remaining: Some(rest as u64), version: version.into() })
 }
 

@@ -43,13 +43,16 @@ pub(crate) async fn get(
     let place = std::sync::Arc::new(place);
     let (sender, receiver) = mpsc::channel(WAITING);
     for source in sources {
-        let mut lines = ask.caller.cluster.lines(&source.path).await?;
+        let mut lines = ask.caller.cluster.lines(&source.path, "*/*").await?;
         let (sender, place) = (sender.clone(), std::sync::Arc::clone(&place));
+        let session_end = ask.caller.session_end();
         tokio::spawn(async move {
             let _place = place;
+            tokio::pin!(session_end);
             loop {
                 let line = tokio::select! {
                     () = sender.closed() => return,
+                    () = &mut session_end => return,
                     line = lines.next() => line,
                 };
                 let Some(Ok(line)) = line else { return };
@@ -73,7 +76,7 @@ async fn text(ask: &Ask, sources: Vec<Source>, follow: bool) -> Result<Response<
     let prefix = sources.len() > 1;
     let mut chunks = Vec::new();
     for source in sources {
-        let opened = ask.caller.cluster.chunks(&source.path).await?;
+        let opened = ask.caller.cluster.chunks(&source.path, "*/*").await?;
         let head =
             if prefix { format!("==> {}/{} <==\n", source.pod, source.container) } else { String::new() };
         let head = futures::stream::iter([bytes::Bytes::from(head)])

@@ -22,22 +22,12 @@ pub(crate) enum Route {
     Overview,
     Audit,
     Operator,
-    /// A page with a button for an action.
-    Embed(String),
     OpenApi,
     Kinds,
     Kind(String),
     Access(String),
-    Instances {
-        kind: String,
-        namespace: Option<String>,
-    },
-    Instance {
-        kind: String,
-        namespace: Option<String>,
-        name: String,
-        part: Part,
-    },
+    Instances { kind: String, namespace: Option<String> },
+    Instance { kind: String, namespace: Option<String>, name: String, part: Part },
 }
 
 /// A part of one instance.
@@ -55,8 +45,11 @@ pub(crate) enum Part {
 }
 
 impl Route {
-    /// Reads the path of an API request, None if it is not one of the API.
+    /// Reads the path of an API request, None if it is not one of the API, but of a page.
     pub(crate) fn parse(path: &str) -> Option<Result<Self>> {
+        if embedded_action(path).is_some() {
+            return None;
+        }
         if path == "/openapi.json" {
             return Some(Ok(Self::OpenApi));
         }
@@ -77,7 +70,6 @@ impl Route {
             ["overview"] => Self::Overview,
             ["audit"] => Self::Audit,
             ["operator"] => Self::Operator,
-            ["embed", action] => Self::Embed(own(action)),
             ["kinds"] => Self::Kinds,
             ["kinds", kind] => Self::Kind(own(kind)),
             ["kinds", kind, "access"] => Self::Access(own(kind)),
@@ -130,6 +122,11 @@ impl Part {
             _ => return None,
         })
     }
+}
+
+/// The action of `/v1/embed/{action}`, a page with a button.
+pub(crate) fn embedded_action(path: &str) -> Option<String> {
+    segment(path.strip_prefix("/v1/embed/")?)
 }
 
 /// A segment of a path, decoded once. What would lead elsewhere in the cluster's own paths names nothing.

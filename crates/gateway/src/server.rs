@@ -16,7 +16,7 @@ use crate::{
     identity::{self, Caller, Via},
     instances, logs, openapi, operator, overview, portal,
     problem::{Problem, Result},
-    request::{Ask, Part, Query, Route},
+    request::{Ask, Part, Query, Route, embedded_action},
     stream, tree,
 };
 
@@ -28,8 +28,9 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
     let id = request_id();
     let (parts, body) = request.into_parts();
     let origin = parts.headers.get(header::ORIGIN).cloned();
-    let parsed = Route::parse(parts.uri.path());
-    let (is_api, is_embedded) = (parsed.is_some(), matches!(parsed, Some(Ok(Route::Embed(_)))));
+    let path = parts.uri.path();
+    let is_embedded = embedded_action(path).is_some();
+    let is_api = is_embedded || Route::parse(path).is_some();
     let answered = route(&shared, parts, body, &id).await;
     let mut response = answered.unwrap_or_else(|problem| problem.response(&id));
     let headers = response.headers_mut();
@@ -109,10 +110,6 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
         }
         return Ok(response);
     }
-    if let Route::Embed(action) = &route {
-        shared.limits.request(&format!("address {remote}"))?;
-        return embed::page(shared, action, &query);
-    }
     if route == Route::Session && parts.method == Method::POST {
         shared.limits.request(&format!("address {remote}"))?;
         return sign_in(shared, parts, body, remote, id).await;
@@ -181,7 +178,7 @@ async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes::Bytes> {
     }
 }
 
-/// Everything that is not of the API: the portal, and what tells whether the server is up.
+/// Everything that is not of the API: the portal, pages with a button, and what tells whether the server is up.
 async fn page(
     shared: &Arc<Shared>,
     parts: &Parts,
@@ -195,6 +192,10 @@ async fn page(
     }
     if path == "/healthz" {
         return Ok(answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ok\n"));
+    }
+    if let Some(action) = embedded_action(path) {
+        shared.limits.request(&format!("address {remote}"))?;
+        return embed::page(shared, &action, query);
     }
     if let Some(code) = query.get("once").filter(|_| path == "/") {
         shared.limits.request(&format!("address {remote}"))?;
@@ -278,7 +279,7 @@ async fn me(ask: &Ask, status: StatusCode) -> Result<Response<Body>> {
     });
     match &ask.caller.via {
         Via::Bearer => document["via"] = "bearer".into(),
-        Via::Session { csrf, expires_at } => {
+        Via::Session { csrf, expires_at, .. } => {
             document["via"] = "session".into();
             document["csrfToken"] = csrf.as_str().into();
             document["expiresAt"] = expires_at.to_string().into();
@@ -302,7 +303,6 @@ async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
         Route::Overview => overview::get(&ask).await,
         Route::Audit => audit::list(&ask).await,
         Route::Operator => operator::get(&ask).await,
-        Route::Embed(action) => embed::page(&ask.shared, &action, &ask.query),
         Route::OpenApi => openapi::get(&ask).await,
         Route::Kinds => {
             ask.query.allow(&["builtin"])?;

@@ -15,7 +15,7 @@ use tokio::{sync::watch as signal, task::AbortHandle};
 use crate::{
     problem::Result,
     upstream::{Cluster, CredentialsHash},
-    watch::{Event, Watch},
+    watch::{Event, Target, Watch},
 };
 
 /// Events that a watch keeps.
@@ -57,10 +57,12 @@ impl Change {
 }
 
 /// What a stream is told.
-pub(crate) enum SharedEvent {
+pub(crate) enum Next {
     Changed(Arc<Change>),
     /// Nothing else happened up to the version.
     Bookmark,
+    /// The cluster no longer knows what happened since.
+    Expired,
 }
 
 struct Entry {
@@ -154,7 +156,7 @@ impl SharedWatch {
 }
 
 /// A stream's place in a shared watch.
-pub(crate) struct Subscription {
+struct Subscription {
     number: u64,
     version: u64,
     next: signal::Receiver<u64>,
@@ -162,15 +164,10 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// The version up to which everything has been told.
-    pub(crate) fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// The next event. None if the stream has fallen behind, or the watch has ended: a watch from [`Self::version`] goes on.
+    /// The next event. None if the stream has fallen behind, or the watch has ended: a watch from its version goes on.
     ///
     /// May be dropped and called again.
-    pub(crate) async fn next(&mut self) -> Option<SharedEvent> {
+    async fn next(&mut self) -> Option<Next> {
         loop {
             {
                 let recent = lock(&self.watch.recent);
@@ -188,7 +185,7 @@ impl Subscription {
                         entry
                             .change
                             .as_ref()
-                            .map_or(SharedEvent::Bookmark, |change| SharedEvent::Changed(Arc::clone(change))),
+                            .map_or(Next::Bookmark, |change| Next::Changed(Arc::clone(change))),
                     );
                 }
             }
@@ -201,8 +198,7 @@ impl Subscription {
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     credentials: CredentialsHash,
-    path: String,
-    selectors: String,
+    target: Target,
 }
 
 /// The watches that are open.
@@ -213,28 +209,70 @@ impl SharedWatches {
     /// Joins the watch of these objects after a version, or starts it.
     ///
     /// None if the version is too old for it, or no number: then the caller watches alone.
-    pub(crate) fn join(
-        &self,
-        cluster: &Cluster,
-        path: &str,
-        selectors: &str,
-        version: &str,
-    ) -> Option<Subscription> {
+    fn join(&self, cluster: &Cluster, target: &Target, version: &str) -> Option<Subscription> {
         let from: u64 = version.parse().ok()?;
-        let key = Key {
-            credentials: cluster.credentials_hash(),
-            path: path.to_owned(),
-            selectors: selectors.to_owned(),
-        };
+        let key = Key { credentials: cluster.credentials_hash(), target: target.clone() };
         let mut watches = lock(&self.0);
         let open = watches.get(&key).and_then(Weak::upgrade);
         if let Some(open) = open.filter(|open| open.next.has_changed().is_ok()) {
             return open.join(from);
         }
         watches.retain(|_, watch| watch.strong_count() > 0);
-        let watch = Arc::new(SharedWatch::start(Watch::new(cluster, path, selectors, version), from));
+        let watch = Arc::new(SharedWatch::start(Watch::new(cluster, target, version), from));
         watches.insert(key, Arc::downgrade(&watch));
         watch.join(from)
+    }
+}
+
+/// A stream's changes: those of the shared watch, or of one of its own if it has fallen behind.
+pub(crate) struct Changes {
+    cluster: Cluster,
+    target: Target,
+    from: Source,
+}
+
+enum Source {
+    Shared(Subscription),
+    Own(Watch),
+}
+
+impl Changes {
+    /// What happens after a version.
+    pub(crate) fn after(watches: &SharedWatches, cluster: &Cluster, target: Target, version: &str) -> Self {
+        let from = match watches.join(cluster, &target, version) {
+            Some(subscription) => Source::Shared(subscription),
+            None => Source::Own(Watch::new(cluster, &target, version)),
+        };
+        Self { cluster: cluster.clone(), target, from }
+    }
+
+    /// The version up to which everything has been told.
+    pub(crate) fn version(&self) -> String {
+        match &self.from {
+            Source::Shared(subscription) => subscription.version.to_string(),
+            Source::Own(watch) => watch.version().to_owned(),
+        }
+    }
+
+    /// The next event. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> Result<Next> {
+        loop {
+            match &mut self.from {
+                Source::Shared(subscription) => match subscription.next().await {
+                    Some(next) => return Ok(next),
+                    None => {
+                        self.from = Source::Own(Watch::new(&self.cluster, &self.target, &self.version()));
+                    }
+                },
+                Source::Own(watch) => {
+                    return Ok(match watch.next().await? {
+                        Event::Changed { kind, object } => Next::Changed(Arc::new(Change::new(kind, object))),
+                        Event::Bookmark => Next::Bookmark,
+                        Event::Expired => Next::Expired,
+                    });
+                }
+            }
+        }
     }
 }
 

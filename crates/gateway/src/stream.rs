@@ -6,7 +6,10 @@ use bytes::Bytes;
 use futures::stream;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, time::interval};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, interval, sleep_until},
+};
 
 use crate::{
     access,
@@ -15,15 +18,19 @@ use crate::{
     kinds::Kind,
     problem::{Problem, Result},
     request::Ask,
-    shared_watch::{Change, SharedEvent, Subscription},
-    tree,
-    watch::{Event, Watch},
+    shared_watch::{Change, Changes, Next},
+    tree::Tree,
+    watch::Target,
 };
 
 /// How often a connection is shown to be alive.
 const ALIVE: Duration = Duration::from_secs(15);
-/// How often a tree is looked at.
+/// Time between two looks at a tree of which something has changed.
 const LOOK: Duration = Duration::from_secs(1);
+/// Time in which changes of a tree gather before it is looked at.
+const GATHER: Duration = Duration::from_millis(100);
+/// Time after which a tree is looked at without a change: kinds may have come that are not watched yet.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Frames that wait for a slow client, after which its watch waits too.
 const WAITING: usize = 64;
 
@@ -64,29 +71,6 @@ fn resume_from(ask: &Ask) -> Result<Option<String>> {
     is_version
         .then(|| Some(id.to_owned()))
         .ok_or_else(|| Problem::bad_request("Last-Event-ID: no id of an event here"))
-}
-
-/// Where changes come from.
-enum Source {
-    Shared(Subscription),
-    Own(Watch),
-}
-
-impl Source {
-    /// The version up to which everything has been told.
-    fn version(&self) -> String {
-        match self {
-            Self::Shared(subscription) => subscription.version().to_string(),
-            Self::Own(watch) => watch.version().to_owned(),
-        }
-    }
-}
-
-/// What a source tells.
-enum Next {
-    Changed(Arc<Change>),
-    Bookmark,
-    Expired,
 }
 
 /// Objects of a kind, or one of them, as they change.
@@ -148,61 +132,39 @@ pub(crate) async fn instances(
 }
 
 impl Feed {
-    /// The changes after a version.
-    fn source(&self, version: &str) -> Source {
-        let (cluster, selectors) = (&self.ask.caller.cluster, &self.selection.selectors);
-        match self.ask.shared.watches.join(cluster, &self.path, selectors, version) {
-            Some(subscription) => Source::Shared(subscription),
-            None => Source::Own(Watch::new(cluster, &self.path, selectors, version)),
-        }
-    }
-
-    /// The next event of the source. May be dropped and called again.
-    async fn next(&self, source: &mut Source) -> Result<Next> {
-        if let Source::Shared(subscription) = source {
-            match subscription.next().await {
-                Some(SharedEvent::Changed(change)) => return Ok(Next::Changed(change)),
-                Some(SharedEvent::Bookmark) => return Ok(Next::Bookmark),
-                None => {
-                    let version = subscription.version().to_string();
-                    let (cluster, selectors) = (&self.ask.caller.cluster, &self.selection.selectors);
-                    *source = Source::Own(Watch::new(cluster, &self.path, selectors, &version));
-                }
-            }
-        }
-        let Source::Own(watch) = source else { return Ok(Next::Bookmark) };
-        Ok(match watch.next().await? {
-            Event::Changed { kind, object } => Next::Changed(Arc::new(Change::new(kind, object))),
-            Event::Bookmark => Next::Bookmark,
-            Event::Expired => Next::Expired,
-        })
+    fn changes(&self, version: &str) -> Changes {
+        let target = Target::new(self.path.as_str(), self.selection.selectors.as_str());
+        Changes::after(&self.ask.shared.watches, &self.ask.caller.cluster, target, version)
     }
 
     async fn run(mut self, objects: Option<Vec<Value>>, version: &str) -> Result<(), Left> {
         // Joined before the state is sent: a client that takes it slowly misses nothing meanwhile.
-        let mut source = self.source(version);
+        let mut changes = self.changes(version);
         if let Some(objects) = objects {
             self.state(objects, version).await?;
         }
         let mut alive = interval(ALIVE);
+        // A shared watch outlives the session of one of its streams.
+        let session_end = self.ask.caller.session_end();
+        tokio::pin!(session_end);
         loop {
             let next = tokio::select! {
                 () = self.frames.0.closed() => return Err(Left),
+                () = &mut session_end => return self.end(&session_ended()).await,
                 _ = alive.tick() => {
-                    // A shared watch outlives the session of one of its streams.
-                    if let Err(problem) = still_signed_in(&self.ask).await {
+                    if let Err(problem) = check_token(&self.ask).await {
                         return self.end(&problem).await;
                     }
                     self.frames.send(Bytes::from_static(b":\n\n")).await?;
                     continue;
                 }
-                next = self.next(&mut source) => next,
+                next = changes.next() => next,
             };
             match next {
-                Ok(Next::Changed(change)) => self.change(&change, &source.version()).await?,
+                Ok(Next::Changed(change)) => self.change(&change, &changes.version()).await?,
                 // A frame without data moves the client's place and tells it nothing.
                 Ok(Next::Bookmark) => {
-                    self.frames.send(Bytes::from(format!("id: {}\n\n", source.version()))).await?;
+                    self.frames.send(Bytes::from(format!("id: {}\n\n", changes.version()))).await?;
                 }
                 Ok(Next::Expired) => {
                     self.frames.send(frame("reset", None, &json!({}))).await?;
@@ -211,7 +173,7 @@ impl Feed {
                         .await
                     {
                         Ok((objects, version)) => {
-                            source = self.source(&version);
+                            changes = self.changes(&version);
                             self.state(objects, &version).await?;
                         }
                         Err(problem) => return self.end(&problem).await,
@@ -283,18 +245,17 @@ fn uid(object: &Value) -> &str {
     object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Refuses to go on when the caller's session or token has ended.
-async fn still_signed_in(ask: &Ask) -> Result<()> {
+fn session_ended() -> Problem {
+    Problem::unauthorized("the session has ended")
+}
+
+/// Refuses to go on when the cluster no longer knows the caller's token.
+async fn check_token(ask: &Ask) -> Result<()> {
     let caller = ask.shared.identities.caller(&http::Method::GET, &ask.headers, &ask.shared.upstream).await;
     match caller {
         Err(problem) if problem.status.is_client_error() => Err(problem),
         _ => Ok(()),
     }
-}
-
-async fn looked(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Value> {
-    still_signed_in(ask).await?;
-    tree::document(ask, kind, namespace, name).await
 }
 
 /// The stream of a tree: all of it, whenever something in it is different.
@@ -305,39 +266,74 @@ pub(crate) async fn tree(
     name: String,
 ) -> Result<Response<Body>> {
     let place = ask.shared.limits.stream(&ask.caller.user.name)?;
-    let mut last = tree::document(&ask, &kind, namespace.as_deref(), &name).await?;
+    let tree = Tree::look(&ask, &kind, namespace.as_deref(), &name).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
-    let frames = Frames(sender);
+    let feed = TreeFeed { ask, kind, namespace, name, frames: Frames(sender), _place: place };
     tokio::spawn(async move {
-        let _place = place;
-        let mut alive = interval(ALIVE);
-        let mut look = interval(LOOK);
-        if frames.send(frame("tree", None, &last)).await.is_err() {
-            return;
-        }
-        loop {
-            let sent = tokio::select! {
-                () = frames.0.closed() => return,
-                _ = alive.tick() => frames.send(Bytes::from_static(b":\n\n")).await,
-                _ = look.tick() => match looked(&ask, &kind, namespace.as_deref(), &name).await {
-                    Ok(now) if now == last => Ok(()),
-                    Ok(now) => {
-                        last = now;
-                        frames.send(frame("tree", None, &last)).await
-                    }
-                    Err(problem) if problem.status.is_server_error() => Ok(()),
-                    Err(problem) => {
-                        let _ = frames.send(frame("problem", None, &problem.document(&ask.id))).await;
-                        return;
-                    }
-                },
-            };
-            if sent.is_err() {
-                return;
-            }
-        }
+        // An end because the client has left is no error.
+        let _ = feed.run(tree).await;
     });
     Ok(response(receiver))
+}
+
+/// A tree as it changes.
+struct TreeFeed {
+    ask: Ask,
+    kind: Arc<Kind>,
+    namespace: Option<String>,
+    name: String,
+    frames: Frames,
+    /// Counted as long as it lives.
+    _place: crate::limits::StreamPlace,
+}
+
+impl TreeFeed {
+    async fn run(self, mut tree: Tree) -> Result<(), Left> {
+        self.frames.send(frame("tree", None, &tree.document)).await?;
+        let mut watching = tree.watch(&self.ask);
+        let mut looked = Instant::now();
+        let mut next_look = looked + LOOK_AGAIN;
+        let mut alive = interval(ALIVE);
+        let session_end = self.ask.caller.session_end();
+        tokio::pin!(session_end);
+        loop {
+            tokio::select! {
+                () = self.frames.0.closed() => return Err(Left),
+                () = &mut session_end => return self.end(&session_ended()).await,
+                _ = alive.tick() => {
+                    if let Err(problem) = check_token(&self.ask).await {
+                        return self.end(&problem).await;
+                    }
+                    self.frames.send(Bytes::from_static(b":\n\n")).await?;
+                }
+                change = watching.next() => {
+                    if change.is_none_or(|change| tree.concerns(&change)) {
+                        next_look = next_look.min((looked + LOOK).max(Instant::now() + GATHER));
+                    }
+                }
+                () = sleep_until(next_look) => {
+                    let look = Tree::look(&self.ask, &self.kind, self.namespace.as_deref(), &self.name).await;
+                    looked = Instant::now();
+                    next_look = looked + LOOK_AGAIN;
+                    match look {
+                        Ok(now) => {
+                            if now.document != tree.document {
+                                self.frames.send(frame("tree", None, &now.document)).await?;
+                            }
+                            tree = now;
+                            watching = tree.watch(&self.ask);
+                        }
+                        Err(problem) if problem.status.is_server_error() => next_look = looked + LOOK,
+                        Err(problem) => return self.end(&problem).await,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn end(&self, problem: &Problem) -> Result<(), Left> {
+        self.frames.send(frame("problem", None, &problem.document(&self.ask.id))).await
+    }
 }
 
 /// The stream of lines, each an event of one name.

@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use futures::{StreamExt as _, stream};
+use futures::{
+    StreamExt as _,
+    stream::{self, BoxStream, SelectAll},
+};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -15,6 +18,8 @@ use crate::{
     kinds::{Catalog, Kind, items, list, name_of, namespace_of},
     problem::{Problem, Result},
     request::Ask,
+    shared_watch::{Change, Changes, Next},
+    watch::Target,
 };
 
 /// Built-in kinds that operators make; custom kinds are looked at all.
@@ -67,13 +72,15 @@ pub(crate) fn reference(kind: Option<&Kind>, object: &Value) -> Value {
 struct Candidates {
     by_owner: HashMap<String, Vec<Found>>,
     denied: Vec<String>,
+    /// The addresses of the lists that were read, and their versions.
+    lists: Vec<(String, String)>,
 }
 
 async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
     let catalog: Arc<Catalog> = ask.shared.kinds.all().await?;
     let namespace = namespace_of(root);
     let is_candidate = |kind: &&Arc<Kind>| {
-        (kind.custom || MADE.contains(&kind.name().as_str()))
+        (kind.custom || MADE.contains(&kind.name().as_str()) || is_kind_of(kind, root))
             && kind.has_verb("list")
             // Objects in a namespace own nothing outside of it.
             && (namespace.is_none() || kind.namespaced)
@@ -87,10 +94,12 @@ async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
         (kind, found)
     });
     let lists: Vec<(Arc<Kind>, Result<Value>)> = lists.buffer_unordered(AT_ONCE).collect().await;
-    let mut candidates = Candidates { by_owner: HashMap::new(), denied: Vec::new() };
+    let mut candidates = Candidates { by_owner: HashMap::new(), denied: Vec::new(), lists: Vec::new() };
     for (kind, found) in lists {
         match found {
             Ok(found) => {
+                let version = found.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+                candidates.lists.push((kind.path(namespace, None), version.unwrap_or_default().to_owned()));
                 for object in items(&found) {
                     let owners = object.pointer("/metadata/ownerReferences").map(list).unwrap_or_default();
                     for owner in owners {
@@ -137,12 +146,79 @@ fn node(kind: &Kind, object: &Value, candidates: &Candidates, above: &mut HashSe
     })
 }
 
+fn is_kind_of(kind: &Kind, object: &Value) -> bool {
+    object["kind"] == kind.kind && object["apiVersion"] == kind.api_version()
+}
+
 /// The tree of an object, as the caller may see it.
-pub(crate) async fn document(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Value> {
-    let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
-    let candidates = candidates(ask, &root).await?;
-    let root = node(kind, &root, &candidates, &mut HashSet::new());
-    Ok(json!({"root": root, "denied": candidates.denied}))
+pub(crate) struct Tree {
+    /// As `GET …/tree` answers.
+    pub(crate) document: Value,
+    /// Of the objects in it.
+    uids: HashSet<String>,
+    /// The addresses of the lists that it was made from, and their versions.
+    lists: Vec<(String, String)>,
+}
+
+impl Tree {
+    pub(crate) async fn look(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Self> {
+        let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+        let candidates = candidates(ask, &root).await?;
+        let root = node(kind, &root, &candidates, &mut HashSet::new());
+        let mut uids = HashSet::new();
+        collect_uids(&root, &mut uids);
+        let document = json!({"root": root, "denied": candidates.denied});
+        Ok(Self { document, uids, lists: candidates.lists })
+    }
+
+    /// Watches all that may be in the tree, from where it was looked at. Only metadata is asked for: it tells that something changed.
+    pub(crate) fn watch(&self, ask: &Ask) -> TreeWatch {
+        let changes = self.lists.iter().map(|(path, version)| {
+            let target = Target::metadata(path.as_str());
+            let changes = Changes::after(&ask.shared.watches, &ask.caller.cluster, target, version);
+            stream::unfold(Some(changes), next_change).boxed()
+        });
+        TreeWatch(stream::select_all(changes))
+    }
+
+    /// Whether an object that changed is in the tree, or owned by one that is.
+    pub(crate) fn concerns(&self, change: &Change) -> bool {
+        let owners = change.object.pointer("/metadata/ownerReferences").map(list).unwrap_or_default();
+        let owners = owners.iter().filter_map(|owner| owner["uid"].as_str());
+        owners.chain([uid(&change.object)]).any(|uid| self.uids.contains(uid))
+    }
+}
+
+fn collect_uids(node: &Value, uids: &mut HashSet<String>) {
+    uids.extend(node.pointer("/ref/uid").and_then(Value::as_str).map(str::to_owned));
+    for child in list(&node["children"]) {
+        collect_uids(child, uids);
+    }
+}
+
+/// Changes of objects that may be in a tree.
+pub(crate) struct TreeWatch(SelectAll<BoxStream<'static, Option<Arc<Change>>>>);
+
+impl TreeWatch {
+    /// The next change, None if changes of some kind are not told any more. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> Option<Arc<Change>> {
+        match self.0.next().await {
+            Some(change) => change,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The next change of one kind. A watch that ends is told once.
+async fn next_change(changes: Option<Changes>) -> Option<(Option<Arc<Change>>, Option<Changes>)> {
+    let mut changes = changes?;
+    loop {
+        match changes.next().await {
+            Ok(Next::Changed(change)) => return Some((Some(change), Some(changes))),
+            Ok(Next::Bookmark) => {}
+            Ok(Next::Expired) | Err(_) => return Some((None, None)),
+        }
+    }
 }
 
 /// `GET …/tree`.
@@ -153,7 +229,7 @@ pub(crate) async fn get(
     name: &str,
 ) -> Result<Response<Body>> {
     ask.query.allow(&["version"])?;
-    Ok(answer::json(StatusCode::OK, &document(ask, kind, namespace, name).await?))
+    Ok(answer::json(StatusCode::OK, &Tree::look(ask, kind, namespace, name).await?.document))
 }
 
 /// The objects that belong to one, at any depth, without it.
@@ -253,4 +329,22 @@ pub(crate) async fn pods(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: 
         return Err(Problem::not_found(format!("{name} has no pods that you may see")));
     }
     Ok(pods)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_other_objects_do_not_concern_a_tree() {
+        let uids = HashSet::from(["shop".to_owned(), "pod".to_owned()]);
+        let tree = Tree { document: Value::Null, uids, lists: Vec::new() };
+        let concerns = |object: Value| tree.concerns(&Change::new("MODIFIED", object));
+        assert!(concerns(json!({"metadata": {"uid": "pod"}})));
+        assert!(concerns(
+            json!({"metadata": {"uid": "new", "ownerReferences": [{"uid": "x"}, {"uid": "shop"}]}})
+        ));
+        assert!(!concerns(json!({"metadata": {"uid": "other", "ownerReferences": [{"uid": "x"}]}})));
+        assert!(!concerns(json!({})));
+    }
 }

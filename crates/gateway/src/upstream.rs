@@ -132,8 +132,9 @@ impl Cluster {
     pub(crate) async fn chunks(
         &self,
         path: &str,
+        accept: &'static str,
     ) -> Result<impl Stream<Item = Result<Bytes>> + Send + use<>> {
-        let response = self.send(Method::GET, path, "*/*", None).await?;
+        let response = self.send(Method::GET, path, accept, None).await?;
         let status = response.status();
         if !status.is_success() {
             return Err(match Self::read(response).await {
@@ -146,8 +147,8 @@ impl Cluster {
     }
 
     /// The lines of an answer that goes on.
-    pub(crate) async fn lines(&self, path: &str) -> Result<Lines> {
-        Ok(Lines { chunks: Box::pin(self.chunks(path).await?), buffer: Vec::new() })
+    pub(crate) async fn lines(&self, path: &str, accept: &'static str) -> Result<Lines> {
+        Ok(Lines { chunks: Box::pin(self.chunks(path, accept).await?), buffer: Vec::new() })
     }
 }
 

@@ -15,6 +15,29 @@ use crate::{
 const SECONDS: u32 = 300;
 const RETRY: Duration = Duration::from_millis(500);
 
+/// Watches that get no more of an object than its metadata.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// What is watched.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    path: String,
+    selectors: String,
+    accept: &'static str,
+}
+
+impl Target {
+    /// What a list's address names, `selectors` being parts of its query, each after an `&`.
+    pub(crate) fn new(path: impl Into<String>, selectors: impl Into<String>) -> Self {
+        Self { path: path.into(), selectors: selectors.into(), accept: "*/*" }
+    }
+
+    /// Their metadata alone.
+    pub(crate) fn metadata(path: impl Into<String>) -> Self {
+        Self { accept: METADATA, ..Self::new(path, "") }
+    }
+}
+
 /// What a watch tells.
 pub(crate) enum Event {
     Changed {
@@ -33,16 +56,19 @@ pub(crate) struct Watch {
     cluster: Cluster,
     /// With the selectors, without the version.
     path: String,
+    accept: &'static str,
     version: String,
     lines: Option<Lines>,
     line_bytes: usize,
 }
 
 impl Watch {
-    /// Watches what a list's address names, `selectors` being parts of its query, each after an `&`.
-    pub(crate) fn new(cluster: &Cluster, path: &str, selectors: &str, version: &str) -> Self {
+    /// Watches what happens after a version.
+    pub(crate) fn new(cluster: &Cluster, target: &Target, version: &str) -> Self {
+        let Target { path, selectors, accept } = target;
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={SECONDS}{selectors}");
-        Self { cluster: cluster.clone(), path, version: version.to_owned(), lines: None, line_bytes: 0 }
+        let version = version.to_owned();
+        Self { cluster: cluster.clone(), path, accept, version, lines: None, line_bytes: 0 }
     }
 
     pub(crate) fn one(
@@ -53,7 +79,7 @@ impl Watch {
         version: &str,
     ) -> Self {
         let selector = format!("&fieldSelector={}", encode(&format!("metadata.name={name}")));
-        Self::new(cluster, &kind.path(namespace, None), &selector, version)
+        Self::new(cluster, &Target::new(kind.path(namespace, None), selector), version)
     }
 
     /// The version up to which everything has been told.
@@ -68,7 +94,7 @@ impl Watch {
 
     async fn open(&mut self) -> Result<()> {
         let path = format!("{}&resourceVersion={}", self.path, encode(&self.version));
-        self.lines = Some(self.cluster.lines(&path).await?);
+        self.lines = Some(self.cluster.lines(&path, self.accept).await?);
         Ok(())
     }
 

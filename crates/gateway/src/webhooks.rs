@@ -23,7 +23,7 @@ use crate::{
     Error, Shared, health, identity, instances,
     kinds::{Kind, list},
     tree,
-    watch::{Event, Watch},
+    watch::{Event, Target, Watch},
 };
 
 /// How long a receiver may take to answer.
@@ -241,7 +241,7 @@ pub(crate) async fn run(shared: Arc<Shared>, webhooks: Vec<Webhook>) {
 
 /// Returns when a definition has changed since a version, or after a while if that cannot be told.
 async fn definitions_change(shared: &Shared, version: &str) {
-    let mut watch = Watch::new(&shared.own, DEFINITIONS, "", version);
+    let mut watch = Watch::new(&shared.own, &Target::new(DEFINITIONS, ""), version);
     loop {
         match watch.next().await {
             Ok(Event::Bookmark) => {}
@@ -289,7 +289,7 @@ async fn follow(shared: Arc<Shared>, kind: Arc<Kind>, receivers: Arc<[Arc<Receiv
             now.insert(uid, conditions);
         }
         let now = known.insert(now);
-        let mut watch = Watch::new(&shared.own, &path, "", &version);
+        let mut watch = Watch::new(&shared.own, &Target::new(path.as_str(), ""), &version);
         loop {
             match watch.next().await {
                 Ok(Event::Changed { kind: "DELETED", object }) => {

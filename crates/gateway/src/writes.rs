@@ -105,6 +105,16 @@ pub(crate) async fn perform(
         (None, Some(path)) => cluster.get(path).await.unwrap_or_default(),
         (None, None) => Value::Null,
     };
+    let named = change.body.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    if let Some(version) = if_match.as_deref().or(named).filter(|version| !is_version(version)) {
+        let problem = Problem::new(
+            StatusCode::PRECONDITION_FAILED,
+            "PreconditionFailed",
+            format!("{version:?} is no version of an object"),
+        );
+        let current = if before.is_null() { Value::Null } else { instances::shown(ask, kind, &before)? };
+        return Err(problem.with("current", current));
+    }
     let path = format!("{}{}", change.path, change.query(dry_run));
     let body = serde_json::to_vec(&change.body).unwrap_or_default();
     let written = cluster.write(change.method.clone(), &path, change.content_type, body).await;
@@ -233,6 +243,11 @@ async fn gone(
     let status = if held && wait.is_none() { StatusCode::ACCEPTED } else { StatusCode::OK };
     let object = if result["kind"] == "Status" { before } else { result };
     Ok(answer::object(status, &instances::shown(ask, kind, object)?, ask.accepts("application/yaml")))
+}
+
+/// Whether a cluster may have given this version; it takes others for an error of its own. An empty one is none.
+fn is_version(text: &str) -> bool {
+    text.is_empty() || text.parse::<u64>().is_ok()
 }
 
 fn version_of(object: &Value) -> &str {

@@ -1,14 +1,17 @@
-import { reportSession, reportConnection } from "./connection";
-import type { Problem } from "./types";
+import createClient, { createQuerySerializer, type Middleware } from "openapi-fetch";
+import { reportConnection, reportSession } from "./connection";
+import type { paths } from "./schema";
+import type { Diff, K8sObject, Problem } from "./types";
 
 /** An answer of the API that is not a success, or none at all (status 0). */
 export class ProblemError extends Error {
   readonly problem: Problem;
 
-  constructor(problem: Problem) {
-    super(problem.detail || problem.title);
+  constructor(problem: Partial<Problem>) {
+    const whole = { type: "about:blank", title: "", status: 0, reason: "", detail: "", causes: [], requestId: "", ...problem };
+    super(whole.detail || whole.title);
     this.name = "ProblemError";
-    this.problem = problem;
+    this.problem = whole;
   }
 
   get status(): number {
@@ -16,16 +19,32 @@ export class ProblemError extends Error {
   }
 }
 
-/** The parts of a request that callers choose. */
-export interface RequestOptions {
-  method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  query?: Record<string, string | number | boolean | undefined>;
-  body?: unknown;
-  contentType?: string;
-  accept?: string;
-  ifMatch?: string;
-  idempotencyKey?: string;
-  signal?: AbortSignal;
+/** One instance's place: the namespace is undefined for cluster-scoped kinds. */
+export interface InstanceKey {
+  kind: string;
+  namespace: string | undefined;
+  name: string;
+}
+
+/** The address of a kind's instances; `path` fills it in. */
+export const INSTANCES = "/v1/kinds/{kind}/namespaces/{namespace}/instances";
+/** The address of one instance. */
+export const INSTANCE = `${INSTANCES}/{name}` as const;
+
+/** The parameters of `INSTANCES`, of one namespace or of all. */
+export function instancesAt(kind: string, namespace?: string): { kind: string; namespace: string } {
+  return { kind, namespace: namespace ?? "" };
+}
+
+/** The parameters of `INSTANCE`. */
+export function instanceAt(key: InstanceKey): { kind: string; namespace: string; name: string } {
+  return { ...instancesAt(key.kind, key.namespace), name: key.name };
+}
+
+/** Fills in an address. Without a namespace it is that of a cluster-scoped kind, or of all namespaces. */
+function fill(template: string, values: Record<string, unknown>): string {
+  const path = values["namespace"] === "" ? template.replace("/namespaces/{namespace}", "") : template;
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
 }
 
 let csrfToken: string | undefined;
@@ -35,68 +54,58 @@ export function setCsrfToken(token: string | undefined): void {
   csrfToken = token;
 }
 
-/** The address of an API path with its query; undefined and empty values are left out. */
-export function address(path: string, query: RequestOptions["query"] = {}): string {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== "") search.set(name, String(value));
-  }
-  const text = search.toString();
-  return text ? `${path}?${text}` : path;
-}
-
-/** Sends a request and returns the JSON body; throws `ProblemError` for everything that is not a success. */
-export async function call<T>(path: string, options: RequestOptions = {}): Promise<T> {
-  const response = await send(path, options);
-  if (response.status === 204) return undefined as T;
-  const type = response.headers.get("content-type") ?? "";
-  return (type.includes("json") ? await response.json() : await response.text()) as T;
-}
-
-async function send(path: string, options: RequestOptions): Promise<Response> {
-  const method = options.method ?? "GET";
-  const headers = new Headers({ Accept: options.accept ?? "application/json" });
-  if (method !== "GET" && csrfToken) headers.set("X-CSRF-Token", csrfToken);
-  if (options.ifMatch) headers.set("If-Match", `"${options.ifMatch}"`);
-  if (options.idempotencyKey) headers.set("Idempotency-Key", options.idempotencyKey);
-  let body: string | undefined;
-  if (options.body !== undefined) {
-    headers.set("Content-Type", options.contentType ?? "application/json");
-    body = JSON.stringify(options.body);
-  }
-  let response: Response;
-  try {
-    response = await fetch(address(path, options.query), {
-      method,
-      headers,
-      body,
-      signal: options.signal ?? null,
-      credentials: "same-origin",
-    });
-  } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
+const middleware: Middleware = {
+  onRequest({ request }) {
+    if (request.method !== "GET" && csrfToken) request.headers.set("X-CSRF-Token", csrfToken);
+  },
+  async onResponse({ response }) {
+    reportConnection("ok");
+    if (response.ok) return;
+    const problem = await readProblem(response);
+    if (response.status === 401) reportSession("ended");
+    throw new ProblemError(problem);
+  },
+  onError({ error }) {
+    if (error instanceof DOMException && error.name === "AbortError") return;
     reportConnection("lost");
-    throw new ProblemError({
-      title: "No connection",
-      status: 0,
-      reason: "Offline",
-      detail: "The server does not answer. Nothing was changed.",
-    });
-  }
-  reportConnection("ok");
-  if (response.ok) return response;
-  const problem = await readProblem(response);
-  if (response.status === 401) reportSession("ended");
-  throw new ProblemError(problem);
+    return new ProblemError({ title: "No connection", reason: "Offline", detail: "The server does not answer. Nothing was changed." });
+  },
+};
+
+/** The REST API. Its calls throw `ProblemError` for everything that is not a success. */
+export const api = createClient<paths, "application/json">({ credentials: "same-origin", headers: { Accept: "application/json" }, pathSerializer: fill });
+api.use(middleware);
+
+const serializeQuery = createQuerySerializer();
+
+/** The address of an event stream. */
+export function address(path: keyof paths, values: Record<string, string>, query: Record<string, string | number | boolean | undefined>): string {
+  const search = serializeQuery(query);
+  return search ? `${fill(path, values)}?${search}` : fill(path, values);
 }
 
-async function readProblem(response: Response): Promise<Problem> {
-  const fallback: Problem = {
-    title: response.statusText || `HTTP ${response.status}`,
-    status: response.status,
-    reason: "",
-    detail: "",
-  };
+/** The body of an answer. */
+export async function body<T>(answer: Promise<{ data?: T }>): Promise<T> {
+  return (await answer).data as T;
+}
+
+/** The object that was written. */
+export async function written(answer: Promise<{ data?: K8sObject | Diff }>): Promise<K8sObject> {
+  return (await body(answer)) as K8sObject;
+}
+
+/** What a write with `dryRun` would change. */
+export async function preview(answer: Promise<{ data?: K8sObject | Diff }>): Promise<Diff> {
+  return (await body(answer)) as Diff;
+}
+
+/** The headers of a write: for the version that the user has seen, and made once. */
+export function writeHeaders(version?: string, key?: string): { "If-Match"?: string; "Idempotency-Key"?: string } {
+  return { ...(version ? { "If-Match": `"${version}"` } : {}), ...(key ? { "Idempotency-Key": key } : {}) };
+}
+
+async function readProblem(response: Response): Promise<Partial<Problem>> {
+  const fallback = { title: response.statusText || `HTTP ${response.status}`, status: response.status };
   try {
     return { ...fallback, ...((await response.json()) as Partial<Problem>) };
   } catch {

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
-import { instancePath, instancesPath, queryClient, treeQuery, type InstanceKey } from "./queries";
+import { address, INSTANCE, instanceAt, INSTANCES, instancesAt, type InstanceKey } from "./client";
+import { queryClient, treeQuery } from "./queries";
 import { openStream } from "./stream";
 import type { Item, Problem, Tree } from "./types";
 
@@ -29,7 +30,7 @@ class InstanceStore {
   private problem: Problem | undefined;
 
   open(kind: string, namespace: string | undefined, query: Record<string, string>): () => void {
-    const close = openStream(instancesPath(kind, namespace), query, {
+    const close = openStream((lastEventId) => address(INSTANCES, instancesAt(kind, namespace), { ...query, lastEventId }), {
       onState: (state) => {
         this.state = state;
         this.schedule();
@@ -105,7 +106,7 @@ export function useLiveInstance(key: InstanceKey): { item: Item | undefined; gon
   });
   useEffect(() => {
     setLive({ id, gone: false, state: "connecting" });
-    return openStream(instancePath({ kind, namespace, name }), {}, {
+    return openStream((lastEventId) => address(INSTANCE, instanceAt({ kind, namespace, name }), { lastEventId }), {
       onState: (state) => {
         setLive((before) => ({ ...before, state }));
       },
@@ -125,7 +126,7 @@ export function useLiveTree(key: InstanceKey): void {
   const { kind, namespace, name } = key;
   useEffect(() => {
     const place = { kind, namespace, name };
-    return openStream(`${instancePath(place)}/tree`, {}, {
+    return openStream((lastEventId) => address(`${INSTANCE}/tree`, instanceAt(place), { lastEventId }), {
       events: {
         tree: (data) => {
           queryClient.setQueryData(treeQuery(place).queryKey, data as Tree);

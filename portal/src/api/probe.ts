@@ -1,4 +1,4 @@
-import { call } from "./client";
+import { api } from "./client";
 import { isServerLost, onConnectionChange } from "./connection";
 
 const FIRST_DELAY_MS = 1_000;
@@ -8,7 +8,7 @@ let running: Promise<void> | undefined;
 
 /** Asks the server for a small answer, so that the page knows whether it answers and knows the session. */
 export function probe(): Promise<void> {
-  running ??= call("/v1/me")
+  running ??= api.GET("/v1/me")
     .then(
       () => undefined,
       () => undefined,

@@ -1,44 +1,9 @@
 import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
-import { call, ProblemError, setCsrfToken } from "./client";
+import { api, body, INSTANCE, instanceAt, INSTANCES, instancesAt, preview, ProblemError, setCsrfToken, type InstanceKey } from "./client";
 import { reportSession } from "./connection";
-import type {
-  Access,
-  AuditEntry,
-  ClusterEvent,
-  Comparison,
-  Diff,
-  InstanceList,
-  K8sObject,
-  Kind,
-  Me,
-  OperatorView,
-  Overview,
-  Revision,
-  StatusView,
-  Tree,
-} from "./types";
+import type { Json } from "./types";
 
-/** One instance's place: the namespace is undefined for cluster-scoped kinds. */
-export interface InstanceKey {
-  kind: string;
-  namespace: string | undefined;
-  name: string;
-}
-
-/** The API path of a kind. */
-export function kindPath(kind: string): string {
-  return `/v1/kinds/${encodeURIComponent(kind)}`;
-}
-
-/** The API path of a kind's instances, of one namespace or of all. */
-export function instancesPath(kind: string, namespace?: string): string {
-  return namespace ? `${kindPath(kind)}/namespaces/${encodeURIComponent(namespace)}/instances` : `${kindPath(kind)}/instances`;
-}
-
-/** The API path of one instance. */
-export function instancePath(key: InstanceKey): string {
-  return `${instancesPath(key.kind, key.namespace)}/${encodeURIComponent(key.name)}`;
-}
+export type { InstanceKey } from "./client";
 
 /** The cache of answers; problems that a retry cannot mend are not retried. */
 export const queryClient = new QueryClient({
@@ -54,7 +19,7 @@ export const queryClient = new QueryClient({
 export const meQuery = queryOptions({
   queryKey: ["me"],
   queryFn: async ({ signal }) => {
-    const me = await call<Me>("/v1/me", { signal });
+    const me = await body(api.GET("/v1/me", { signal }));
     setCsrfToken(me.csrfToken);
     reportSession("open");
     return me;
@@ -64,34 +29,35 @@ export const meQuery = queryOptions({
 
 export const overviewQuery = queryOptions({
   queryKey: ["overview"],
-  queryFn: ({ signal }) => call<Overview>("/v1/overview", { signal }),
+  queryFn: ({ signal }) => body(api.GET("/v1/overview", { signal })),
   refetchInterval: 5_000,
 });
 
 export const kindsQuery = queryOptions({
   queryKey: ["kinds"],
-  queryFn: async ({ signal }) => (await call<{ items: Kind[] }>("/v1/kinds", { signal })).items,
+  queryFn: async ({ signal }) => (await body(api.GET("/v1/kinds", { signal }))).items,
   refetchInterval: 15_000,
 });
 
 export const kindQuery = (kind: string) =>
   queryOptions({
     queryKey: ["kind", kind],
-    queryFn: ({ signal }) => call<Kind>(kindPath(kind), { signal }),
+    queryFn: ({ signal }) => body(api.GET("/v1/kinds/{kind}", { params: { path: { kind } }, signal })),
     staleTime: 30_000,
   });
 
 export const accessQuery = (kind: string, namespace?: string, name?: string) =>
   queryOptions({
     queryKey: ["access", kind, namespace, name],
-    queryFn: ({ signal }) => call<Access>(`${kindPath(kind)}/access`, { query: { namespace, name }, signal }),
+    queryFn: ({ signal }) => body(api.GET("/v1/kinds/{kind}/access", { params: { path: { kind }, query: { namespace, name } }, signal })),
     staleTime: 30_000,
   });
 
 export const namespacesQuery = queryOptions({
   queryKey: ["namespaces"],
   queryFn: async ({ signal }) => {
-    const list = await call<InstanceList>(instancesPath("namespaces"), { query: { fields: "metadata.name", limit: 5000 }, signal });
+    const params = { path: instancesAt("namespaces"), query: { fields: "metadata.name", limit: 5000 } };
+    const list = await body(api.GET(INSTANCES, { params, signal }));
     return list.items.map((item) => item.object.metadata.name ?? "").sort();
   },
   retry: false,
@@ -101,13 +67,13 @@ export const namespacesQuery = queryOptions({
 export const instanceQuery = (key: InstanceKey) =>
   queryOptions({
     queryKey: ["instance", key.kind, key.namespace, key.name],
-    queryFn: ({ signal }) => call<K8sObject>(instancePath(key), { signal }),
+    queryFn: ({ signal }) => body(api.GET(INSTANCE, { params: { path: instanceAt(key) }, signal })),
   });
 
 export const statusQuery = (key: InstanceKey, version: string | undefined) =>
   queryOptions({
     queryKey: ["status", key.kind, key.namespace, key.name, version],
-    queryFn: ({ signal }) => call<StatusView>(`${instancePath(key)}/status`, { signal }),
+    queryFn: ({ signal }) => body(api.GET(`${INSTANCE}/status`, { params: { path: instanceAt(key) }, signal })),
     placeholderData: keepPreviousData,
   });
 
@@ -115,37 +81,37 @@ export const eventsQuery = (key: InstanceKey) =>
   queryOptions({
     queryKey: ["events", key.kind, key.namespace, key.name],
     queryFn: async ({ signal }) =>
-      (await call<{ items: ClusterEvent[] }>(`${instancePath(key)}/events`, { query: { tree: true }, signal })).items,
+      (await body(api.GET(`${INSTANCE}/events`, { params: { path: instanceAt(key), query: { tree: true } }, signal }))).items,
     refetchInterval: 5_000,
   });
 
 export const treeQuery = (key: InstanceKey) =>
   queryOptions({
     queryKey: ["tree", key.kind, key.namespace, key.name],
-    queryFn: ({ signal }) => call<Tree>(`${instancePath(key)}/tree`, { signal }),
+    queryFn: ({ signal }) => body(api.GET(`${INSTANCE}/tree`, { params: { path: instanceAt(key) }, signal })),
   });
 
 export const historyQuery = (key: InstanceKey) =>
   queryOptions({
     queryKey: ["history", key.kind, key.namespace, key.name],
-    queryFn: async ({ signal }) => (await call<{ items: Revision[] }>(`${instancePath(key)}/history`, { signal })).items,
+    queryFn: async ({ signal }) => (await body(api.GET(`${INSTANCE}/history`, { params: { path: instanceAt(key) }, signal }))).items,
   });
 
 export const compareQuery = (key: InstanceKey, from: number, to: number | undefined) =>
   queryOptions({
     queryKey: ["compare", key.kind, key.namespace, key.name, from, to],
-    queryFn: ({ signal }) => call<Comparison>(`${instancePath(key)}/history/compare`, { query: { from, to }, signal }),
+    queryFn: ({ signal }) => body(api.GET(`${INSTANCE}/history/compare`, { params: { path: instanceAt(key), query: { from, to } }, signal })),
   });
 
 export const auditQuery = (query: { kind?: string; namespace?: string; name?: string; limit?: number }) =>
   queryOptions({
     queryKey: ["audit", query],
-    queryFn: async ({ signal }) => (await call<{ items: AuditEntry[] }>("/v1/audit", { query, signal })).items,
+    queryFn: async ({ signal }) => (await body(api.GET("/v1/audit", { params: { query }, signal }))).items,
   });
 
 export const operatorQuery = queryOptions({
   queryKey: ["operator"],
-  queryFn: ({ signal }) => call<OperatorView>("/v1/operator", { signal }),
+  queryFn: ({ signal }) => body(api.GET("/v1/operator", { signal })),
   refetchInterval: 3_000,
 });
 
@@ -153,17 +119,17 @@ export const operatorQuery = queryOptions({
 export const deletePreviewQuery = (key: InstanceKey) =>
   queryOptions({
     queryKey: ["delete-preview", key.kind, key.namespace, key.name],
-    queryFn: ({ signal }) => call<Diff>(instancePath(key), { method: "DELETE", query: { dryRun: true }, signal }),
+    queryFn: ({ signal }) => preview(api.DELETE(INSTANCE, { params: { path: instanceAt(key), query: { dryRun: true } }, signal })),
     staleTime: 0,
     gcTime: 0,
   });
 
 /** What an action would change. */
-export const actionPreviewQuery = (key: InstanceKey, action: string, body: object, version: string | undefined) =>
+export const actionPreviewQuery = (key: InstanceKey, action: string, input: { value?: Json }, version: string | undefined) =>
   queryOptions({
-    queryKey: ["action-preview", key.kind, key.namespace, key.name, action, body, version],
+    queryKey: ["action-preview", key.kind, key.namespace, key.name, action, input, version],
     queryFn: ({ signal }) =>
-      call<Diff>(`${instancePath(key)}/actions/${encodeURIComponent(action)}`, { method: "POST", query: { dryRun: true }, body, signal }),
+      preview(api.POST(`${INSTANCE}/actions/{action}`, { params: { path: { ...instanceAt(key), action }, query: { dryRun: true } }, body: input, signal })),
     staleTime: 0,
     gcTime: 0,
     retry: false,

@@ -1,4 +1,3 @@
-import { address, type RequestOptions } from "./client";
 import { reportConnection } from "./connection";
 import { probe } from "./probe";
 
@@ -15,7 +14,7 @@ const LONGEST_DELAY_MS = 15_000;
  * Opens server-sent events and keeps them open: after a break it resumes from the last event seen.
  * Returns the function that closes it.
  */
-export function openStream(path: string, query: RequestOptions["query"], handlers: StreamHandlers): () => void {
+export function openStream(address: (lastEventId: string | undefined) => string, handlers: StreamHandlers): () => void {
   let source: EventSource | undefined;
   let timer: number | undefined;
   let delay = FIRST_DELAY_MS;
@@ -24,7 +23,7 @@ export function openStream(path: string, query: RequestOptions["query"], handler
 
   const connect = (): void => {
     handlers.onState?.("connecting");
-    source = new EventSource(address(path, { ...query, lastEventId }));
+    source = new EventSource(address(lastEventId || undefined));
     source.onopen = () => {
       delay = FIRST_DELAY_MS;
       reportConnection("ok");

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { call } from "../api/client";
-import { actionPreviewQuery, instancePath, queryClient, type InstanceKey } from "../api/queries";
+import { api, INSTANCE, instanceAt, writeHeaders, written, type InstanceKey } from "../api/client";
+import { actionPreviewQuery, queryClient } from "../api/queries";
 import type { Action, Json, K8sObject } from "../api/types";
 import { writeIfUnchanged } from "../api/write";
 import { Button } from "./Button";
@@ -40,12 +40,12 @@ export function ActionDialog({ target, action, value, seen, onClose, onDone }: P
         version,
         (current) => current.metadata.generation === generation,
         (ifMatch) =>
-          call<K8sObject>(`${instancePath(target)}/actions/${encodeURIComponent(action.name)}`, {
-            method: "POST",
-            body,
-            ifMatch,
-            idempotencyKey: crypto.randomUUID(),
-          }),
+          written(
+            api.POST(`${INSTANCE}/actions/{action}`, {
+              params: { path: { ...instanceAt(target), action: action.name }, header: writeHeaders(ifMatch, crypto.randomUUID()) },
+              body,
+            }),
+          ),
       );
       await queryClient.invalidateQueries({ predicate: (query) => query.queryKey.includes(target.name) || query.queryKey[0] === "overview" });
       onDone(object);

@@ -14,12 +14,12 @@ type Entry = { at: string; revision: Revision } | { at: string; event: ClusterEv
 
 /** Changes by people and events of the operator in one list, newest first. */
 export function Activity({ target, access, seen }: { target: InstanceKey; access: Access | undefined; seen: K8sObject | undefined }) {
-  const history = useQuery({ ...historyQuery(target), enabled: access?.history?.allowed !== false });
+  const history = useQuery({ ...historyQuery(target), enabled: access?.history.allowed !== false });
   const events = useQuery(eventsQuery(target));
   const kind = useQuery(kindQuery(target.kind));
   const [restore, setRestore] = useState<number>();
   const rollback = kind.data?.actions.find((action) => action.name === "rollback");
-  const mayRollBack = access?.actions?.rollback?.allowed !== false && rollback !== undefined;
+  const mayRollBack = access?.actions.rollback?.allowed !== false && rollback !== undefined;
 
   useEffect(() => {
     void queryClient.invalidateQueries({ queryKey: historyQuery(target).queryKey });

@@ -14,7 +14,7 @@ export function ChangeFeed({ entries, compact = false }: { entries: readonly Aud
           <span className="grow">
             <b>{entry.user}</b> {entry.status >= 400 ? "was refused: " : ""}
             {pastTense(entry.action)} {entry.ref && <RefLink target={entry.ref} />}
-            {!compact && entry.changes && entry.changes.length > 0 && (
+            {!compact && entry.changes.length > 0 && (
               <span className="muted"> · {entry.changes.slice(0, 2).map(changeWords).join(", ")}</span>
             )}
           </span>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { call } from "../api/client";
-import { deletePreviewQuery, instancePath, queryClient, type InstanceKey } from "../api/queries";
+import { api, INSTANCE, instanceAt, writeHeaders, type InstanceKey } from "../api/client";
+import { deletePreviewQuery, queryClient } from "../api/queries";
 import type { K8sObject } from "../api/types";
 import { writeIfUnchanged } from "../api/write";
 import { count, refName } from "../lib/text";
@@ -23,7 +23,7 @@ export function DeleteDialog({ target, kindName, seen, onClose, onDone }: { targ
       await writeIfUnchanged(
         seen?.metadata.resourceVersion,
         (current) => current.metadata.generation === seen?.metadata.generation,
-        (ifMatch) => call(instancePath(target), { method: "DELETE", ifMatch }),
+        (ifMatch) => api.DELETE(INSTANCE, { params: { path: instanceAt(target), header: writeHeaders(ifMatch) } }),
       );
       // The counts beside the page may come later: the answer has been given.
       void queryClient.invalidateQueries({ queryKey: ["overview"] });

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import { instancePath, type InstanceKey } from "../api/queries";
+import { address, INSTANCE, instanceAt, type InstanceKey } from "../api/client";
 import { openStream } from "../api/stream";
 
 interface Line {
@@ -17,7 +17,7 @@ export function Logs({ target }: { target: InstanceKey }) {
   const box = useRef<HTMLPreElement>(null);
   useEffect(() => {
     setLines([]);
-    return openStream(`${instancePath({ kind, namespace, name })}/logs`, { tail: 200, follow: true }, {
+    return openStream(() => address(`${INSTANCE}/logs`, instanceAt({ kind, namespace, name }), { tail: 200, follow: true }), {
       events: {
         line: (data) => {
           setLines((before) => [...before.slice(-KEPT), data as Line]);

@@ -1,9 +1,9 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useDeferredValue, useEffect, useRef, useState } from "react";
-import { call } from "../api/client";
-import { instancesPath, kindsQuery, overviewQuery } from "../api/queries";
-import type { HealthStatus, InstanceList } from "../api/types";
+import { api, body, INSTANCES, instancesAt } from "../api/client";
+import { kindsQuery, overviewQuery } from "../api/queries";
+import type { HealthStatus } from "../api/types";
 import { instanceParams } from "../lib/links";
 import { HealthIcon } from "./Health";
 import { Icon, type IconName } from "./Icon";
@@ -39,7 +39,12 @@ export function SearchPalette({ onClose }: { onClose: () => void }) {
     queries: listed.map((kind) => ({
       queryKey: ["search", kind.name, text],
       queryFn: ({ signal }: { signal: AbortSignal }) =>
-        call<InstanceList>(instancesPath(kind.name), { query: { filter: text, limit: PER_KIND, fields: "metadata.name,metadata.namespace" }, signal }),
+        body(
+          api.GET(INSTANCES, {
+            params: { path: instancesAt(kind.name), query: { filter: [text], limit: PER_KIND, fields: "metadata.name,metadata.namespace" } },
+            signal,
+          }),
+        ),
       staleTime: 5_000,
       retry: false,
     })),

@@ -1,8 +1,8 @@
 import Form from "@rjsf/core";
 import type { ErrorSchema } from "@rjsf/utils";
 import { useMemo, useState, type ReactNode } from "react";
-import { call, ProblemError } from "../api/client";
-import { instancesPath, queryClient } from "../api/queries";
+import { api, body, INSTANCE, instanceAt, INSTANCES, instancesAt, ProblemError, writeHeaders, type InstanceKey } from "../api/client";
+import { queryClient } from "../api/queries";
 import type { Diff, Json, JsonObject, K8sObject, Kind } from "../api/types";
 import { writeIfUnchanged } from "../api/write";
 import { Button } from "../components/Button";
@@ -22,8 +22,8 @@ import { interpretingValidator } from "./validator";
 interface Props {
   kind: Kind;
   mode: "create" | "edit";
-  /** The API path of the instance that is edited. */
-  path?: string;
+  /** The instance that is edited. */
+  target?: InstanceKey;
   /** What the user starts from. */
   base: JsonObject;
   /** The resourceVersion of `base`. */
@@ -36,7 +36,7 @@ interface Props {
 }
 
 /** Form and YAML side by side, then a review of what will change, then the write. */
-export function ObjectEditor({ kind, mode, path, base: firstBase, version: firstVersion, current, namespaces = [], starts, onDone }: Props) {
+export function ObjectEditor({ kind, mode, target, base: firstBase, version: firstVersion, current, namespaces = [], starts, onDone }: Props) {
   const [base, setBase] = useState(firstBase);
   const [version, setVersion] = useState(firstVersion);
   const [text, setText] = useState(() => toYaml(firstBase));
@@ -76,8 +76,13 @@ export function ObjectEditor({ kind, mode, path, base: firstBase, version: first
   const send = (dryRun: boolean, ifMatch: string | undefined): Promise<unknown> => {
     const query = dryRun ? { dryRun: true } : {};
     const idempotencyKey = dryRun ? undefined : crypto.randomUUID();
-    if (mode === "create") return call(instancesPath(kind.name, kind.namespaced ? namespace : undefined), { method: "POST", query, body: object, idempotencyKey });
-    return call(path ?? "", { method: "PATCH", query, body: mergePatch(base, object), contentType: "application/merge-patch+json", ifMatch, idempotencyKey });
+    const header = writeHeaders(ifMatch, idempotencyKey);
+    if (!target) {
+      const path = instancesAt(kind.name, kind.namespaced ? namespace : undefined);
+      return body(api.POST(INSTANCES, { params: { path, query, header }, body: object as K8sObject }));
+    }
+    const headers = { "Content-Type": "application/merge-patch+json" };
+    return body(api.PATCH(INSTANCE, { params: { path: instanceAt(target), query, header }, body: mergePatch(base, object) as Record<string, Json>, headers }));
   };
 
   const submit = async (dryRun: boolean, then: (answer: unknown) => void): Promise<void> => {
@@ -88,7 +93,7 @@ export function ObjectEditor({ kind, mode, path, base: firstBase, version: first
     } catch (error) {
       setReview(undefined);
       if (error instanceof ProblemError && error.status === 412 && error.problem.current) setConflict(error.problem.current);
-      else if (error instanceof ProblemError && (error.problem.causes?.length ?? 0) > 0) {
+      else if (error instanceof ProblemError && error.problem.causes.length > 0) {
         const sorted = fieldErrors(error.problem, model.root);
         setErrors(sorted.errors);
         setLoose(sorted.loose);
@@ -257,7 +262,7 @@ export function ObjectEditor({ kind, mode, path, base: firstBase, version: first
               <h2>YAML</h2>
               <span className="muted small">in step with the form</span>
             </header>
-            <YamlEditor value={text} label="YAML" onChange={fromYaml} schema={kind.schema} problems={problems} />
+            <YamlEditor value={text} label="YAML" onChange={fromYaml} schema={kind.schema ?? undefined} problems={problems} />
           </section>
         </div>
       )}

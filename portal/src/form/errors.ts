@@ -17,7 +17,7 @@ interface MutableErrors {
 export function fieldErrors(problem: Problem, root: readonly string[]): { errors: ErrorSchema; loose: LooseError[] } {
   const errors: MutableErrors = {};
   const loose: LooseError[] = [];
-  for (const cause of problem.causes ?? []) {
+  for (const cause of problem.causes) {
     const path = parsePath(cause.field);
     const inside = root.every((segment, i) => path[i] === segment) && path.length > root.length;
     if (!inside) {

@@ -3,5 +3,5 @@ import { HEALTH_ORDER } from "./text";
 
 /** The most urgent health among a kind's instances; unknown if there are none. */
 export function worstHealth(kind: KindSummary): HealthStatus {
-  return HEALTH_ORDER.find((status) => kind.health[status] > 0) ?? "unknown";
+  return HEALTH_ORDER.find((status) => (kind.health[status] ?? 0) > 0) ?? "unknown";
 }

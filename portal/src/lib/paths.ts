@@ -79,7 +79,7 @@ export function compare(before: Json | undefined, after: Json | undefined, at: S
     return keys.flatMap((key) => compare(before[key], after[key], [...at, key]));
   }
   const op = before === undefined ? "add" : after === undefined ? "remove" : "replace";
-  return [{ path: formatPath(at), op, before, after }];
+  return [{ path: formatPath(at), op, before: before ?? null, after: after ?? null }];
 }
 
 /** The JSON merge patch (RFC 7396) that turns `before` into `after`. */

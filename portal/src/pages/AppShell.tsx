@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { call, ProblemError } from "../api/client";
+import { api, ProblemError } from "../api/client";
 import { reportSession, useConnection } from "../api/connection";
 import { meQuery, overviewQuery, queryClient } from "../api/queries";
 import type { KindSummary, Me } from "../api/types";
@@ -129,7 +129,7 @@ function ThemeToggle() {
 
 function UserMenu({ me }: { me: Me }) {
   const signOut = async (): Promise<void> => {
-    await call("/v1/session", { method: "DELETE" });
+    await api.DELETE("/v1/session");
     queryClient.clear();
     reportSession("open");
     window.location.assign("/");

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
-import { call } from "../api/client";
+import { api, body, INSTANCES, instancesAt } from "../api/client";
 import { useLiveInstance } from "../api/live";
-import { accessQuery, instancePath, instanceQuery, instancesPath, kindQuery, namespacesQuery, type InstanceKey } from "../api/queries";
-import type { InstanceList, JsonObject, K8sObject, Kind } from "../api/types";
+import { accessQuery, instanceQuery, kindQuery, namespacesQuery, type InstanceKey } from "../api/queries";
+import type { JsonObject, K8sObject, Kind } from "../api/types";
 import { Empty, ProblemPage, Skeleton } from "../components/States";
 import { ObjectEditor } from "../form/ObjectEditor";
 import { hasOpenSpec } from "../form/schema";
@@ -33,7 +33,7 @@ export function CreatePage() {
   const namespaces = useQuery(namespacesQuery);
   const others = useQuery({
     queryKey: ["copies", kindName],
-    queryFn: ({ signal }) => call<InstanceList>(instancesPath(kindName), { query: { limit: 50, fields: "metadata.name,metadata.namespace" }, signal }),
+    queryFn: ({ signal }) => body(api.GET(INSTANCES, { params: { path: instancesAt(kindName), query: { limit: 50, fields: "metadata.name,metadata.namespace" } }, signal })),
     retry: false,
   });
   const [chosen, setFrom] = useState(search.copy ? `${search.namespace ?? ""}/${search.copy}` : undefined);
@@ -157,7 +157,7 @@ export function EditPage() {
       <ObjectEditor
         kind={kind.data}
         mode="edit"
-        path={instancePath(target)}
+        target={target}
         base={editable(first)}
         version={first.metadata.resourceVersion}
         current={live.item?.object}

@@ -22,7 +22,7 @@ export function HistoryPage() {
   const history = useQuery(historyQuery(target));
   const [restore, setRestore] = useState<number>();
   const rollback = kind.data?.actions.find((action) => action.name === "rollback");
-  const refusal = access.data?.actions?.rollback?.allowed === false ? access.data.actions.rollback.reason || "You may not roll back." : undefined;
+  const refusal = access.data?.actions.rollback?.allowed === false ? access.data.actions.rollback.reason || "You may not roll back." : undefined;
   const revisions = history.data ?? [];
   const current = revisions.find((revision) => revision.current)?.revision;
   const to = search.to ?? current ?? revisions[0]?.revision;

@@ -130,7 +130,7 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
   }, [arrived, target.name]);
 
   const refusal = (action: Action): string | undefined => {
-    const allowed = access?.actions?.[action.name];
+    const allowed = access?.actions[action.name];
     return allowed && !allowed.allowed ? allowed.reason || `You may not ${action.title.toLowerCase()} this ${kind?.kind ?? "instance"}.` : undefined;
   };
   const actions = kind?.actions ?? [];

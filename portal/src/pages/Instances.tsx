@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useDeferredValue, useMemo, useRef, useState } from "react";
-import { call } from "../api/client";
+import { api, INSTANCE, instanceAt } from "../api/client";
 import { itemKey, useLiveInstances } from "../api/live";
-import { accessQuery, instancePath, kindQuery, queryClient } from "../api/queries";
+import { accessQuery, kindQuery, queryClient } from "../api/queries";
 import type { Column, HealthStatus, Item, Json, Kind } from "../api/types";
 import { Age } from "../components/Age";
 import { Button } from "../components/Button";
@@ -378,9 +378,9 @@ function BulkBar({ kind, items, onDone }: { kind: Kind; items: Item[]; onDone: (
     setFailed(undefined);
     try {
       for (const item of items) {
-        const path = instancePath({ kind: kind.name, namespace: item.object.metadata.namespace, name: item.object.metadata.name ?? "" });
-        if (action === "delete") await call(path, { method: "DELETE" });
-        else await call(`${path}/actions/${encodeURIComponent(action)}`, { method: "POST", body: {} });
+        const path = instanceAt({ kind: kind.name, namespace: item.object.metadata.namespace, name: item.object.metadata.name ?? "" });
+        if (action === "delete") await api.DELETE(INSTANCE, { params: { path } });
+        else await api.POST(`${INSTANCE}/actions/{action}`, { params: { path: { ...path, action } }, body: {} });
       }
       notify("progressing", `${action === "delete" ? "Deletion" : action} asked for ${count(items.length, "instance")}.`);
       await queryClient.invalidateQueries({ queryKey: ["overview"] });

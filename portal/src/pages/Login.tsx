@@ -1,8 +1,7 @@
 import { useState } from "react";
-import { call, ProblemError } from "../api/client";
+import { api, ProblemError } from "../api/client";
 import { reportSession } from "../api/connection";
 import { meQuery, queryClient } from "../api/queries";
-import type { Me } from "../api/types";
 import { Button } from "../components/Button";
 import { Dialog } from "../components/Dialog";
 import { Icon } from "../components/Icon";
@@ -15,7 +14,7 @@ function TokenForm() {
     setBusy(true);
     setProblem("");
     try {
-      await call<Me>("/v1/session", { method: "POST", body: { token: token.trim() } });
+      await api.POST("/v1/session", { body: { token: token.trim() } });
       reportSession("open");
       await queryClient.resetQueries({ queryKey: meQuery.queryKey });
       await queryClient.invalidateQueries();

@@ -58,7 +58,7 @@ function headline(overview: Overview): string {
   const of = `${count(total, "instance")} of ${count(overview.kinds.length, "kind")}`;
   if (total === 0) return `${of}.`;
   if (overview.failing.length > 0) return `${of}, ${overview.failing.length} failing.`;
-  const progressing = overview.kinds.reduce((sum, kind) => sum + kind.health.progressing, 0);
+  const progressing = overview.kinds.reduce((sum, kind) => sum + (kind.health["progressing"] ?? 0), 0);
   return progressing > 0 ? `${of}, ${progressing} progressing, none failing.` : `${of}, none failing.`;
 }
 
@@ -111,12 +111,12 @@ function KindCard({ kind, description }: { kind: KindSummary; description: strin
         <>
           <div className="health-bar" aria-hidden="true">
             {total > 0 &&
-              BAR_ORDER.filter((status) => kind.health[status] > 0).map((status) => (
+              BAR_ORDER.filter((status) => (kind.health[status] ?? 0) > 0).map((status) => (
                 <span key={status} className={`h-${status}`} style={{ flexGrow: kind.health[status] }} />
               ))}
           </div>
           <ul className="health-counts">
-            {BAR_ORDER.filter((status) => kind.health[status] > 0).map((status) => (
+            {BAR_ORDER.filter((status) => (kind.health[status] ?? 0) > 0).map((status) => (
               <li key={status}>
                 <HealthIcon status={status} size={12} />
                 <span className="tabular">{kind.health[status]}</span> {HEALTH_WORDS[status].toLowerCase()}

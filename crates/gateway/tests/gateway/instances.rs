@@ -147,7 +147,7 @@ async fn a_dry_run_shows_the_difference_and_changes_nothing() {
 async fn a_change_of_what_was_not_seen_is_refused() {
     let place = Place::new().await;
     let made = place.post(EDITOR, SHOPS, &shop("corner", 1)).await;
-    let (seen, old) = (made.expect(201), made.header("etag").unwrap().to_owned());
+    let (mut seen, old) = (made.expect(201), made.header("etag").unwrap().to_owned());
     let one = format!("{SHOPS}/corner");
     place.patch(ROOT, &one, &json!({"spec": {"replicas": 2}})).await.expect(200);
 
@@ -172,6 +172,11 @@ async fn a_change_of_what_was_not_seen_is_refused() {
         assert_eq!(problem["current"]["spec"]["replicas"], 2, "{method} {kind}");
     }
     assert_eq!(place.put(EDITOR, &one, &seen).await.expect(412)["current"]["spec"]["replicas"], 2);
+    // Versions that the cluster cannot have given.
+    seen["metadata"]["resourceVersion"] = json!("nonsense");
+    assert_eq!(place.put(EDITOR, &one, &seen).await.expect(412)["current"]["spec"]["replicas"], 2);
+    let headers = [("authorization", "Bearer editor-token"), ("if-match", "W/\"nonsense\"")];
+    assert_eq!(place.raw("DELETE", &one, &headers, b"").await.expect(412)["current"]["spec"]["replicas"], 2);
 
     let now = place.get(EDITOR, &one).await;
     let headers = [("authorization", "Bearer editor-token"), ("if-match", now.header("etag").unwrap())];
@@ -420,4 +425,18 @@ async fn the_api_describes_itself() {
     let upgrade = &paths[&format!("{one}/actions/upgrade")]["post"];
     let value = &upgrade["requestBody"]["content"]["application/json"]["schema"]["properties"]["value"];
     assert_eq!(value["enum"], json!(["1", "2"]));
+}
+
+/// The portal's client is generated from the description of a server without custom kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_portal_has_the_description_that_the_api_gives() {
+    let place = Place::bare(|builder| builder.cluster_name("a cluster")).await;
+    let description = place.get(ROOT, "/openapi.json").await.expect(200);
+    let description = format!("{description:#}\n");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../portal/openapi.json");
+    if std::env::var_os("STEERSMAN_RECORD").is_some() {
+        std::fs::write(path, &description).unwrap();
+    }
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(known == description, "{path} is not what /openapi.json says; make portal-client writes it");
 }

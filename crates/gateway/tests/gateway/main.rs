@@ -1,7 +1,6 @@
 //! The whole surface of the gateway, on an embedded cluster with access control.
 
 mod instances;
-mod load;
 mod operator;
 mod security;
 mod streams;

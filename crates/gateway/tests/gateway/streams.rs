@@ -65,9 +65,15 @@ async fn a_tree_is_sent_again_when_it_changes() {
     let tree = events.next().await.unwrap();
     assert_eq!((tree.event.as_str(), &tree.data["root"]["health"]["status"]), ("tree", &json!("unknown")));
     assert!(tree.data["denied"].as_array().unwrap().contains(&json!("pods")));
+    let looks = place.reads("viewer");
+    // Objects that are not in the tree are none of its business.
+    for number in 0..3 {
+        place.post(EDITOR, SHOPS, &shop(&format!("berry-{number}"), 1)).await.expect(201);
+    }
     place.report("apple", &json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
     let tree = events.next().await.unwrap();
     assert_eq!(tree.data["root"]["health"]["status"], "ready");
+    assert_eq!(place.reads("viewer"), looks + 1, "looked at once, for the change");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,6 +113,11 @@ async fn streams_of_one_caller_share_a_watch_and_each_sees_all() {
     let mut short = place.events(VIEWER, &format!("{SHOPS}?fields=spec.version"), last.as_deref()).await;
     let frame = short.next().await.unwrap();
     assert_eq!(frame.data["item"]["object"]["spec"], json!(null), "{frame:?}");
+    assert_eq!(place.watches("viewer"), 1);
+    // Credentials are part of what is shared: another user's stream opens a watch of its own.
+    let mut others = place.events(EDITOR, SHOPS, last.as_deref()).await;
+    assert_eq!(others.change().await, pair("ADDED", "berry"));
+    assert_eq!((place.watches("viewer"), place.watches("editor")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,4 +154,35 @@ async fn a_slow_client_falls_behind_and_misses_nothing() {
         let frame = slow.next().await.expect("the stream ended");
         assert_eq!(frame.data["item"]["object"]["status"]["number"], number, "{}", frame.event);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_end_with_their_session() {
+    let place = Place::new().await;
+    place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
+    let json = ("content-type", "application/json");
+    let body = json!({"token": VIEWER}).to_string();
+    let answer = place.raw("POST", "/v1/session", &[json], body.as_bytes()).await;
+    let csrf = answer.expect(201)["csrfToken"].as_str().unwrap().to_owned();
+    let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let cookie = ("cookie", cookie.as_str());
+    let mut list = place.events_with(SHOPS, &[cookie]).await;
+    assert_eq!(list.change().await, pair("ADDED", "apple"));
+    assert_eq!(list.next().await.unwrap().event, "sync");
+    let mut tree = place.events_with(&format!("{SHOPS}/apple/tree"), &[cookie]).await;
+    assert_eq!(tree.next().await.unwrap().event, "tree");
+    // Another session of the same user shares the watch, and stays.
+    let mut other = place.events(VIEWER, SHOPS, None).await;
+    assert_eq!(other.change().await, pair("ADDED", "apple"));
+    assert_eq!(other.next().await.unwrap().event, "sync");
+
+    let signed_out = place.raw("DELETE", "/v1/session", &[cookie, ("x-csrf-token", &csrf)], b"").await;
+    assert_eq!(signed_out.status, 204);
+    for stream in [&mut list, &mut tree] {
+        let problem = stream.next().await.unwrap();
+        assert_eq!((problem.event.as_str(), &problem.data["status"]), ("problem", &json!(401)));
+        assert!(stream.next().await.is_none());
+    }
+    place.post(EDITOR, SHOPS, &shop("berry", 1)).await.expect(201);
+    assert_eq!(other.change().await, pair("ADDED", "berry"));
 }

@@ -103,8 +103,15 @@ impl Place {
     }
 
     pub(crate) async fn with(build: impl FnOnce(Builder) -> Builder) -> Self {
-        let cluster =
-            Cluster::builder().listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).start().await.unwrap();
+        let place = Self::bare(build).await;
+        place.define_shops().await;
+        place
+    }
+
+    /// A gateway for a cluster without custom kinds.
+    pub(crate) async fn bare(build: impl FnOnce(Builder) -> Builder) -> Self {
+        let cluster = Cluster::builder().listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let cluster = cluster.record_access(true).start().await.unwrap();
         let server = cluster.server();
         server.add_token(ROOT, User::named("root", ["system:masters"]));
         for (token, name) in [(EDITOR, "editor"), (VIEWER, "viewer"), (STRANGER, "stranger")] {
@@ -116,8 +123,11 @@ impl Place {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = socket.local_addr().unwrap();
         tokio::spawn(gateway.clone().serve(socket));
-        let place = Self { cluster, gateway, address };
-        place.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition()).await;
+        Self { cluster, gateway, address }
+    }
+
+    async fn define_shops(&self) {
+        self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition()).await;
         for (name, verbs) in [("editor", json!(["*"])), ("viewer", json!(["get", "list", "watch"]))] {
             let role = json!({
                 "metadata": {"name": name},
@@ -128,16 +138,13 @@ impl Place {
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
             });
-            place.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", &role).await;
-            place
-                .create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", &binding)
-                .await;
+            self.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", &role).await;
+            self.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", &binding).await;
         }
         let shops = || http::Request::get("/apis/example.com/v1/shops").body(Vec::new()).unwrap();
-        while place.cluster.client().request::<Value>(shops()).await.is_err() {
+        while self.cluster.client().request::<Value>(shops()).await.is_err() {
             tokio::task::yield_now().await;
         }
-        place
     }
 
     /// Creates an object in the cluster, past the gateway.
@@ -237,6 +244,24 @@ impl Place {
         self.send(token, "DELETE", path, "application/json", &Value::Null).await
     }
 
+    /// How many watches of shops a user has opened on the cluster.
+    pub(crate) fn watches(&self, user: &str) -> u64 {
+        let accesses = self.cluster.accesses();
+        let watches = accesses.iter().filter(|(access, _)| {
+            access.user == user && access.verb == "watch" && access.resource == "shops"
+        });
+        watches.map(|(_, count)| count).sum()
+    }
+
+    /// How often a user has read a shop.
+    pub(crate) fn reads(&self, user: &str) -> u64 {
+        let accesses = self.cluster.accesses();
+        let reads = accesses
+            .iter()
+            .filter(|(access, _)| access.user == user && access.verb == "get" && access.resource == "shops");
+        reads.map(|(_, count)| count).sum()
+    }
+
     /// Writes an object's status, as its operator would.
     pub(crate) async fn report(&self, name: &str, status: &Value) {
         let path = format!("/apis/example.com/v1/namespaces/default/shops/{name}/status");
@@ -250,8 +275,13 @@ impl Place {
 
     pub(crate) async fn events(&self, token: &str, path: &str, last: Option<&str>) -> Events {
         let authorization = format!("Bearer {token}");
-        let mut headers = vec![("authorization", authorization.as_str()), ("accept", "text/event-stream")];
+        let mut headers = vec![("authorization", authorization.as_str())];
         headers.extend(last.map(|last| ("last-event-id", last)));
+        self.events_with(path, &headers).await
+    }
+
+    pub(crate) async fn events_with(&self, path: &str, headers: &[(&str, &str)]) -> Events {
+        let headers = [&[("accept", "text/event-stream")], headers].concat();
         let mut stream = self.open("GET", path, &headers, b"").await;
         let (status, headers) = read_head(&mut stream).await;
         assert_eq!(status, 200, "{headers:?}");
