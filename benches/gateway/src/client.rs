@@ -190,7 +190,9 @@ impl Stream {
             self.buffer.drain(..end);
             if resumed_at.is_some_and(|at| seen.delays.len() >= at) {
                 resumed_at = None;
-                self = Self::open(self.streams, &self.token, Some(&last)).await?;
+                let Self { streams, token, response, .. } = self;
+                drop(response);
+                self = Self::open(streams, &token, Some(&last)).await?;
             }
         }
         Ok(seen)
