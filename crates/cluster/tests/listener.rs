@@ -92,7 +92,7 @@ async fn a_certificate_says_who_asks() {
 
 #[tokio::test]
 async fn policies_say_which_generation_was_looked_at() {
-    use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+    use k8s_openapi::api::admissionregistration::v1::{TypeChecking, ValidatingAdmissionPolicy};
     use kube::{
         Api,
         api::{Patch, PatchParams, PostParams},
@@ -109,7 +109,7 @@ async fn policies_say_which_generation_was_looked_at() {
     let observed = async || {
         cluster.settled().await;
         let status = policies.get("p").await.unwrap().status.unwrap_or_default();
-        assert_eq!(status.type_checking, Some(Default::default()));
+        assert_eq!(status.type_checking, Some(TypeChecking::default()));
         status.observed_generation
     };
     assert_eq!(observed().await, Some(1));

@@ -182,7 +182,7 @@ impl<'a> Runner<'a> {
         let body = if kind.starts_with(b"application/json") {
             serde_json::from_slice(&raw).unwrap_or(Value::Null)
         } else if kind == PROTOBUF.as_bytes() {
-            protobuf::decode(&raw).map(without_zeros).unwrap_or(Value::Null)
+            protobuf::decode(&raw).map_or(Value::Null, without_zeros)
         } else {
             Value::Null
         };

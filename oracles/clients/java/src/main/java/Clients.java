@@ -106,7 +106,7 @@ public final class Clients {
     client.pods().inNamespace(NAMESPACE).resource(new PodBuilder().withNewMetadata().withName("p").endMetadata()
         .withNewSpec().withServiceAccountName("robot").addNewContainer().withName("c").withImage("i").endContainer().endSpec().build()).create();
     System.out.println("eviction: " + client.pods().inNamespace(NAMESPACE).withName("p").evict());
-    System.out.println("eviction of none: " + client.pods().inNamespace(NAMESPACE).withName("q").evict());
+    System.out.println("eviction of none: " + reason(() -> client.pods().inNamespace(NAMESPACE).withName("q").evict()));
     System.out.println("twice: " + reason(() -> maps.resource(map("m0")).create()));
   }
 }
