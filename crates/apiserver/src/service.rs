@@ -212,11 +212,11 @@ mod tests {
     async fn events_are_framed_by_their_lengths() {
         let server = Server::default();
         let request = Request::builder()
-            .uri("/api/v1/namespaces?watch=true&timeoutSeconds=0&fieldSelector=metadata.name%3Ddefault")
+            .uri("/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Ddefault")
             .header(header::ACCEPT, PROTOBUF);
         let answer = server.service().call(request.body(String::new()).unwrap()).await.unwrap();
         assert_eq!(answer.headers()[header::CONTENT_TYPE], format!("{PROTOBUF};stream=watch"));
-        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        let bytes = answer.into_body().frame().await.unwrap().unwrap().into_data().unwrap();
         let (length, event) = bytes.split_first_chunk().unwrap();
         assert_eq!(u32::from_be_bytes(*length) as usize, event.len());
         let start = event.windows(4).position(|window| window == b"k8s\0").unwrap();

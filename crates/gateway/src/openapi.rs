@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Schemas of the bodies that all kinds have in common.
-const SCHEMAS: &str = include_str!("schemas.yaml");
+const SCHEMAS: &str = include_str!("../data/schemas.yaml");
 
 /// `GET /openapi.json`.
 pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
