@@ -233,7 +233,7 @@ pub(crate) struct Changes {
 
 enum Source {
     Shared(Subscription),
-    Own(Watch),
+    Own(Box<Watch>),
 }
 
 impl Changes {
@@ -241,7 +241,7 @@ impl Changes {
     pub(crate) fn after(watches: &SharedWatches, cluster: &Cluster, target: Target, version: &str) -> Self {
         let from = match watches.join(cluster, &target, version) {
             Some(subscription) => Source::Shared(subscription),
-            None => Source::Own(Watch::new(cluster, &target, version)),
+            None => Source::Own(Box::new(Watch::new(cluster, &target, version))),
         };
         Self { cluster: cluster.clone(), target, from }
     }
@@ -261,7 +261,8 @@ impl Changes {
                 Source::Shared(subscription) => match subscription.next().await {
                     Some(next) => return Ok(next),
                     None => {
-                        self.from = Source::Own(Watch::new(&self.cluster, &self.target, &self.version()));
+                        self.from =
+                            Source::Own(Box::new(Watch::new(&self.cluster, &self.target, &self.version())));
                     }
                 },
                 Source::Own(watch) => {

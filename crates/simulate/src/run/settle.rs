@@ -4,7 +4,7 @@ use std::{sync::PoisonError, time::Duration};
 
 use tokio::time::Instant;
 
-use super::Run;
+use super::{Run, replica::Replica};
 use crate::{command, oracle::MAX_EXITS, state::Tables};
 
 /// What a run in real time has learned about its own pace.
@@ -128,7 +128,7 @@ impl Run<'_> {
 
     /// How long the replicas' programs worked so far, or would have on a machine of their own.
     fn busy(&self) -> Duration {
-        self.replicas.iter().map(|replica| replica.busy()).sum()
+        self.replicas.iter().map(Replica::busy).sum()
     }
 
     /// Since when all replicas wait for events.
