@@ -1,9 +1,10 @@
 //! What the side-by-side measurements have in common: the line that a figure is, and what a process takes.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::num::ParseIntError;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 /// What a second of processor time is in the kernel's accounts: it always tells in hundredths.
 const TICKS: f64 = 100.0;
@@ -27,6 +28,32 @@ pub fn median(mut of: Vec<f64>) -> f64 {
         0 => f64::NAN,
         n if n % 2 == 1 => of[n / 2],
         n => f64::midpoint(of[n / 2 - 1], of[n / 2]),
+    }
+}
+
+/// A process that ends with its owner.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Starts a program that writes to a log.
+    pub fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
+        let file = File::create(log).map_err(|error| error.to_string())?;
+        let copy = file.try_clone().map_err(|error| error.to_string())?;
+        let child = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
+        child.map(Self).map_err(|error| format!("{command:?}: {error}"))
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use steersman_bench::beside_me;
+use steersman_bench::{Process, beside_me};
 use tempfile::TempDir;
 
 use crate::client::Streams;
@@ -17,25 +17,6 @@ use crate::client::Streams;
 const SHOPS: &str = "/apis/example.com/v1/namespaces/default/shops";
 /// How long a process may take to start.
 const START: Duration = Duration::from_secs(30);
-
-/// A process that ends with its owner.
-struct Process(Child);
-
-impl Process {
-    fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
-        let file = fs::File::create(log).map_err(|error| error.to_string())?;
-        let copy = file.try_clone().map_err(|error| error.to_string())?;
-        let child = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
-        child.map(Self).map_err(|error| format!("{command:?}: {error}"))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A cluster with shops, and a gateway for it.
 pub(crate) struct Lab {
@@ -81,7 +62,7 @@ impl Lab {
 
     /// The gateway's process.
     pub(crate) fn gateway(&self) -> u32 {
-        self.gateway.0.id()
+        self.gateway.id()
     }
 
     pub(crate) fn client(&self) -> Client {

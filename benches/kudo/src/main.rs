@@ -4,13 +4,13 @@
 //! there is no peer to measure.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use steersman_bench::{beside_me, held_memory, peak_memory, processor_time};
+use steersman_bench::{Process, beside_me, held_memory, peak_memory, processor_time};
 use steersman_kudo::{ExecutionStatus, Instance, Package};
 use steersman_kudo_operator::Kudo;
 
@@ -76,25 +76,6 @@ struct Options {
     check: bool,
 }
 
-/// A process that ends with its owner.
-struct Process(Child);
-
-impl Process {
-    fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
-        let file = std::fs::File::create(log).map_err(|error| error.to_string())?;
-        let copy = file.try_clone().map_err(|error| error.to_string())?;
-        let child = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
-        child.map(Self).map_err(|error| format!("{command:?}: {error}"))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[tokio::main]
 async fn main() -> ExitCode {
     steersman_bench::exit(bench().await)
@@ -117,7 +98,7 @@ async fn bench() -> Result<bool, String> {
     command.args(["run", "kudo", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
     command.env("KUBECONFIG", &kubeconfig).current_dir(directory.path());
     let operator = Process::start(&mut command, &path("operator.log"))?;
-    let process = operator.0.id();
+    let process = operator.id();
     let kudo = Kudo::new(client, "default");
     kudo.init().await.map_err(|error| error.to_string())?;
 
