@@ -85,45 +85,45 @@ package-check: ## Package every crate as for a registry, and look at what is in 
 
 .PHONY: sim
 sim: ## Simulate operators with every fault: all mistakes of the zoo must be found, and no corrected twin nor example may fail
-	$(CARGO) test --quiet --profile checks --test zoo $(patsubst %,--test %_simulation,shell memcached ptemplate cronjob foo) --test sim_command \
+	$(CARGO) test --quiet --profile checks --test zoo $(patsubst %,--test %_simulation,shell memcached ptemplate cronjob foo) \
 		-- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_command::
 
 .PHONY: oracle-sim
 oracle-sim: ## Simulate operators in Go, on controller-runtime and on Helm's packages: their planted mistakes must be found (needs Go)
 	oracles/sim/build generated-name late-finalizer >/dev/null
-	$(CARGO) test --quiet --profile checks --test sim_go -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_go::
 
 .PHONY: test-scaffold
 test-scaffold: ## Make projects in Rust as `steer init` and the tutorials do, build them, run their tests, and change one under `steer dev`
-	$(CARGO) test --quiet --test scaffold_rust -- --ignored --nocapture
-	$(CARGO) test --quiet --test dev -- --ignored --nocapture reconciler
-	$(CARGO) test --quiet --test documents -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --test cli -- --ignored --nocapture scaffold_rust:: dev::a_change_of_the_reconciler
+	$(CARGO) test --quiet --test cli -- --ignored --nocapture --test-threads 1 documents::
 
 .PHONY: kudo
 kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERATORS, run the public packages too
-	$(CARGO) test --quiet --test kudo_crash -- --ignored
+	$(CARGO) test --quiet --test kudo_operator -- --ignored crash::
 	if [ -n "$$STEERSMAN_KUDO_OPERATORS" ]; then $(CARGO) test --quiet \
-		--test kudo_packages --test kudo_public -- --ignored --nocapture; fi
+		--test kudo --test kudo_operator -- --ignored --nocapture public_packages; fi
 
 .PHONY: oracle-kudo
 oracle-kudo: ## Run KUDO's own suites, and compare with its golden outputs
 	oracles/kubernetes/build kubectl >/dev/null
 	$(CARGO) build --quiet --bin steer
 	oracles/kudo/suites $(DEBUG)/steer
-	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --quiet --test kudo_golden -- --ignored --nocapture
+	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --quiet --test cli -- --ignored --nocapture kudo_golden::
 
 # Python and Ansible, pinned, in a virtual environment outside the checkout. The first call makes it.
-ANSIBLE_SUITES := --test ansible_plays --test ansible_advanced --test ansible_inputs
+ANSIBLE_SUITES := plays:: advanced:: inputs::
 
 .PHONY: test-ansible
 test-ansible: ## Run Ansible operators with real plays, and the tests of their Python
 	environment=$$(tools/ansible) || { echo "SKIPPED: test-ansible, there is no Python with Ansible" >&2; exit 0; }; \
 		export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
-		$(CARGO) test --quiet $(ANSIBLE_SUITES) -- --ignored --nocapture --test-threads 2 && \
-		$(CARGO) test --quiet --test ansible_kill -- --ignored --nocapture && \
-		$(CARGO) test --quiet --test dev --test scaffold_update -- --ignored --nocapture ansible && \
-		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --test documents -- --nocapture ansible
+		$(CARGO) test --quiet --test ansible_operator -- --ignored --nocapture --test-threads 2 $(ANSIBLE_SUITES) && \
+		$(CARGO) test --quiet --test cli -- --ignored --nocapture ansible_kill:: && \
+		$(CARGO) test --quiet --test cli -- --ignored --nocapture an_ansible_project && \
+		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --test cli -- --nocapture documents::ansible documents::tutorial_memcached_ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
@@ -137,19 +137,19 @@ oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
 .PHONY: oracle-helm-commands
 oracle-helm-commands: ## Type the same commands for helm and for steer
 	oracles/helm/build helm >/dev/null
-	$(CARGO) test --quiet --test helm -- --ignored --nocapture
+	$(CARGO) test --quiet --test cli -- --ignored --nocapture helm::
 
 CONTROL_PLANE := kube-apiserver etcd kube-controller-manager kube-scheduler kwok kubectl
 
 .PHONY: oracle-helm-releases
 oracle-helm-releases: ## Let helm and steer take turns on the releases of ten charts, on the real control plane
 	oracles/kubernetes/build helm $(CONTROL_PLANE) >/dev/null
-	$(CARGO) test --quiet --test releases -- --ignored --nocapture
+	$(CARGO) test --quiet --test cli -- --ignored --nocapture releases::
 
 .PHONY: oracle-helm-operator
 oracle-helm-operator: ## Run chart operators on the embedded and the real control plane, with kubectl looking on
 	oracles/kubernetes/build helm $(CONTROL_PLANE) >/dev/null
-	$(CARGO) test --quiet --test operators -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --quiet --test cli -- --ignored --nocapture --test-threads 1 operators::
 
 # How many of a hundred cases the embedded API server answers as the real one at least. It only rises.
 KUBERNETES_EQUAL ?= 99.5
@@ -186,7 +186,7 @@ WITH_CLUSTER := oracles/kubernetes/with-cluster --steer $(DEBUG)/steer
 .PHONY: oracle-cluster
 oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers, an operator and an API server work on it
 	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator sample-apiserver etcd >/dev/null
-	$(CARGO) test --quiet --test disk --test hostile --test watch -- --ignored --nocapture
+	$(CARGO) test --quiet --test cluster -- --ignored --nocapture disk:: hostile:: watch::
 	$(CARGO) build --quiet --bin steer
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/greeter "$$KUBECONFIG"'
 	$(WITH_CLUSTER) --no-workloads sh -c 'oracles/kubernetes/aggregation "$$KUBECONFIG"'
@@ -227,7 +227,7 @@ oracle-clients: ## Run the same programs on client-go, client-node, fabric8, kub
 .PHONY: oracle-kubectl
 oracle-kubectl: ## Type the same kubectl commands, in three versions, for the embedded cluster and a real one, and render the same overlays
 	oracles/kubernetes/build kubectl kubectl-1.34 kubectl-1.30 kube-apiserver etcd kube-controller-manager kube-scheduler kwok control-plane >/dev/null
-	$(CARGO) test --quiet --test kustomize -- --nocapture
+	$(CARGO) test --quiet --test cli -- --nocapture kustomize::
 	$(CARGO) build --quiet --bin steer --bin kubectl-oracle
 	mkdir -p target
 	real=$$(mktemp -d) && $(WITH_CLUSTER) sh -c 'oracles/kubernetes/control-plane run "$$0" --all -- \
@@ -238,7 +238,7 @@ oracle-kubectl: ## Type the same kubectl commands, in three versions, for the em
 oracle-ansible: ## Run the same plays warm and cold, and compare their results, conditions and objects
 	environment=$$(tools/ansible) || { echo "SKIPPED: oracle-ansible, there is no Python with Ansible" >&2; exit 0; }; \
 		VIRTUAL_ENV="$$environment" \
-		$(CARGO) test --quiet --test ansible_oracle -- --ignored --nocapture
+		$(CARGO) test --quiet --test ansible_operator -- --ignored --nocapture oracle::
 
 # One test at a time: they install definitions of the same names.
 .PHONY: oracle-ansible-operators
@@ -247,7 +247,7 @@ oracle-ansible-operators: ## Run the suites of Ansible operators on a real contr
 		oracles/kubernetes/build kube-apiserver etcd kube-controller-manager kube-scheduler kwok >/dev/null && \
 		scratch=$$(mktemp -d) && VIRTUAL_ENV="$$environment" oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
 		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" STEERSMAN_TEST_NODES=1 \
-			$(CARGO) test --quiet $(ANSIBLE_SUITES) -- --ignored --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
+			$(CARGO) test --quiet --test ansible_operator -- --ignored --test-threads 1 $(ANSIBLE_SUITES)'; status=$$?; rm -rf "$$scratch"; exit $$status
 
 # How many cases Schemathesis makes of each operation, beside those that cover its schemas.
 OPENAPI_EXAMPLES ?= 20
@@ -261,7 +261,7 @@ oracle-openapi: ## Ask the gateway what its OpenAPI description allows and what 
 .PHONY: oracle-registry
 oracle-registry: ## Push an image that steer has made to the real registry
 	oracles/kubernetes/build registry >/dev/null
-	$(CARGO) test --quiet --test image -- --ignored --nocapture
+	$(CARGO) test --quiet --test cli -- --ignored --nocapture image::
 
 # Stand-ins for images that no registry has.
 MISSING_IMAGES := foo:non-existent webserver:404

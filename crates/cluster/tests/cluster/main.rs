@@ -1,0 +1,16 @@
+//! The embedded cluster as a whole.
+
+mod access;
+mod aggregation;
+mod controller;
+mod disk;
+mod hostile;
+mod hostile_listener;
+mod jobs;
+mod listener;
+mod placement;
+mod revisions;
+mod watch;
+mod webhooks;
+mod websocket;
+mod workloads;

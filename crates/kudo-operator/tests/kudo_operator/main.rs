@@ -1,0 +1,7 @@
+//! KUDO operators on the embedded cluster.
+
+mod bad_input;
+mod crash;
+mod plans;
+mod public;
+mod upkeep;

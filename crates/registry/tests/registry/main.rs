@@ -1,0 +1,7 @@
+//! Chart repositories and OCI registries.
+
+mod hostile;
+mod http;
+mod oci;
+mod push;
+mod support;

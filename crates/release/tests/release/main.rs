@@ -1,0 +1,6 @@
+//! Releases on the embedded cluster.
+
+mod crash;
+mod embedded;
+mod hostile;
+mod render_limits;

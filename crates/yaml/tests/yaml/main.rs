@@ -1,0 +1,7 @@
+//! YAML as Go's readers and writers have it.
+
+mod charts;
+mod json;
+mod properties;
+mod reading;
+mod writing;
