@@ -1,6 +1,6 @@
 //! Content negotiation: the form in which a client wants its answer.
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 
 use crate::status::{ApiError, ApiResult};
 
@@ -92,6 +92,14 @@ impl Clause<'_> {
 
 /// The clauses of all Accept headers, best first.
 fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
+    // Most requests have one header with one media type in it.
+    let mut values = headers.get_all(header::ACCEPT).iter();
+    if let (Some(Ok(media)), None) = (values.next().map(HeaderValue::to_str), values.next())
+        && !media.is_empty()
+        && memchr::memchr3(b',', b';', b' ', media.as_bytes()).is_none()
+    {
+        return vec![Clause { media, parameters: Vec::new() }];
+    }
     let mut all: Vec<(f32, Clause<'_>)> = headers
         .get_all(header::ACCEPT)
         .iter()

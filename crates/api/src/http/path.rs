@@ -1,5 +1,7 @@
 //! From a path to what it means.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 
 /// The target of a request path.
@@ -46,15 +48,15 @@ impl Route {
     /// Parses the path of a request.
     #[must_use]
     pub fn parse(path: &str) -> Self {
-        if path.contains("//") {
-            return Self::Other(path.to_owned());
-        }
-        let parts: Vec<String> = path
-            .split('/')
-            .filter(|p| !p.is_empty())
-            .map(|p| percent_decode_str(p).decode_utf8_lossy().into_owned())
-            .collect();
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let Some(parts) = segments(path) else { return Self::Other(path.to_owned()) };
+        // Decoding looks at every byte, and hardly any path has something to decode.
+        let is_encoded = memchr::memchr(b'%', path.as_bytes()).is_some();
+        let decode = |part| match is_encoded {
+            true => percent_decode_str(part).decode_utf8_lossy(),
+            false => Cow::Borrowed(part),
+        };
+        let parts: Vec<Cow<'_, str>> = parts.into_iter().map(decode).collect();
+        let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
         match parts.as_slice() {
             ["api"] => Self::CoreRoot,
             ["apis"] => Self::GroupsRoot,
@@ -66,6 +68,22 @@ impl Route {
             _ => Self::Other(path.trim_end_matches('/').to_owned()),
         }
     }
+}
+
+/// The parts between slashes, None if two slashes meet.
+fn segments(path: &str) -> Option<Vec<&str>> {
+    let mut segments = Vec::with_capacity(8);
+    let mut start = 0;
+    for slash in memchr::memchr_iter(b'/', path.as_bytes()) {
+        match path.get(start..slash) {
+            Some("") if slash > 0 => return None,
+            Some("") | None => {}
+            Some(segment) => segments.push(segment),
+        }
+        start = slash + 1;
+    }
+    segments.extend(path.get(start..).filter(|last| !last.is_empty()));
+    Some(segments)
 }
 
 impl Target {
@@ -116,6 +134,10 @@ mod tests {
         );
         assert_eq!(Route::parse("/apis/apps/"), Route::Group("apps".into()));
         assert_eq!(Route::parse("/healthz/"), Route::Other("/healthz".into()));
-        assert_eq!(Route::parse("//api/v1/pods"), Route::Other("//api/v1/pods".into()));
+        for path in ["//api/v1/pods", "/api//v1/pods", "/api/v1/pods//", "//"] {
+            assert_eq!(Route::parse(path), Route::Other(path.into()));
+        }
+        assert_eq!(Route::parse("/"), Route::Other(String::new()));
+        assert_eq!(target("api/v1/pods/%E2%82%AC/"), ["", "v1", "", "pods", "€", ""]);
     }
 }
