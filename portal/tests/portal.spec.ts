@@ -1,6 +1,6 @@
 import AxeBuilder from "@axe-core/playwright";
 import { expect, test, type BrowserContext, type Page } from "@playwright/test";
-import { startServer, type Server } from "./server";
+import { serveWithProvider, startProvider, startServer, type Server } from "./server";
 
 const KIND = "minimarts.charts.samutup.com";
 const SHOP = `/apis/charts.samutup.com/v1alpha1/namespaces/default/minimarts/shop`;
@@ -398,6 +398,21 @@ test("the page works on a phone", async () => {
   await page.getByRole("link", { name: "Overview" }).click();
   await expect(page.getByRole("heading", { name: "Overview" })).toBeVisible();
   await expectAccessible("phone");
+});
+
+test("an OpenID provider is offered, and a user whom the cluster does not know is told", async ({ browser }) => {
+  const provider = await startProvider();
+  const other = await serveWithProvider(server.kubeconfig, provider.issuer);
+  const visitor = await browser.newPage();
+  await visitor.goto(`${other.origin}/kinds/${KIND}`);
+  const link = visitor.getByRole("link", { name: `Sign in with ${new URL(provider.issuer).host}` });
+  await expect(link).toHaveAttribute("href", `/v1/session/oidc?next=${encodeURIComponent(`/kinds/${KIND}`)}`);
+  await link.click();
+  await expect(visitor.getByRole("alert")).toHaveText("The sign-in was refused, or took too long. Try again.");
+  expect(await visitor.context().cookies()).toEqual([]);
+  await visitor.close();
+  other.stop();
+  provider.stop();
 });
 
 test("no other host was asked, and the security policy was kept", () => {

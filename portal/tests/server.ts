@@ -1,6 +1,8 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
 import { request } from "node:https";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "yaml";
@@ -11,6 +13,8 @@ export interface Server {
   link: string;
   /** The address of the portal. */
   origin: string;
+  /** The kubeconfig of the cluster. */
+  kubeconfig: string;
   /** Calls the cluster's own API as administrator. */
   kube: (method: string, path: string, body?: unknown) => Promise<KubeAnswer>;
   stop: () => Promise<void>;
@@ -34,7 +38,7 @@ export async function startServer(): Promise<Server> {
   const given = process.env.STEER_PORTAL_LINK;
   if (given) {
     const kubeconfig = process.env.KUBECONFIG ?? "";
-    return { link: given, origin: new URL(given).origin, kube: kubeClient(kubeconfig), stop: () => Promise.resolve() };
+    return { link: given, origin: new URL(given).origin, kubeconfig, kube: kubeClient(kubeconfig), stop: () => Promise.resolve() };
   }
   const folder = mkdtempSync(join(tmpdir(), "steer-portal-"));
   const kubeconfig = join(folder, "kubeconfig");
@@ -43,6 +47,7 @@ export async function startServer(): Promise<Server> {
   return {
     link,
     origin: new URL(link).origin,
+    kubeconfig,
     kube: kubeClient(kubeconfig),
     stop: async () => {
       const ended = new Promise((resolve) => program.once("exit", resolve));
@@ -51,6 +56,38 @@ export async function startServer(): Promise<Server> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Starts `steer serve` on the cluster of a kubeconfig, with users who sign in by a provider. */
+export async function serveWithProvider(kubeconfig: string, issuer: string): Promise<{ origin: string; stop: () => void }> {
+  const words = ["--kubeconfig", kubeconfig, "serve", "--listen", "127.0.0.1:0", "--oidc-issuer-url", issuer, "--oidc-client-id", "portal"];
+  const program = spawn(PROGRAM, words, { stdio: ["ignore", "pipe", "inherit"] });
+  const link = await portalLink(program);
+  return { origin: new URL(link).origin, stop: () => program.kill("SIGINT") };
+}
+
+/** An OpenID provider that lets everyone in, by tokens that no cluster knows. */
+export async function startProvider(): Promise<{ issuer: string; stop: () => void }> {
+  let nonce = "";
+  const provider = createServer((asked, answer) => {
+    const issuer = `http://${asked.headers.host ?? ""}`;
+    const url = new URL(asked.url ?? "/", issuer);
+    if (url.pathname === "/authorize") {
+      nonce = url.searchParams.get("nonce") ?? "";
+      const back = new URL(url.searchParams.get("redirect_uri") ?? issuer);
+      back.searchParams.set("code", "1");
+      back.searchParams.set("state", url.searchParams.get("state") ?? "");
+      answer.writeHead(303, { Location: back.href }).end();
+      return;
+    }
+    const claims = { iss: issuer, sub: "1", aud: "portal", nonce, exp: Math.floor(Date.now() / 1000) + 600 };
+    const token = `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.e30`;
+    const description = { issuer, authorization_endpoint: `${issuer}/authorize`, token_endpoint: `${issuer}/token` };
+    answer.end(JSON.stringify(url.pathname === "/token" ? { id_token: token, token_type: "Bearer" } : description));
+  });
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  const { port } = provider.address() as AddressInfo;
+  return { issuer: `http://127.0.0.1:${String(port)}`, stop: () => provider.close() };
 }
 
 function portalLink(program: ChildProcess): Promise<string> {

@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use crate::{
+    oidc::{Grant, Oidc},
     problem::{Problem, Result},
     upstream::{Cluster, Credentials, Upstream},
 };
@@ -79,9 +80,9 @@ impl Caller {
 }
 
 /// A secret of which only the hash is kept.
-type Hash = [u8; 32];
+pub(crate) type Hash = [u8; 32];
 
-fn hash(secret: &str) -> Hash {
+pub(crate) fn hash(secret: &str) -> Hash {
     Sha256::digest(secret.as_bytes()).into()
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn random() -> Result<String> {
 }
 
 struct Session {
-    credentials: Credentials,
+    credentials: SessionCredentials,
     user: Arc<User>,
     csrf: String,
     expires_at: Timestamp,
@@ -104,8 +105,15 @@ struct Session {
     _open: watch::Sender<()>,
 }
 
+/// What the calls of a session are made with.
+enum SessionCredentials {
+    Fixed(Credentials),
+    /// Held while it is renewed.
+    Granted(tokio::sync::Mutex<Grant>),
+}
+
 /// Values that end, of which only so many are kept.
-struct Expiring<V>(HashMap<Hash, (V, Instant)>);
+pub(crate) struct Expiring<V>(HashMap<Hash, (V, Instant)>);
 
 impl<V> Default for Expiring<V> {
     fn default() -> Self {
@@ -114,7 +122,7 @@ impl<V> Default for Expiring<V> {
 }
 
 impl<V> Expiring<V> {
-    fn put(&mut self, key: Hash, value: V, expires: Instant) {
+    pub(crate) fn put(&mut self, key: Hash, value: V, expires: Instant) {
         if self.0.len() >= KEPT {
             let now = Instant::now();
             self.0.retain(|_, (_, until)| *until > now);
@@ -130,7 +138,7 @@ impl<V> Expiring<V> {
         self.0.get(key).filter(|(_, until)| *until > Instant::now()).map(|(value, _)| value)
     }
 
-    fn take(&mut self, key: &Hash) -> Option<V> {
+    pub(crate) fn take(&mut self, key: &Hash) -> Option<V> {
         self.0.remove(key).filter(|(_, until)| *until > Instant::now()).map(|(value, _)| value)
     }
 }
@@ -138,16 +146,22 @@ impl<V> Expiring<V> {
 /// Everyone who is signed in.
 #[derive(Default)]
 pub(crate) struct Identities {
+    /// The OpenID provider, if users sign in by one.
+    pub(crate) oidc: Option<Oidc>,
     sessions: Mutex<Expiring<Arc<Session>>>,
     codes: Mutex<Expiring<()>>,
     tokens: Mutex<Expiring<Arc<User>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Identities {
+    pub(crate) fn new(oidc: Option<Oidc>) -> Self {
+        Self { oidc, ..Self::default() }
+    }
+
     /// A code that signs in once, with the server's own credentials.
     pub(crate) fn code(&self) -> Result<String> {
         let code = random()?;
@@ -168,16 +182,44 @@ impl Identities {
         self.open(Credentials::Token(bearer(token)?), upstream).await
     }
 
+    /// Opens a session for what an OpenID provider has granted.
+    pub(crate) async fn sign_in_by_oidc(
+        &self,
+        grant: Grant,
+        upstream: &Upstream,
+    ) -> Result<(String, Caller)> {
+        let credentials = Credentials::Token(bearer(&grant.id_token)?);
+        let lasts = if grant.is_renewable() {
+            SESSION
+        } else {
+            let left = Timestamp::now().duration_until(grant.expires_at);
+            Duration::try_from(left).unwrap_or_default().min(SESSION)
+        };
+        let held = SessionCredentials::Granted(tokio::sync::Mutex::new(grant));
+        self.open_for(credentials, held, lasts, upstream).await
+    }
+
     async fn open(&self, credentials: Credentials, upstream: &Upstream) -> Result<(String, Caller)> {
+        let held = SessionCredentials::Fixed(credentials.clone());
+        self.open_for(credentials, held, SESSION, upstream).await
+    }
+
+    async fn open_for(
+        &self,
+        credentials: Credentials,
+        held: SessionCredentials,
+        lasts: Duration,
+        upstream: &Upstream,
+    ) -> Result<(String, Caller)> {
         let cluster = upstream.calls_as(&credentials);
         let user = Arc::new(review(&cluster).await?);
         let (id, csrf) = (random()?, random()?);
-        let expires = Instant::now() + SESSION;
-        let expires_at = Timestamp::now() + SESSION;
+        let expires = Instant::now() + lasts;
+        let expires_at = Timestamp::now() + lasts;
         let (sender, open) = watch::channel(());
         let end = SessionEnd { open, expires };
         let session = Arc::new(Session {
-            credentials,
+            credentials: held,
             user: Arc::clone(&user),
             csrf: csrf.clone(),
             expires_at,
@@ -188,8 +230,26 @@ impl Identities {
         Ok((id, Caller { user, via: Via::Session { csrf, expires_at, end }, cluster }))
     }
 
+    /// What the calls of a session are made with from now on. One that the provider no longer grants has ended.
+    async fn credentials(&self, id: &str, session: &Session) -> Result<Credentials> {
+        let grant = match &session.credentials {
+            SessionCredentials::Fixed(credentials) => return Ok(credentials.clone()),
+            SessionCredentials::Granted(grant) => grant,
+        };
+        let mut grant = grant.lock().await;
+        if let Some(oidc) = &self.oidc
+            && let Err(problem) = oidc.renew(&mut grant).await
+        {
+            if problem.status == StatusCode::UNAUTHORIZED {
+                lock(&self.sessions).take(&hash(id));
+            }
+            return Err(problem);
+        }
+        Ok(Credentials::Token(bearer(&grant.id_token)?))
+    }
+
     pub(crate) fn close(&self, headers: &HeaderMap) {
-        if let Some(id) = cookie(headers) {
+        if let Some(id) = Cookie::Session.of(headers) {
             lock(&self.sessions).take(&hash(id));
         }
     }
@@ -212,9 +272,8 @@ impl Identities {
             return self.by_token(token, upstream).await;
         }
         let unknown = || Problem::unauthorized("not signed in, or the session has ended");
-        let session = cookie(headers)
-            .and_then(|id| lock(&self.sessions).get(&hash(id)).cloned())
-            .ok_or_else(unknown)?;
+        let id = Cookie::Session.of(headers).ok_or_else(unknown)?;
+        let session = lock(&self.sessions).get(&hash(id)).cloned().ok_or_else(unknown)?;
         if !matches!(*method, Method::GET | Method::HEAD) {
             let given = headers.get("x-csrf-token").map(HeaderValue::as_bytes).unwrap_or_default();
             // Compared by their hashes, whose order says nothing about the token.
@@ -230,7 +289,7 @@ impl Identities {
                 expires_at: session.expires_at,
                 end: session.end.clone(),
             },
-            cluster: upstream.calls_as(&session.credentials),
+            cluster: upstream.calls_as(&self.credentials(id, &session).await?),
         })
     }
 
@@ -279,26 +338,44 @@ async fn review(cluster: &Cluster) -> Result<User> {
     Ok(User { name: name.to_owned(), groups: groups.map(str::to_owned).collect() })
 }
 
-/// The cookie's name; with TLS one that browsers accept from this host alone.
-fn cookie_name(tls: bool) -> &'static str {
-    if tls { "__Host-steer_session" } else { "steer_session" }
+/// The cookies of this server.
+#[derive(Clone, Copy)]
+pub(crate) enum Cookie {
+    Session,
+    /// Knows a browser that was sent to an OpenID provider.
+    SignIn,
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let pairs = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == cookie_name(true) || *name == cookie_name(false)).map(|(_, value)| value)
-}
+impl Cookie {
+    /// The name; with TLS one that browsers accept from this host alone.
+    fn name(self, tls: bool) -> &'static str {
+        match (self, tls) {
+            (Self::Session, true) => "__Host-steer_session",
+            (Self::Session, false) => "steer_session",
+            (Self::SignIn, true) => "__Host-steer_sign_in",
+            (Self::SignIn, false) => "steer_sign_in",
+        }
+    }
 
-/// The header that gives a browser its session.
-pub(crate) fn set_cookie(id: &str, tls: bool) -> Option<HeaderValue> {
-    let (name, secure) = (cookie_name(tls), if tls { "; Secure" } else { "" });
-    let age = SESSION.as_secs();
-    HeaderValue::from_str(&format!("{name}={id}; HttpOnly; SameSite=Lax; Path=/; Max-Age={age}{secure}")).ok()
-}
+    /// What a request says.
+    pub(crate) fn of(self, headers: &HeaderMap) -> Option<&str> {
+        let values = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+        let mut pairs =
+            values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(name, _)| *name == self.name(true) || *name == self.name(false)).map(|(_, value)| value)
+    }
 
-/// The header that takes it back.
-pub(crate) fn clear_cookie(tls: bool) -> Option<HeaderValue> {
-    let (name, secure) = (cookie_name(tls), if tls { "; Secure" } else { "" });
-    HeaderValue::from_str(&format!("{name}=; HttpOnly; SameSite=Lax; Path=/; Max-Age=0{secure}")).ok()
+    /// The header that gives it to a browser for a time.
+    pub(crate) fn set(self, value: &str, lasts: Duration, tls: bool) -> Option<HeaderValue> {
+        let (name, secure, age) = (self.name(tls), if tls { "; Secure" } else { "" }, lasts.as_secs());
+        HeaderValue::from_str(&format!(
+            "{name}={value}; HttpOnly; SameSite=Lax; Path=/; Max-Age={age}{secure}"
+        ))
+        .ok()
+    }
+
+    /// The header that takes it back.
+    pub(crate) fn clear(self, tls: bool) -> Option<HeaderValue> {
+        self.set("", Duration::ZERO, tls)
+    }
 }

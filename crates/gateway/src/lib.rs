@@ -16,6 +16,7 @@ mod instances;
 mod kinds;
 mod limits;
 mod logs;
+mod oidc;
 mod openapi;
 mod operator;
 mod overview;
@@ -24,10 +25,12 @@ mod problem;
 mod redact;
 mod request;
 mod server;
+mod session;
 mod shared_watch;
 mod stream;
 mod tree;
 mod upstream;
+mod url;
 mod watch;
 mod webhooks;
 mod writes;
@@ -46,7 +49,7 @@ use serde_json::Value;
 use steersman_listener::Listener;
 use tokio::net::TcpListener;
 
-pub use crate::{actions::ANNOTATIONS, operator::OperatorLog, webhooks::Webhook};
+pub use crate::{actions::ANNOTATIONS, oidc::OidcProvider, operator::OperatorLog, webhooks::Webhook};
 
 use crate::{
     audit::Audit,
@@ -54,6 +57,7 @@ use crate::{
     identity::Identities,
     kinds::Kinds,
     limits::Limits,
+    oidc::Oidc,
     operator::Operator,
     shared_watch::SharedWatches,
     upstream::{Cluster, Credentials, Upstream},
@@ -79,8 +83,11 @@ pub enum Error {
     /// A webhook's address or secret cannot be used.
     #[error("the webhook cannot be used: {0}")]
     Webhook(String),
-    /// The client for webhooks and metrics cannot be made.
-    #[error("the client for webhooks and metrics cannot be made: {0}")]
+    /// The OpenID provider's settings cannot be used.
+    #[error("the OpenID provider cannot be used: {0}")]
+    Oidc(String),
+    /// The client for webhooks, metrics and OpenID providers cannot be made.
+    #[error("the client for webhooks, metrics and OpenID providers cannot be made: {0}")]
     Client(#[source] reqwest::Error),
     /// No random numbers can be drawn.
     #[error("a link to sign in cannot be made: the system gives no random numbers")]
@@ -99,6 +106,7 @@ pub struct Builder {
     operators: Vec<Operator>,
     operator_log: OperatorLog,
     webhooks: Vec<Webhook>,
+    oidc: Option<OidcProvider>,
     tls: Option<Arc<ServerConfig>>,
 }
 
@@ -159,6 +167,13 @@ impl Builder {
         self
     }
 
+    /// An OpenID provider by which users sign in, beside tokens and links. Default: none.
+    #[must_use]
+    pub fn oidc(mut self, provider: OidcProvider) -> Self {
+        self.oidc = Some(provider);
+        self
+    }
+
     /// Speaks TLS with a certificate chain and its key, both in PEM, and marks cookies as secure. Default: plain HTTP.
     ///
     /// # Errors
@@ -197,11 +212,12 @@ impl Builder {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(Error::Client)?;
+        let oidc = self.oidc.map(Oidc::new).transpose().map_err(Error::Client)?;
         let shared = Shared {
             kinds: Kinds::new(own.clone()),
             own,
             upstream,
-            identities: Identities::default(),
+            identities: Identities::new(oidc),
             limits: Limits::default(),
             replays: Replays::default(),
             watches: SharedWatches::default(),
@@ -273,6 +289,7 @@ impl Gateway {
             operators: Vec::new(),
             operator_log: OperatorLog::default(),
             webhooks: Vec::new(),
+            oidc: None,
             tls: None,
         }
     }

@@ -105,6 +105,15 @@ fn answering(
     })
 }
 
+/// An operation for browsers that are not signed in, which leads elsewhere.
+fn redirecting(id: &str, summary: &str, parameters: &[Value]) -> Value {
+    let mut operation = answering(id, summary, "general", parameters, "303", json!({}));
+    operation["responses"]["303"] =
+        json!({"description": "Elsewhere", "headers": {"Location": {"schema": text()}}});
+    operation["security"] = json!([]);
+    operation
+}
+
 /// Adds another answer than the first.
 fn or(mut operation: Value, status: &str, answer: Value) -> Value {
     operation["responses"][status] =
@@ -166,7 +175,26 @@ fn general() -> Map<String, Value> {
     let builtin = parameter("query", "builtin", flag(), "Built-in kinds too");
     let mut paths = Map::new();
     paths.insert("/v1/me".into(), get("me", "Who the caller is", &[], "Me"));
-    paths.insert("/v1/session".into(), json!({"post": sign_in, "delete": sign_out}));
+    let mut ways = operation(
+        "sign-in-ways",
+        "The ways to sign in beside a token",
+        "general",
+        &[],
+        reference("SignInWays"),
+    );
+    ways["security"] = json!([]);
+    paths.insert("/v1/session".into(), json!({"get": ways, "post": sign_in, "delete": sign_out}));
+    let next = [parameter("query", "next", text(), "The path to go to afterwards, / without it")];
+    paths.insert(
+        "/v1/session/oidc".into(),
+        json!({"get": redirecting("oidc-sign-in", "Sends a browser to the OpenID provider", &next)}),
+    );
+    let answer = ["code", "state", "error", "error_description", "iss"];
+    let answer = answer.map(|name| parameter("query", name, text(), "As the provider gives it"));
+    paths.insert(
+        "/v1/session/oidc/callback".into(),
+        json!({"get": redirecting("oidc-callback", "Where the OpenID provider sends the browser back to", &answer)}),
+    );
     paths.insert("/v1/overview".into(), get("overview", "How all instances are", &[], "Overview"));
     paths.insert(
         "/v1/operator".into(),

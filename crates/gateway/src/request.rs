@@ -19,6 +19,10 @@ use crate::{
 pub(crate) enum Route {
     Me,
     Session,
+    /// Sends a browser to the OpenID provider.
+    Oidc,
+    /// Where it comes back to.
+    OidcCallback,
     Overview,
     Audit,
     Operator,
@@ -26,8 +30,16 @@ pub(crate) enum Route {
     Kinds,
     Kind(String),
     Access(String),
-    Instances { kind: String, namespace: Option<String> },
-    Instance { kind: String, namespace: Option<String>, name: String, part: Part },
+    Instances {
+        kind: String,
+        namespace: Option<String>,
+    },
+    Instance {
+        kind: String,
+        namespace: Option<String>,
+        name: String,
+        part: Part,
+    },
 }
 
 /// A part of one instance.
@@ -67,6 +79,8 @@ impl Route {
         Ok(match segments.as_slice() {
             ["me"] => Self::Me,
             ["session"] => Self::Session,
+            ["session", "oidc"] => Self::Oidc,
+            ["session", "oidc", "callback"] => Self::OidcCallback,
             ["overview"] => Self::Overview,
             ["audit"] => Self::Audit,
             ["operator"] => Self::Operator,
@@ -96,7 +110,8 @@ impl Route {
     /// The methods that are answered, for `Allow`.
     pub(crate) fn methods(&self) -> &'static [Method] {
         match self {
-            Self::Session => &[Method::POST, Method::DELETE],
+            Self::Session => &[Method::GET, Method::POST, Method::DELETE],
+            Self::Oidc | Self::OidcCallback => &[Method::GET],
             Self::Instances { .. } => &[Method::GET, Method::HEAD, Method::POST],
             Self::Instance { part: Part::Whole, .. } => {
                 &[Method::GET, Method::HEAD, Method::PUT, Method::PATCH, Method::DELETE]

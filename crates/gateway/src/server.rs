@@ -13,10 +13,11 @@ use crate::{
     Shared, access, actions,
     answer::{self, Body},
     audit, embed, history,
-    identity::{self, Caller, Via},
+    identity::Via,
     instances, logs, openapi, operator, overview, portal,
     problem::{Problem, Result},
     request::{Ask, Part, Query, Route, embedded_action},
+    session::{self, Visit},
     stream, tree,
 };
 
@@ -92,7 +93,7 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
     let path = parts.uri.path().to_owned();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let Some(route) = Route::parse(&path) else {
-        return page(shared, &parts, &path, &query, remote, id).await;
+        return page(&Visit { shared, parts: &parts, query: &query, remote: &remote, id }, &path).await;
     };
     let route = route?;
     check_origin(shared, &parts)?;
@@ -110,9 +111,13 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
         }
         return Ok(response);
     }
-    if route == Route::Session && parts.method == Method::POST {
-        shared.limits.request(&format!("address {remote}"))?;
-        return sign_in(shared, parts, body, remote, id).await;
+    let visit = Visit { shared, parts: &parts, query: &query, remote: &remote, id };
+    match route {
+        Route::Session if parts.method == Method::GET => return visit.ways(),
+        Route::Session if parts.method == Method::POST => return visit.by_token(body).await,
+        Route::Oidc => return visit.begin_oidc().await,
+        Route::OidcCallback => return visit.finish_oidc().await,
+        _ => {}
     }
     let caller = match shared.identities.caller(&parts.method, &parts.headers, &shared.upstream).await {
         Ok(caller) => caller,
@@ -161,7 +166,7 @@ fn preflight(route: &Route) -> Response<Body> {
     response
 }
 
-async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes::Bytes> {
+pub(crate) async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes::Bytes> {
     let too_large = || {
         let detail = format!("the body is larger than {LARGEST_BODY} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "PayloadTooLarge", detail)
@@ -179,14 +184,8 @@ async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes::Bytes> {
 }
 
 /// Everything that is not of the API: the portal, pages with a button, and what tells whether the server is up.
-async fn page(
-    shared: &Arc<Shared>,
-    parts: &Parts,
-    path: &str,
-    query: &Query,
-    remote: String,
-    id: &str,
-) -> Result<Response<Body>> {
+async fn page(visit: &Visit<'_>, path: &str) -> Result<Response<Body>> {
+    let Visit { shared, parts, query, remote, .. } = visit;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "pages are got"));
     }
@@ -198,79 +197,14 @@ async fn page(
         return embed::page(shared, &action, query);
     }
     if let Some(code) = query.get("once").filter(|_| path == "/") {
-        shared.limits.request(&format!("address {remote}"))?;
-        let (session, caller) = shared.identities.redeem(code, &shared.upstream).await?;
-        let ask = session_ask(shared, caller, parts, remote, id);
-        audit::session(&ask, "login", StatusCode::SEE_OTHER);
-        let mut response = answer::empty(StatusCode::SEE_OTHER);
-        let next = query.get("next").filter(|next| is_own_path(next)).unwrap_or("/");
-        let headers = response.headers_mut();
-        headers
-            .insert(header::LOCATION, HeaderValue::from_str(next).unwrap_or(HeaderValue::from_static("/")));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(cookie) = identity::set_cookie(&session, shared.is_tls) {
-            headers.insert(header::SET_COOKIE, cookie);
-        }
-        return Ok(response);
+        return visit.by_link(code).await;
     }
     portal::serve(path, &parts.headers)
         .unwrap_or_else(|| Err(Problem::not_found(format!("there is no {path} here"))))
 }
 
-/// Whether a path stays on this server: browsers take `//host` and `/\host` for another one.
-fn is_own_path(path: &str) -> bool {
-    path.starts_with('/')
-        && !path[1..].starts_with(['/', '\\'])
-        && path.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-fn session_ask(shared: &Arc<Shared>, caller: Caller, parts: &Parts, remote: String, id: &str) -> Ask {
-    Ask {
-        shared: Arc::clone(shared),
-        caller,
-        method: parts.method.clone(),
-        path: parts.uri.path().to_owned(),
-        headers: parts.headers.clone(),
-        query: Query::default(),
-        body: bytes::Bytes::new(),
-        remote,
-        id: id.to_owned(),
-    }
-}
-
-/// `POST /v1/session`.
-async fn sign_in(
-    shared: &Arc<Shared>,
-    parts: Parts,
-    body: RequestBody,
-    remote: String,
-    id: &str,
-) -> Result<Response<Body>> {
-    // A form of another site cannot have this type without the browser asking first.
-    let is_json = parts
-        .headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    if !is_json {
-        let detail = "the body has to be of type application/json";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", detail));
-    }
-    let body = read(&parts.headers, body).await?;
-    let wrong = || Problem::bad_request("the body has to be {\"token\": \"…\"}");
-    let request: Value = serde_json::from_slice(&body).map_err(|_| wrong())?;
-    let token = request["token"].as_str().map(str::trim).ok_or_else(wrong)?;
-    let (session, caller) = shared.identities.sign_in(token, &shared.upstream).await?;
-    let ask = session_ask(shared, caller, &parts, remote, id);
-    audit::session(&ask, "login", StatusCode::CREATED);
-    let mut response = me(&ask, StatusCode::CREATED).await?;
-    if let Some(cookie) = identity::set_cookie(&session, shared.is_tls) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
-    }
-    Ok(response)
-}
-
 /// `GET /v1/me`.
-async fn me(ask: &Ask, status: StatusCode) -> Result<Response<Body>> {
+pub(crate) async fn me(ask: &Ask, status: StatusCode) -> Result<Response<Body>> {
     ask.query.allow(&[])?;
     let version = ask.caller.cluster.get("/version").await.map(|version| version["gitVersion"].clone());
     let mut document = json!({
@@ -291,15 +225,9 @@ async fn me(ask: &Ask, status: StatusCode) -> Result<Response<Body>> {
 async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
     match route {
         Route::Me => me(&ask, StatusCode::OK).await,
-        Route::Session => {
-            ask.shared.identities.close(&ask.headers);
-            audit::session(&ask, "logout", StatusCode::NO_CONTENT);
-            let mut response = answer::empty(StatusCode::NO_CONTENT);
-            if let Some(cookie) = identity::clear_cookie(ask.shared.is_tls) {
-                response.headers_mut().insert(header::SET_COOKIE, cookie);
-            }
-            Ok(response)
-        }
+        Route::Session => Ok(session::end(&ask)),
+        // Answered before anyone is known.
+        Route::Oidc | Route::OidcCallback => Err(Problem::not_found("there is nothing at this address")),
         Route::Overview => overview::get(&ask).await,
         Route::Audit => audit::list(&ask).await,
         Route::Operator => operator::get(&ask).await,
@@ -382,22 +310,5 @@ async fn instance(
         Part::Action(action) => actions::take(&ask, &kind, place, &name, &action).await,
         Part::History => history::list(&ask, &kind, place, &name).await,
         Part::Revision(revision) => history::one(&ask, &kind, place, &name, &revision).await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_leads_nowhere_else() {
-        for path in ["/", "/kinds/shops", "/a?b=c"] {
-            assert!(is_own_path(path), "{path}");
-        }
-        for path in
-            ["//evil.example", "/\\evil.example", "https://evil.example", "", "/a\r\nSet-Cookie: x", "/ä"]
-        {
-            assert!(!is_own_path(path), "{path}");
-        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -23,6 +22,7 @@ use crate::{
     Error, Shared, health, identity, instances,
     kinds::{Kind, list},
     tree,
+    url::parse_secure,
     watch::{Event, Target, Watch},
 };
 
@@ -70,17 +70,7 @@ impl Webhook {
     /// Fails if the address is none, or is not reached by TLS and not on this machine, or if the secret is too short.
     pub fn new(url: &str, secret: &str) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Webhook(format!("{url}: {reason}"));
-        let parsed = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
-        let is_local = parsed.host_str().is_some_and(|host| {
-            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-        });
-        match parsed.scheme() {
-            "https" => {}
-            "http" if is_local => {}
-            "http" => return Err(wrong("changes would cross the network in the clear; use https".into())),
-            other => return Err(wrong(format!("{other} is not spoken here; use https"))),
-        }
+        let parsed = parse_secure(url).map_err(wrong)?;
         let secret = secret.trim();
         let bytes = match secret.strip_prefix("whsec_") {
             Some(encoded) => {

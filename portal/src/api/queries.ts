@@ -27,6 +27,13 @@ export const meQuery = queryOptions({
   staleTime: 60_000,
 });
 
+/** The ways to sign in beside a token. */
+export const signInWaysQuery = queryOptions({
+  queryKey: ["sign-in-ways"],
+  queryFn: ({ signal }) => body(api.GET("/v1/session", { signal })),
+  staleTime: 60_000,
+});
+
 export const overviewQuery = queryOptions({
   queryKey: ["overview"],
   queryFn: ({ signal }) => body(api.GET("/v1/overview", { signal })),

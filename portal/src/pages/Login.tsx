@@ -1,7 +1,8 @@
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, ProblemError } from "../api/client";
 import { reportSession } from "../api/connection";
-import { meQuery, queryClient } from "../api/queries";
+import { meQuery, queryClient, signInWaysQuery } from "../api/queries";
 import { Button } from "../components/Button";
 import { Dialog } from "../components/Dialog";
 import { Icon } from "../components/Icon";
@@ -55,7 +56,36 @@ function TokenForm() {
   );
 }
 
-/** Sign-in: by the link that `steer` prints, or by a token. */
+/** Why a sign-in by the provider failed, in words. */
+const FAILURES: Record<string, string> = {
+  refused: "The sign-in was refused, or took too long. Try again.",
+  unavailable: "The sign-in service does not answer as it should. Try again, or use a token.",
+};
+
+/** Sign-in by the OpenID provider, if there is one; afterwards the browser is back on this page. */
+function ProviderLink() {
+  const { data } = useQuery(signInWaysQuery);
+  if (!data?.oidc) return null;
+  const parameters = new URLSearchParams(window.location.search);
+  const failure = FAILURES[parameters.get("sign-in") ?? ""];
+  parameters.delete("sign-in");
+  const here = window.location.pathname + (parameters.size > 0 ? `?${parameters.toString()}` : "");
+  return (
+    <div className="stack-s">
+      {failure && (
+        <p className="h-failing small" role="alert">
+          {failure}
+        </p>
+      )}
+      <a className="btn primary" href={`${data.oidc.url}?next=${encodeURIComponent(here)}`}>
+        Sign in with {new URL(data.oidc.issuer).host}
+      </a>
+      <p className="muted small">Or use a token of the cluster.</p>
+    </div>
+  );
+}
+
+/** Sign-in: by an OpenID provider, by the link that `steer` prints, or by a token. */
 export function LoginPage() {
   return (
     <main className="login">
@@ -67,6 +97,7 @@ export function LoginPage() {
         <p className="muted">
           Open the link that <code>steer dev</code> or <code>steer serve</code> has printed: it signs in once. Or use a token of the cluster.
         </p>
+        <ProviderLink />
         <TokenForm />
       </div>
     </main>
@@ -77,7 +108,8 @@ export function LoginPage() {
 export function SessionEnded() {
   return (
     <Dialog title="Your session has ended" onClose={() => { reportSession("open"); }}>
-      <p className="muted">Sign in again to go on. What you have typed is kept.</p>
+      <p className="muted">Sign in again to go on. With a token, what you have typed is kept.</p>
+      <ProviderLink />
       <TokenForm />
     </Dialog>
   );

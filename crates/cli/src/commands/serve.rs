@@ -9,7 +9,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use steersman_cluster::Cluster;
-use steersman_gateway::{Builder, Gateway, OperatorLog, Webhook};
+use steersman_gateway::{Builder, Gateway, OidcProvider, OperatorLog, Webhook};
 use tokio::net::TcpListener;
 
 use super::cluster::interrupted;
@@ -22,7 +22,7 @@ Serve the cluster's kinds by REST, and the portal
 
 Every kind of the cluster has an address under /v1/kinds, with live updates, differences before a change, actions, history and audit;
 /openapi.json describes it. Calls are made with the caller's own credentials, so that the cluster's access control decides: a bearer token
-of the cluster, or a session in the browser. On this machine alone, a link is printed that signs in once with the kubeconfig's credentials.";
+of the cluster, or a session in the browser, by such a token or by an OpenID provider whose tokens the cluster accepts. On this machine alone, a link is printed that signs in once with the kubeconfig's credentials.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +31,7 @@ Examples:
   steer serve --listen 0.0.0.0:8443 --tls-cert-file tls.crt --tls-private-key-file tls.key
   steer serve --operator-metrics shops=http://127.0.0.1:8080/metrics
   steer serve --webhook https://hooks.example.com/steer --webhook-secret-file secret
+  steer serve --oidc-issuer-url https://login.example.com --oidc-client-id steer --oidc-client-secret-file secret
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8443/v1/kinds";
 
 /// Port that is tried first.
@@ -75,6 +76,30 @@ pub(crate) struct Serve {
     /// Kind whose conditions webhooks are about, as plural.group [default: all custom kinds]; may be repeated
     #[arg(long = "webhook-kind", value_name = "KIND", requires = "webhooks")]
     webhook_kinds: Vec<String>,
+
+    /// Issuer of the OpenID provider by which users sign in; the cluster has to accept its ID tokens
+    #[arg(long, value_name = "URL", requires = "oidc_client_id")]
+    oidc_issuer_url: Option<String>,
+
+    /// Id that the OpenID provider knows this server by
+    #[arg(long, value_name = "ID", requires = "oidc_issuer_url")]
+    oidc_client_id: Option<String>,
+
+    /// File with the client's secret at the OpenID provider [default: none, a public client]
+    #[arg(long, value_name = "FILE", requires = "oidc_issuer_url")]
+    oidc_client_secret_file: Option<PathBuf>,
+
+    /// Scope to ask for beside openid, such as email or groups; may be repeated
+    #[arg(long = "oidc-scope", value_name = "SCOPE", requires = "oidc_issuer_url")]
+    oidc_scopes: Vec<String>,
+
+    /// File with the certificate authority of the OpenID provider, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE", requires = "oidc_issuer_url")]
+    oidc_ca_file: Option<PathBuf>,
+
+    /// Address under which browsers reach this server, to which the OpenID provider sends them back [default: what they asked for]
+    #[arg(long, value_name = "URL", requires = "oidc_issuer_url")]
+    external_url: Option<String>,
 
     /// Namespace for the history of cluster-scoped objects
     #[arg(long, value_name = "NAME", default_value = "default")]
@@ -174,19 +199,33 @@ impl Serve {
             let (name, url) = named_url(operator);
             builder = builder.operator(name, url);
         }
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+        };
         if let Some(file) = &self.webhook_secret_file {
-            let secret = std::fs::read_to_string(file)
-                .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+            let secret = String::from_utf8_lossy(&read(file)?).into_owned();
             for url in &self.webhooks {
                 let webhook = Webhook::new(url, &secret).map_err(failed)?;
                 builder = builder.webhook(webhook.kinds(self.webhook_kinds.iter().cloned()));
             }
         }
+        if let (Some(issuer), Some(client)) = (self.oidc_issuer_url, self.oidc_client_id) {
+            let mut provider = OidcProvider::new(issuer, client).map_err(failed)?;
+            if let Some(file) = &self.oidc_client_secret_file {
+                let secret = String::from_utf8(read(file)?)
+                    .map_err(|_| Failure::new(format!("{}: the secret is no text", file.display())))?;
+                provider = provider.client_secret(secret.trim());
+            }
+            if let Some(file) = &self.oidc_ca_file {
+                provider = provider.certificate_authority(&read(file)?).map_err(failed)?;
+            }
+            if let Some(url) = &self.external_url {
+                provider = provider.external_url(url).map_err(failed)?;
+            }
+            builder = builder.oidc(self.oidc_scopes.into_iter().fold(provider, OidcProvider::scope));
+        }
         let mut scheme = "http";
         if let (Some(certificate), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file) {
-            let read = |path: &PathBuf| {
-                std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
-            };
             builder = builder.tls(&read(certificate)?, &read(key)?).map_err(failed)?;
             scheme = "https";
         }
