@@ -293,7 +293,7 @@ fn survive(rounds: usize) {
     let mut told = Told::default();
     for round in 0..rounds {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "killed_writer", "--nocapture"])
+            .args(["--exact", "disk::killed_writer", "--nocapture"])
             .env(DIRECTORY, directory.path())
             .env(ROUND, round.to_string())
             .env(RESUME, told.resume())

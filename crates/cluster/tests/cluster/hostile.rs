@@ -156,15 +156,16 @@ async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut 
 /// Runs [`full_disk`] in a process that is told of files that can't grow by an error instead of a signal.
 fn survive_full_disks(rounds: usize) {
     let directory = tempfile::tempdir().unwrap();
-    let status = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; exec \"$0\" --exact full_disk --nocapture"])
+    let done = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" --exact hostile::full_disk --nocapture"])
         .arg(std::env::current_exe().unwrap())
         .env(DIRECTORY, directory.path())
         .env(ROUNDS, rounds.to_string())
-        .stdout(Stdio::null())
-        .status()
+        .stderr(Stdio::inherit())
+        .output()
         .unwrap();
-    assert!(status.success());
+    let told = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && told.contains("1 passed"), "{told}");
 }
 
 #[cfg(target_os = "linux")]

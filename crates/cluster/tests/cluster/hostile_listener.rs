@@ -45,7 +45,9 @@ impl Server {
         let program = std::env::current_exe().unwrap();
         let mut process = Command::new("sh")
             .arg("-c")
-            .arg(format!("ulimit -n {files}; exec \"$0\" --exact server_process --nocapture"))
+            .arg(format!(
+                "ulimit -n {files}; exec \"$0\" --exact hostile_listener::server_process --nocapture"
+            ))
             .arg(program)
             .env(SERVER, "1")
             .stdin(Stdio::piped())
