@@ -127,7 +127,7 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-clients oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo oracle-openapi conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-clients oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo oracle-gateway oracle-openapi conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -248,6 +248,16 @@ oracle-ansible-operators: ## Run the suites of Ansible operators on a real contr
 		scratch=$$(mktemp -d) && VIRTUAL_ENV="$$environment" oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
 		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" STEERSMAN_TEST_NODES=1 \
 			$(CARGO) test --quiet --test ansible_operator -- --ignored --test-threads 1 $(ANSIBLE_SUITES)'; status=$$?; rm -rf "$$scratch"; exit $$status
+
+# One test at a time: they have the cluster to themselves. The tokens are those of the tests.
+.PHONY: oracle-gateway
+oracle-gateway: ## Run the gateway's tests on a real control plane
+	oracles/kubernetes/build kube-apiserver etcd kube-controller-manager kube-scheduler kwok >/dev/null
+	scratch=$$(mktemp -d) && oracles/kubernetes/control-plane run "$$scratch/cluster" --all \
+		--token root-token,root,root,system:masters \
+		$(foreach user,editor viewer stranger,--token $(user)-token,$(user),$(user)) -- \
+		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --quiet --test gateway -- --test-threads 1'; \
+		status=$$?; rm -rf "$$scratch"; exit $$status
 
 # How many cases Schemathesis makes of each operation, beside those that cover its schemas.
 OPENAPI_EXAMPLES ?= 20

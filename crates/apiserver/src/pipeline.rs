@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Response, StatusCode, header, request::Parts};
+use http::{Method, Response, StatusCode, header, request::Parts};
 use serde_json::Value;
 use steersman_api::{
     environment::EnvironmentExt as _,
@@ -99,7 +99,12 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let remote = core.aggregator.find(&target.group, &target.version);
-    let mut options = match Options::parse(request.uri.query().unwrap_or_default()) {
+    let query = request.uri.query().unwrap_or_default();
+    let parsed = match request.method {
+        Method::DELETE if !body.is_end_stream() => Options::parse_beside_body(query),
+        _ => Options::parse(query),
+    };
+    let mut options = match parsed {
         // Another server judges its queries itself.
         Err(_) if remote.is_some() => Options::default(),
         options => options?,

@@ -58,6 +58,14 @@ impl Change {
         }
     }
 
+    /// Has the cluster try the write alone.
+    fn only_try(&mut self) {
+        // The body of a deletion has its options, and the cluster ignores those of the query then.
+        if self.method == Method::DELETE {
+            self.body["dryRun"] = json!(["All"]);
+        }
+    }
+
     fn query(&self, dry_run: bool) -> String {
         let mut query = String::from(if dry_run { "?dryRun=All" } else { "?" });
         if self.method != Method::DELETE {
@@ -96,6 +104,9 @@ pub(crate) async fn perform(
     let if_match = ask.if_match()?;
     if let Some(version) = &if_match {
         change.only_if(version);
+    }
+    if dry_run {
+        change.only_try();
     }
     let cluster = &ask.caller.cluster;
     let object_path = name.map(|name| kind.path(namespace, Some(name)));

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -118,8 +119,8 @@ func writeServiceAccountKeys(dir string) error {
 	return writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
 }
 
-// writePKI makes everything that the components need to know each other.
-func writePKI(dir string) error {
+// writePKI makes everything that the components need to know each other. Further lines of the token file name more users.
+func writePKI(dir string, tokens []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -159,8 +160,8 @@ func writePKI(dir string) error {
 	token := make([]byte, 16)
 	rand.Read(token)
 	// A bearer token beside the certificate: curl and simple clients need no key material.
-	line := fmt.Sprintf("%s,kubernetes-admin,kubernetes-admin,system:masters\n", hex.EncodeToString(token))
-	if err := os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(line), 0o600); err != nil {
+	lines := append([]string{hex.EncodeToString(token) + ",kubernetes-admin,kubernetes-admin,system:masters"}, tokens...)
+	if err := os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "admin.token"), []byte(hex.EncodeToString(token)), 0o600); err != nil {

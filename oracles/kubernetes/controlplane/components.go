@@ -64,7 +64,7 @@ func upOnce(opts options, programs map[string]string) error {
 		}
 	}
 	pki := filepath.Join(dir, "pki")
-	if err := writePKI(pki); err != nil {
+	if err := writePKI(pki, opts.tokens); err != nil {
 		return err
 	}
 	ports, err := freePorts(6)

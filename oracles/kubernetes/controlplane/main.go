@@ -30,6 +30,7 @@ flags:
   --nodes N             with --kwok: how many nodes to make (default 2)
   --all                 all three
   --fresh               stop and remove a running one first
+  --token LINE          a user by its bearer token: TOKEN,USER,UID[,GROUP]; may be repeated
 `
 
 type options struct {
@@ -38,6 +39,7 @@ type options struct {
 	fresh, keepLogs                    bool
 	nodes                              int
 	command                            []string
+	tokens                             []string
 }
 
 func main() {
@@ -88,6 +90,10 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&opts.fresh, "fresh", false, "")
 	flags.BoolVar(&opts.keepLogs, "keep-logs", false, "")
 	flags.IntVar(&opts.nodes, "nodes", 2, "")
+	flags.Func("token", "", func(line string) error {
+		opts.tokens = append(opts.tokens, line)
+		return nil
+	})
 	var positional []string
 	for i, arg := range args {
 		if arg == "--" {

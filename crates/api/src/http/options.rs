@@ -101,16 +101,34 @@ const KNOWN: [&str; 18] = [
     "includeObject",
 ];
 
+/// Those of `DeleteOptions`.
+const DELETE_OPTIONS: [&str; 4] = ["dryRun", "gracePeriodSeconds", "propagationPolicy", "orphanDependents"];
+
 impl Options {
     /// Parses the query of a request.
     ///
     /// # Errors
     /// 400 for a value that is malformed.
     pub fn parse(query: &str) -> ApiResult<Self> {
+        Self::parse_except(query, &[])
+    }
+
+    /// Parses the query of a deletion that has its options in the body: the query has those of a list alone.
+    ///
+    /// # Errors
+    /// 400 for a value that is malformed.
+    pub fn parse_beside_body(query: &str) -> ApiResult<Self> {
+        Self::parse_except(query, &DELETE_OPTIONS)
+    }
+
+    fn parse_except(query: &str, ignored: &[&str]) -> ApiResult<Self> {
         let mut o = Self::default();
         let mut seen = 0_u32;
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             let Some(place) = KNOWN.iter().position(|known| *known == key) else { continue };
+            if ignored.contains(&&*key) {
+                continue;
+            }
             // Of a parameter that is given twice, the first counts.
             let bit = 1 << place;
             if seen & bit != 0 && key != "dryRun" {

@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// `DeleteOptions`, from the body and the query.
+/// `DeleteOptions`, from the body or else the query.
 #[derive(Debug, Clone, Default)]
 struct DeleteOptions {
     grace: Option<i64>,
@@ -41,29 +41,30 @@ struct DeleteOptions {
     is_admitted: bool,
 }
 
-/// Reads the options of a deletion, and completes those of the call with what the body says.
+/// Reads the options of a deletion. Where there is a body, those of the query count for nothing, not even that it is a dry run.
 fn options(call: Call, media: &str, body: &Bytes) -> ApiResult<(Call, DeleteOptions)> {
-    let o = &call.options;
-    let mut result = DeleteOptions {
-        grace: o.grace_period_seconds,
-        propagation: o.propagation_policy.as_deref().and_then(Propagation::parse),
-        orphan: o.orphan_dependents,
-        ..DeleteOptions::default()
-    };
     if body.is_empty() {
+        let o = &call.options;
+        let result = DeleteOptions {
+            grace: o.grace_period_seconds,
+            propagation: o.propagation_policy.as_deref().and_then(Propagation::parse),
+            orphan: o.orphan_dependents,
+            ..DeleteOptions::default()
+        };
         return Ok((call, result));
     }
+    let mut result = DeleteOptions::default();
     let value = decode::plain(&call, media, body)?.value;
     check_options(&value)?;
     let mut errors = Vec::new();
-    let mut dry_run = call.write.dry_run;
+    let mut dry_run = false;
     if let Some(list) = value["dryRun"].as_array() {
         let stages: Vec<String> = list.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect();
         check_dry_run(&stages, &mut errors);
-        dry_run |= !stages.is_empty();
+        dry_run = !stages.is_empty();
     }
-    result.grace = value["gracePeriodSeconds"].as_i64().or(result.grace);
-    result.orphan = value["orphanDependents"].as_bool().or(result.orphan);
+    result.grace = value["gracePeriodSeconds"].as_i64();
+    result.orphan = value["orphanDependents"].as_bool();
     let text = |path: &[&str]| object::text(&value, path).map(str::to_owned);
     result.uid = text(&["preconditions", "uid"]);
     result.resource_version = text(&["preconditions", "resourceVersion"]);

@@ -1,10 +1,11 @@
-//! A gateway over an embedded cluster with access control, and a plain HTTP client.
+//! A gateway over an embedded cluster with access control, or over the one of `STEERSMAN_TEST_KUBECONFIG` (`make oracle-gateway`),
+//! and a plain HTTP client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::{Value, json};
 use steersman_cluster::{Cluster, User};
 use steersman_gateway::{Builder, Gateway};
@@ -22,8 +23,31 @@ pub(crate) const VIEWER: &str = "viewer-token";
 /// Is known, and may do nothing.
 pub(crate) const STRANGER: &str = "stranger-token";
 
+/// Where tests leave objects, those that make others first.
+const LEFTOVERS: &[&str] = &[
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/apps/v1/namespaces/default/deployments",
+    "/apis/apps/v1/namespaces/default/replicasets",
+    "/api/v1/namespaces/default/pods",
+    "/api/v1/namespaces/default/secrets",
+    "/api/v1/namespaces/default/configmaps",
+    "/api/v1/namespaces/default/events",
+    "/apis/apps/v1/namespaces/default/controllerrevisions",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+];
+/// What the cluster itself keeps there.
+const KEPT: &[&str] = &["kube-root-ca.crt"];
+
+/// The cluster behind the gateway.
+enum Backend {
+    Embedded(Box<Cluster>),
+    /// A real one, which the tests have one after the other.
+    Outside(Client),
+}
+
 pub(crate) struct Place {
-    pub(crate) cluster: Cluster,
+    backend: Backend,
     pub(crate) gateway: Gateway,
     pub(crate) address: SocketAddr,
 }
@@ -110,6 +134,19 @@ impl Place {
 
     /// A gateway for a cluster without custom kinds.
     pub(crate) async fn bare(build: impl FnOnce(Builder) -> Builder) -> Self {
+        let (backend, kubeconfig) = match std::env::var_os("STEERSMAN_TEST_KUBECONFIG") {
+            Some(path) => Self::outside(Kubeconfig::read_from(path).unwrap()).await,
+            None => Self::embedded().await,
+        };
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let gateway = build(Gateway::builder(config)).build().unwrap();
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = socket.local_addr().unwrap();
+        tokio::spawn(gateway.clone().serve(socket));
+        Self { backend, gateway, address }
+    }
+
+    async fn embedded() -> (Backend, Kubeconfig) {
         let cluster = Cluster::builder().listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let cluster = cluster.record_access(true).start().await.unwrap();
         let server = cluster.server();
@@ -118,12 +155,53 @@ impl Place {
             server.add_token(token, User::named(name, []));
         }
         let kubeconfig = Kubeconfig::from_yaml(&cluster.kubeconfig().unwrap()).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        let gateway = build(Gateway::builder(config)).build().unwrap();
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = socket.local_addr().unwrap();
-        tokio::spawn(gateway.clone().serve(socket));
-        Self { cluster, gateway, address }
+        (Backend::Embedded(Box::new(cluster)), kubeconfig)
+    }
+
+    /// A cluster that knows the tokens already, without what the test before has left in it.
+    async fn outside(kubeconfig: Kubeconfig) -> (Backend, Kubeconfig) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await.unwrap();
+        let client = Client::try_from(config).unwrap();
+        for path in LEFTOVERS {
+            let all = || http::Request::get(*path).body(Vec::new()).unwrap();
+            loop {
+                let list: Value = client.request(all()).await.unwrap();
+                let items = list["items"].as_array().unwrap().iter();
+                let names: Vec<&str> = items
+                    .filter_map(|item| item["metadata"]["name"].as_str())
+                    .filter(|name| !KEPT.contains(name))
+                    .collect();
+                if names.is_empty() {
+                    break;
+                }
+                for name in names {
+                    let delete = http::Request::delete(format!("{path}/{name}?gracePeriodSeconds=0"));
+                    let _ = client.request::<Value>(delete.body(Vec::new()).unwrap()).await;
+                }
+            }
+        }
+        (Backend::Outside(client), kubeconfig)
+    }
+
+    /// The cluster's administrator, past the gateway.
+    pub(crate) fn client(&self) -> Client {
+        match &self.backend {
+            Backend::Embedded(cluster) => cluster.client(),
+            Backend::Outside(client) => client.clone(),
+        }
+    }
+
+    /// The embedded cluster; None, and a word about it, if the tests run on another.
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
+        match &self.backend {
+            Backend::Embedded(cluster) => Some(cluster),
+            Backend::Outside(_) => {
+                eprintln!("SKIPPED: what only the embedded cluster tells");
+                None
+            }
+        }
     }
 
     async fn define_shops(&self) {
@@ -142,7 +220,7 @@ impl Place {
             self.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", &binding).await;
         }
         let shops = || http::Request::get("/apis/example.com/v1/shops").body(Vec::new()).unwrap();
-        while self.cluster.client().request::<Value>(shops()).await.is_err() {
+        while self.client().request::<Value>(shops()).await.is_err() {
             tokio::task::yield_now().await;
         }
     }
@@ -151,7 +229,7 @@ impl Place {
     async fn create(&self, path: &str, object: &Value) {
         let request = http::Request::post(path).header("content-type", "application/json");
         let request = request.body(object.to_string().into_bytes()).unwrap();
-        let _: Value = self.cluster.client().request(request).await.unwrap();
+        let _: Value = self.client().request(request).await.unwrap();
     }
 
     /// Sends a request as it is given, and reads the whole answer.
@@ -244,22 +322,22 @@ impl Place {
         self.send(token, "DELETE", path, "application/json", &Value::Null).await
     }
 
-    /// How many watches of shops a user has opened on the cluster.
-    pub(crate) fn watches(&self, user: &str) -> u64 {
-        let accesses = self.cluster.accesses();
+    /// How many watches of shops a user has opened on the cluster, if it counts them.
+    pub(crate) fn watches(&self, user: &str) -> Option<u64> {
+        let accesses = self.cluster()?.accesses();
         let watches = accesses.iter().filter(|(access, _)| {
             access.user == user && access.verb == "watch" && access.resource == "shops"
         });
-        watches.map(|(_, count)| count).sum()
+        Some(watches.map(|(_, count)| count).sum())
     }
 
-    /// How often a user has read a shop.
-    pub(crate) fn reads(&self, user: &str) -> u64 {
-        let accesses = self.cluster.accesses();
+    /// How often a user has read a shop, if the cluster counts it.
+    pub(crate) fn reads(&self, user: &str) -> Option<u64> {
+        let accesses = self.cluster()?.accesses();
         let reads = accesses
             .iter()
             .filter(|(access, _)| access.user == user && access.verb == "get" && access.resource == "shops");
-        reads.map(|(_, count)| count).sum()
+        Some(reads.map(|(_, count)| count).sum())
     }
 
     /// Writes an object's status, as its operator would.
@@ -270,7 +348,7 @@ impl Place {
             .header("content-type", "application/merge-patch+json")
             .body(patch)
             .unwrap();
-        let _: Value = self.cluster.client().request(request).await.unwrap();
+        let _: Value = self.client().request(request).await.unwrap();
     }
 
     pub(crate) async fn events(&self, token: &str, path: &str, last: Option<&str>) -> Events {
