@@ -10,6 +10,7 @@ use steersman_api::{
     environment::Environment,
     store::{EventKind, Store, UndoneEvent},
 };
+use tokio::sync::broadcast;
 
 use crate::{
     admission::{Admission, policy::Policies, webhook::Webhooks},
@@ -48,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) quotas: Mutex<()>,
     pub(crate) definitions: crate::crd::Definitions,
     pub(crate) expiry: Expiry,
+    /// Names users whose open watches end.
+    pub(crate) ended_watches: broadcast::Sender<Arc<str>>,
     pub(crate) served: RwLock<Arc<Catalog>>,
     pub(crate) settings: RwLock<Arc<Settings>>,
 }

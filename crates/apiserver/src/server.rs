@@ -7,6 +7,7 @@ use steersman_api::{
     environment::{Environment, SystemEnvironment},
     store::{Draft, History, Journal, Record, Store},
 };
+use tokio::sync::broadcast;
 
 use crate::{
     admission::{
@@ -25,6 +26,9 @@ use crate::{
     service::Service,
     settings::Settings,
 };
+
+/// Ends of watches that one which is busy remembers; it ends if there were more.
+const ENDED_WATCHES: usize = 16;
 
 /// A Kubernetes API server in this process. Cheap to clone; clones are the same server.
 #[derive(Debug, Clone)]
@@ -48,6 +52,12 @@ impl Server {
     /// Knows a user by a bearer token from now on.
     pub fn add_token(&self, token: impl Into<String>, user: User) {
         self.core.tokens.add(token.into(), user);
+    }
+
+    /// Ends all open watches of a user, as a lost connection does. Their client has to open them anew.
+    pub fn end_watches(&self, user: &str) {
+        // Without watches there is no one to tell.
+        let _ = self.core.ended_watches.send(user.into());
     }
 
     /// Takes up other settings. Default: [`Settings::default`].
@@ -267,6 +277,7 @@ impl Builder {
             quotas: Mutex::new(()),
             definitions: crate::crd::Definitions::default(),
             expiry: Expiry::default(),
+            ended_watches: broadcast::Sender::new(ENDED_WATCHES),
             served: RwLock::new(Arc::new(Catalog::new(std::collections::BTreeMap::new(), Vec::new()))),
             settings: RwLock::default(),
         });

@@ -127,6 +127,8 @@ pub enum Fault {
     StopOperator,
     /// Starts the operator again.
     StartOperator,
+    /// Ends the operator's open watches, as a lost connection does; on the embedded cluster.
+    CutWatches,
     /// Deletes the pods with these labels, without grace.
     KillPods(BTreeMap<String, String>),
 }
@@ -138,6 +140,8 @@ pub enum OperatorChange {
     Kill,
     /// Start it.
     Start,
+    /// End its open watches.
+    CutWatches,
 }
 
 /// The answer to a change, when it is made.
@@ -145,6 +149,6 @@ pub type Changed<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 
 
 /// Control over the operator under test, for fault actions.
 pub trait Controls: Send + Sync {
-    /// Kills or starts the operator.
+    /// Kills or starts the operator, or cuts its watches.
     fn change_operator(&self, change: OperatorChange) -> Changed<'_>;
 }

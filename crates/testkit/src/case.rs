@@ -449,6 +449,7 @@ impl<'a> Running<'a> {
             Fault::KillOperator => &[OperatorChange::Kill, OperatorChange::Start],
             Fault::StopOperator => &[OperatorChange::Kill],
             Fault::StartOperator => &[OperatorChange::Start],
+            Fault::CutWatches => &[OperatorChange::CutWatches],
         };
         let controls = self.shared.controls.as_ref();
         let controls =

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::{sync::broadcast, time::Instant};
 
 use steersman_api::{
     environment::Environment,
@@ -89,6 +89,8 @@ pub(super) async fn watch(call: &Call) -> ApiResult<Response<Body>> {
         cursor,
         after,
         ready: VecDeque::new(),
+        user: call.user.name.clone(),
+        ended: call.core.ended_watches.subscribe(),
         ends: started + lifetime,
         next_bookmark: bookmarks.then_some(started + BOOKMARK_INTERVAL),
         last_bookmark: (bookmarks && lifetime > Duration::from_secs(10))
@@ -244,6 +246,9 @@ struct Watch {
     /// Changes up to here are known to the client.
     after: u64,
     ready: VecDeque<Bytes>,
+    user: String,
+    /// Users whose watches end.
+    ended: broadcast::Receiver<Arc<str>>,
     ends: Instant,
     next_bookmark: Option<Instant>,
     last_bookmark: Option<Instant>,
@@ -294,6 +299,7 @@ impl Watch {
         tokio::select! {
             biased;
             () = self.cursor.changed() => {}
+            ended = self.ended.recv() => self.done = ended.map_or(true, |user| *user == *self.user),
             () = tokio::time::sleep_until(wake) => {
                 let now = Instant::now();
                 let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);

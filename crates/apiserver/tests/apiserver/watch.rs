@@ -7,7 +7,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use steersman_apiserver::{Body, History, SeededEnvironment, Server, Service};
+use steersman_apiserver::{AllowAll, Body, History, SeededEnvironment, Server, Service, User};
 use tower_service::Service as _;
 
 async fn send(service: &Service, method: &str, path: &str, body: Value) -> Response<Body> {
@@ -143,6 +143,24 @@ async fn bookmarks_and_ends_follow_the_virtual_clock() {
         bookmarks += 1;
     }
     assert_eq!(bookmarks, 3);
+}
+
+#[tokio::test]
+async fn watches_of_one_user_can_be_ended() {
+    let server = Server::builder().authorizer(AllowAll).build();
+    let service = server.service();
+    let watch = async |user: &str| {
+        let request = Request::get(format!("{PATH}?watch=1")).extension(User::named(user, []));
+        let answer = service.clone().call(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
+        answer.into_body()
+    };
+    let (mut ada, mut bob) = (watch("ada").await, watch("bob").await);
+    server.end_watches("ada");
+    send(&service, "POST", PATH, json!({"metadata": {"name": "a"}})).await;
+    let seen = bob.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(seen.starts_with(br#"{"type":"ADDED""#), "{seen:?}");
+    // What was there before the end may come.
+    while ada.frame().await.is_some() {}
 }
 
 #[tokio::test(start_paused = true)]

@@ -238,6 +238,14 @@ impl Controls for Operators {
                     }
                     Ok(())
                 }
+                OperatorChange::CutWatches => {
+                    for operator in self.running.lock().await.iter() {
+                        let user = operator.user.as_ref();
+                        let user = user.map_or_else(|| User::admin().name, |user| user.name.clone());
+                        self.cluster.server().end_watches(&user);
+                    }
+                    Ok(())
+                }
             }
         })
     }
