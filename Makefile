@@ -79,6 +79,11 @@ book: ## Build the book of docs/ into target/book (with mdbook: make tools-book)
 hack: ## Check each crate by itself, with each of its features, on the oldest compiler it promises
 	tools/check-crates
 
+.PHONY: mutants
+mutants: ## Change the code in one place at a time, and see whether the tests notice: hours (MUTANTS="yaml patch" for some crates)
+	tools/ensure $(TOOLS) cargo-mutants 27.1.0
+	tools/mutants $(MUTANTS)
+
 .PHONY: package-check
 package-check: ## Package every crate as for a registry, and look at what is in each package
 	tools/check-packages

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::stream;
+use futures::{FutureExt as _, stream};
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::{
@@ -33,6 +33,8 @@ const GATHER: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Frames that wait for a slow client, after which its watch waits too.
 const WAITING: usize = 64;
+/// Time between two deliveries to a client: changes that come faster are sent together, which costs both sides far less.
+const DELIVERY: Duration = Duration::from_millis(20);
 
 /// One frame. Data is in one line, as JSON is.
 fn frame(event: &str, id: Option<&str>, data: &Value) -> Bytes {
@@ -43,7 +45,7 @@ fn frame(event: &str, id: Option<&str>, data: &Value) -> Bytes {
 /// Where frames go.
 struct Frames(mpsc::Sender<Bytes>);
 
-/// The client has left.
+/// The client has left, or was told that the stream ends.
 struct Left;
 
 impl Frames {
@@ -147,6 +149,7 @@ impl Feed {
         // A shared watch outlives the session of one of its streams.
         let session_end = self.ask.caller.session_end();
         tokio::pin!(session_end);
+        let mut next_delivery = Instant::now();
         loop {
             let next = tokio::select! {
                 () = self.frames.0.closed() => return Err(Left),
@@ -158,30 +161,41 @@ impl Feed {
                     self.frames.send(Bytes::from_static(b":\n\n")).await?;
                     continue;
                 }
-                next = changes.next() => next,
+                next = async { sleep_until(next_delivery).await; changes.next().await } => next,
             };
-            match next {
-                Ok(Next::Changed(change)) => self.change(&change, &changes.version()).await?,
-                // A frame without data moves the client's place and tells it nothing.
-                Ok(Next::Bookmark) => {
-                    self.frames.send(Bytes::from(format!("id: {}\n\n", changes.version()))).await?;
-                }
-                Ok(Next::Expired) => {
-                    self.frames.send(frame("reset", None, &json!({}))).await?;
-                    self.known = Some(HashSet::new());
-                    match instances::all(&self.ask.caller.cluster, &self.path, &self.selection.selectors)
-                        .await
-                    {
-                        Ok((objects, version)) => {
-                            changes = self.changes(&version);
-                            self.state(objects, &version).await?;
-                        }
-                        Err(problem) => return self.end(&problem).await,
-                    }
-                }
-                Err(problem) => return self.end(&problem).await,
+            self.tell(next, &mut changes).await?;
+            // What has come meanwhile goes along.
+            for _ in 1..WAITING {
+                let Some(next) = changes.next().now_or_never() else { break };
+                self.tell(next, &mut changes).await?;
             }
+            next_delivery = Instant::now() + DELIVERY;
         }
+    }
+
+    async fn tell(&mut self, next: Result<Next>, changes: &mut Changes) -> Result<(), Left> {
+        let ended = match next {
+            Ok(Next::Changed(change)) => return self.change(&change, &changes.version()).await,
+            // A frame without data moves the client's place and tells it nothing.
+            Ok(Next::Bookmark) => {
+                return self.frames.send(Bytes::from(format!("id: {}\n\n", changes.version()))).await;
+            }
+            Ok(Next::Expired) => {
+                self.frames.send(frame("reset", None, &json!({}))).await?;
+                self.known = Some(HashSet::new());
+                let cluster = &self.ask.caller.cluster;
+                match instances::all(cluster, &self.path, &self.selection.selectors).await {
+                    Ok((objects, version)) => {
+                        *changes = self.changes(&version);
+                        return self.state(objects, &version).await;
+                    }
+                    Err(problem) => problem,
+                }
+            }
+            Err(problem) => problem,
+        };
+        self.end(&ended).await?;
+        Err(Left)
     }
 
     async fn end(&self, problem: &Problem) -> Result<(), Left> {
