@@ -90,15 +90,31 @@ impl Clause<'_> {
     }
 }
 
-/// The clauses of all Accept headers, best first.
-fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
-    // Most requests have one header with one media type in it.
+/// The clauses of Accept headers, best first.
+enum Clauses<'a> {
+    /// Most requests have one header with one media type in it.
+    One([Clause<'a>; 1]),
+    Many(Vec<Clause<'a>>),
+}
+
+impl<'a> std::ops::Deref for Clauses<'a> {
+    type Target = [Clause<'a>];
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
+}
+
+fn clauses(headers: &HeaderMap) -> Clauses<'_> {
     let mut values = headers.get_all(header::ACCEPT).iter();
     if let (Some(Ok(media)), None) = (values.next().map(HeaderValue::to_str), values.next())
         && !media.is_empty()
         && memchr::memchr3(b',', b';', b' ', media.as_bytes()).is_none()
     {
-        return vec![Clause { media, parameters: Vec::new() }];
+        return Clauses::One([Clause { media, parameters: Vec::new() }]);
     }
     let mut all: Vec<(f32, Clause<'_>)> = headers
         .get_all(header::ACCEPT)
@@ -116,7 +132,7 @@ fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
         .collect();
     // Stable, so that the client's order decides among equals.
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    all.into_iter().map(|(_, c)| c).collect()
+    Clauses::Many(all.into_iter().map(|(_, c)| c).collect())
 }
 
 const JSON: &str = "application/json";
@@ -158,7 +174,7 @@ const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2
 pub fn wants_openapi_protobuf(headers: &HeaderMap) -> bool {
     let protobuf = |media: &str| matches!(media, OPENAPI_PROTOBUF | OPENAPI_PROTOBUF_OLD);
     let known = |c: &Clause<'_>| protobuf(c.media) || matches!(c.media, JSON | "*/*");
-    clauses(headers).into_iter().find(known).is_some_and(|c| protobuf(c.media))
+    clauses(headers).iter().find(|clause| known(clause)).is_some_and(|c| protobuf(c.media))
 }
 
 /// Chooses the form and the encoding of an answer. Objects rest as JSON: a client that takes both gets that rather than protobuf.
@@ -192,7 +208,8 @@ pub fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, Encoding)> {
 
 /// Which discovery form the client asked for.
 pub fn wants_discovery(headers: &HeaderMap) -> Discovery {
-    let mut asked = clauses(headers).into_iter().filter(|c| c.media == "application/json").peekable();
+    let clauses = clauses(headers);
+    let mut asked = clauses.iter().filter(|c| c.media == "application/json").peekable();
     if asked.peek().is_none() {
         return Discovery::Legacy;
     }

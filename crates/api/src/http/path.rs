@@ -1,7 +1,5 @@
 //! From a path to what it means.
 
-use std::borrow::Cow;
-
 use percent_encoding::percent_decode_str;
 
 /// The target of a request path.
@@ -50,14 +48,16 @@ impl Route {
     pub fn parse(path: &str) -> Self {
         let Some(parts) = segments(path) else { return Self::Other(path.to_owned()) };
         // Decoding looks at every byte, and hardly any path has something to decode.
-        let is_encoded = memchr::memchr(b'%', path.as_bytes()).is_some();
-        let decode = |part| match is_encoded {
-            true => percent_decode_str(part).decode_utf8_lossy(),
-            false => Cow::Borrowed(part),
-        };
-        let parts: Vec<Cow<'_, str>> = parts.into_iter().map(decode).collect();
-        let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
-        match parts.as_slice() {
+        if memchr::memchr(b'%', path.as_bytes()).is_none() {
+            return Self::of(path, &parts);
+        }
+        let decoded: Vec<_> = parts.iter().map(|part| percent_decode_str(part).decode_utf8_lossy()).collect();
+        let parts: Vec<&str> = decoded.iter().map(AsRef::as_ref).collect();
+        Self::of(path, &parts)
+    }
+
+    fn of(path: &str, parts: &[&str]) -> Self {
+        match parts {
             ["api"] => Self::CoreRoot,
             ["apis"] => Self::GroupsRoot,
             ["apis", group] => Self::Group((*group).to_owned()),
