@@ -21,6 +21,10 @@ install: ## Install `steer` into cargo's bin directory
 	$(CARGO) install --locked --path crates/cli
 
 ##@ Check
+# The programs that suites use are those that `make test` has built: alone they would have other features, and be built anew with all below them.
+DEBUG := $(or $(CARGO_TARGET_DIR),target)/debug
+BUILD_DEBUG = $(CARGO) test --quiet --no-run --test cli --test recorded_kubernetes
+
 # Where property tests begin, so that a change is judged by what it changed: another number tries other cases.
 export PROPTEST_RNG_SEED ?= 1
 
@@ -113,7 +117,7 @@ kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERA
 .PHONY: oracle-kudo
 oracle-kudo: ## Run KUDO's own suites, and compare with its golden outputs
 	oracles/kubernetes/build kubectl >/dev/null
-	$(CARGO) build --quiet --bin steer
+	$(BUILD_DEBUG)
 	oracles/kudo/suites $(DEBUG)/steer
 	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --quiet --test cli -- --ignored --nocapture kudo_golden::
 
@@ -169,7 +173,8 @@ oracle-kubernetes: ## Compare patches and rules with Kubernetes' libraries, and 
 	$(CARGO) test --quiet --profile checks --package steersman-patch --package steersman-cel --package steersman-structural --test oracle -- --ignored --nocapture --test-threads 1
 	@[ -f $(KUBERNETES_SCHEMAS) ] || echo "SKIPPED: generated cases, there is no $(KUBERNETES_SCHEMAS)"
 	@mkdir -p target
-	$(CARGO) run --quiet --bin k8s-oracle -- --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt \
+	$(BUILD_DEBUG)
+	$(DEBUG)/k8s-oracle --equal $(KUBERNETES_EQUAL) --out target/kubernetes-differences.txt \
 		$(if $(wildcard $(KUBERNETES_SCHEMAS)),--generated $(KUBERNETES_GENERATED))
 
 .PHONY: recordings
@@ -184,15 +189,13 @@ CHARTS := $(or $(STEERSMAN_SHARED),../shared)/charts
 LIFECYCLE ?= DandyDeveloper_charts__redis-ha dexidp_helm-charts__dex backstage_charts__backstage \
 	bitnami-labs_sealed-secrets__sealed-secrets cert-manager_cert-manager__cert-manager
 
-# The program that the real ones work with: the one that `make test` has built.
-DEBUG := $(or $(CARGO_TARGET_DIR),target)/debug
 WITH_CLUSTER := oracles/kubernetes/with-cluster --steer $(DEBUG)/steer
 
 .PHONY: oracle-cluster
 oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers, an operator and an API server work on it
 	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator sample-apiserver etcd >/dev/null
 	$(CARGO) test --quiet --test cluster -- --ignored --nocapture disk:: hostile:: watch::
-	$(CARGO) build --quiet --bin steer
+	$(BUILD_DEBUG)
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/greeter "$$KUBECONFIG"'
 	$(WITH_CLUSTER) --no-workloads sh -c 'oracles/kubernetes/aggregation "$$KUBECONFIG"'
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/workloads "$$KUBECONFIG"'
@@ -214,7 +217,7 @@ oracle-operators: ## Run the example operators' suites on a real control plane
 .PHONY: oracle-kuttl
 oracle-kuttl: ## Run the same suites by the real kuttl and by steer, and compare the verdict of every test case
 	oracles/kubernetes/build kuttl kubectl >/dev/null
-	$(CARGO) build --quiet --bin steer
+	$(BUILD_DEBUG)
 	$(WITH_CLUSTER) oracles/kubernetes/kuttl-verdicts $(DEBUG)/steer crates/testkit/tests/suites
 
 .PHONY: oracle-envtest
@@ -226,14 +229,14 @@ oracle-envtest: ## Run controller-runtime's own suites and ours on the programs 
 .PHONY: oracle-clients
 oracle-clients: ## Run the same programs on client-go, client-node, fabric8, kubernetes and kopf against the embedded cluster and a real one
 	oracles/kubernetes/build kube-apiserver etcd control-plane >/dev/null
-	$(CARGO) build --quiet --bin steer
+	$(BUILD_DEBUG)
 	oracles/clients/run $(DEBUG)/steer
 
 .PHONY: oracle-kubectl
 oracle-kubectl: ## Type the same kubectl commands, in three versions, for the embedded cluster and a real one, and render the same overlays
 	oracles/kubernetes/build kubectl kubectl-1.34 kubectl-1.30 kube-apiserver etcd kube-controller-manager kube-scheduler kwok control-plane >/dev/null
 	$(CARGO) test --quiet --test cli -- --nocapture kustomize::
-	$(CARGO) build --quiet --bin steer --bin kubectl-oracle
+	$(BUILD_DEBUG)
 	mkdir -p target
 	real=$$(mktemp -d) && $(WITH_CLUSTER) sh -c 'oracles/kubernetes/control-plane run "$$0" --all -- \
 		$(DEBUG)/kubectl-oracle --real "$$0/kubeconfig" --ours "$$KUBECONFIG" --out target/kubectl-differences.txt' "$$real"; \
@@ -270,7 +273,7 @@ OPENAPI_EXAMPLES ?= 20
 .PHONY: oracle-openapi
 oracle-openapi: ## Ask the gateway what its OpenAPI description allows and what it does not, by Schemathesis
 	environment=$$(tools/schemathesis) || { echo "SKIPPED: oracle-openapi, there is no Python with Schemathesis" >&2; exit 0; }; \
-		$(CARGO) build --quiet --workspace --bin steer && \
+		$(BUILD_DEBUG) && \
 		"$$environment/bin/python3" oracles/openapi/run $(DEBUG)/steer --max-examples $(OPENAPI_EXAMPLES)
 
 .PHONY: oracle-registry
@@ -284,7 +287,7 @@ MISSING_IMAGES := foo:non-existent webserver:404
 .PHONY: conformance
 conformance: ## Run Kubernetes' own conformance tests of its API and its controllers against the embedded cluster
 	oracles/kubernetes/build e2e.test >/dev/null
-	$(CARGO) build --quiet --bin steer
+	$(BUILD_DEBUG)
 	@echo 'sig-api-machinery:'
 	@$(WITH_CLUSTER) \
 		sh -c 'oracles/kubernetes/conformance --known oracles/kubernetes/conformance.known "$$KUBECONFIG"'
@@ -327,12 +330,12 @@ portal-check: portal-files ## Check the portal's client, types and lints, and th
 
 .PHONY: test-portal
 test-portal: portal-tools portal/node_modules/.package-lock.json ## Drive the portal of `steer dev` in a browser, with accessibility checks
-	$(CARGO) build --quiet --workspace --bin steer
+	$(BUILD_DEBUG)
 	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project portal
 
 .PHONY: screenshots
 screenshots: portal-tools portal/node_modules/.package-lock.json ## Take the screenshots in docs/screenshots
-	$(CARGO) build --quiet --workspace --bin steer
+	$(BUILD_DEBUG)
 	cd portal && STEER=$(abspath $(DEBUG))/steer npm test -- --project screenshots
 
 ##@ Measure
