@@ -148,6 +148,7 @@ impl<V> Expiring<V> {
 pub(crate) struct Identities {
     /// The OpenID provider, if users sign in by one.
     pub(crate) oidc: Option<Oidc>,
+    is_tls: bool,
     sessions: Mutex<Expiring<Arc<Session>>>,
     codes: Mutex<Expiring<()>>,
     tokens: Mutex<Expiring<Arc<User>>>,
@@ -158,8 +159,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Identities {
-    pub(crate) fn new(oidc: Option<Oidc>) -> Self {
-        Self { oidc, ..Self::default() }
+    pub(crate) fn new(oidc: Option<Oidc>, is_tls: bool) -> Self {
+        Self { oidc, is_tls, ..Self::default() }
     }
 
     /// A code that signs in once, with the server's own credentials.
@@ -249,7 +250,7 @@ impl Identities {
     }
 
     pub(crate) fn close(&self, headers: &HeaderMap) {
-        if let Some(id) = Cookie::Session.of(headers) {
+        if let Some(id) = Cookie::Session.of(headers, self.is_tls) {
             lock(&self.sessions).take(&hash(id));
         }
     }
@@ -272,7 +273,7 @@ impl Identities {
             return self.by_token(token, upstream).await;
         }
         let unknown = || Problem::unauthorized("not signed in, or the session has ended");
-        let id = Cookie::Session.of(headers).ok_or_else(unknown)?;
+        let id = Cookie::Session.of(headers, self.is_tls).ok_or_else(unknown)?;
         let session = lock(&self.sessions).get(&hash(id)).cloned().ok_or_else(unknown)?;
         if !matches!(*method, Method::GET | Method::HEAD) {
             let given = headers.get("x-csrf-token").map(HeaderValue::as_bytes).unwrap_or_default();
@@ -357,12 +358,12 @@ impl Cookie {
         }
     }
 
-    /// What a request says.
-    pub(crate) fn of(self, headers: &HeaderMap) -> Option<&str> {
+    /// What a request says. With TLS the other name counts for nothing: a neighbouring site may have set it.
+    pub(crate) fn of(self, headers: &HeaderMap, tls: bool) -> Option<&str> {
         let values = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
             values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, _)| *name == self.name(true) || *name == self.name(false)).map(|(_, value)| value)
+        pairs.find(|(name, _)| *name == self.name(tls)).map(|(_, value)| value)
     }
 
     /// The header that gives it to a browser for a time.

@@ -217,7 +217,7 @@ impl Builder {
             kinds: Kinds::new(own.clone()),
             own,
             upstream,
-            identities: Identities::new(oidc),
+            identities: Identities::new(oidc, self.tls.is_some()),
             limits: Limits::default(),
             replays: Replays::default(),
             watches: SharedWatches::default(),

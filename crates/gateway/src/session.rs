@@ -125,7 +125,7 @@ impl Visit<'_> {
         if let Some(error) = self.query.get("error") {
             return Err(refused(&format!("the OpenID provider refuses: {error}")));
         }
-        let browser = Cookie::SignIn.of(&self.parts.headers).unwrap_or_default();
+        let browser = Cookie::SignIn.of(&self.parts.headers, self.shared.is_tls).unwrap_or_default();
         let (grant, next) = oidc.finish(parameter("state"), parameter("code"), browser).await?;
         let identities = &self.shared.identities;
         let (session, caller) = identities.sign_in_by_oidc(grant, &self.shared.upstream).await?;

@@ -385,19 +385,29 @@ async fn with_tls_cookies_are_for_this_host_alone() {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = TcpStream::connect(place.address).await.unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-    let path = place.gateway.sign_in_path().unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    // The end of the connection may come without TLS' own.
-    let _ = stream.read_to_string(&mut answer).await;
+    let connector = TlsConnector::from(Arc::new(config));
+    let get = async |path: &str, cookie: &str| {
+        let stream = TcpStream::connect(place.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        // The end of the connection may come without TLS' own.
+        let _ = stream.read_to_string(&mut answer).await;
+        answer
+    };
+    let answer = get(&place.gateway.sign_in_path().unwrap(), "").await;
     assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
     let cookie = answer.lines().find(|line| line.starts_with("set-cookie: ")).unwrap();
     assert!(cookie.starts_with("set-cookie: __Host-steer_session="), "{cookie}");
     assert!(cookie.contains("; Secure") && cookie.contains("; HttpOnly"), "{cookie}");
+    let pair = cookie["set-cookie: ".len()..].split(';').next().unwrap();
+    assert!(get("/v1/me", pair).await.starts_with("HTTP/1.1 200"));
+    // Other sites of the domain can set a cookie of the other name, and it counts for nothing.
+    assert!(get("/v1/me", &pair.replace("__Host-", "")).await.starts_with("HTTP/1.1 401"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
