@@ -103,10 +103,7 @@ pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
         return Ok(user.clone());
     }
     match bearer(&request.headers) {
-        Some(token) => match token::review(core, token, &[]) {
-            Ok(reviewed) => Ok(reviewed.user),
-            Err(_) => Err(ApiError::unauthorized()),
-        },
+        Some(token) => token::authenticate(core, token).map_err(|_| ApiError::unauthorized()),
         None => Ok(core.anonymous.clone()),
     }
 }
