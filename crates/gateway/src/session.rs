@@ -15,7 +15,6 @@ use crate::{
     problem::{Problem, Result},
     request::{Ask, Query},
     server,
-    upstream::encode,
 };
 
 /// A request of someone who is not signed in yet.
@@ -108,7 +107,7 @@ impl Visit<'_> {
                     StatusCode::UNAUTHORIZED => "refused",
                     _ => "unavailable",
                 };
-                see_other(&format!("/?sign-in={}", encode(reason)))
+                see_other(&format!("/?sign-in={reason}"))
             }
         };
         self.add_cookie(&mut response, Cookie::SignIn.clear(self.shared.is_tls));
@@ -116,14 +115,13 @@ impl Visit<'_> {
     }
 
     async fn granted(&self, oidc: &Oidc) -> Result<(String, String)> {
-        let refused = |detail: &str| Problem::unauthorized(detail);
         let parameter = |name: &str| self.query.get(name).unwrap_or_default();
         // The provider that answers has to be the one that was asked.
         if self.query.get("iss").is_some_and(|issuer| issuer != oidc.issuer()) {
-            return Err(refused("the answer is of another issuer"));
+            return Err(Problem::unauthorized("the answer is of another issuer"));
         }
         if let Some(error) = self.query.get("error") {
-            return Err(refused(&format!("the OpenID provider refuses: {error}")));
+            return Err(Problem::unauthorized(&format!("the OpenID provider refuses: {error}")));
         }
         let browser = Cookie::SignIn.of(&self.parts.headers, self.shared.is_tls).unwrap_or_default();
         let (grant, next) = oidc.finish(parameter("state"), parameter("code"), browser).await?;

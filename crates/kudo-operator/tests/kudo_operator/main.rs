@@ -4,4 +4,5 @@ mod bad_input;
 mod crash;
 mod plans;
 mod public;
+mod support;
 mod upkeep;

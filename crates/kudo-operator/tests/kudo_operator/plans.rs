@@ -1,6 +1,5 @@
 //! Packages of our own, run on the embedded cluster.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -8,25 +7,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use steersman::testing::TestEnv;
 use steersman_cluster::Cluster;
 use steersman_kudo::{ExecutionStatus, Instance, Package};
-use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles, Wait};
+use steersman_kudo_operator::{Kudo, KudoOperator, SimulatedFiles, Wait};
+
+use crate::support::{start, values};
 
 const LONG: Duration = Duration::from_secs(60);
-
-async fn start() -> (TestEnv, Kudo) {
-    let cluster = Cluster::start().await.unwrap();
-    let admission = Admission::new(cluster.client());
-    cluster.webhooks_by("default", SERVICE, move |request| admission.clone().answer(request));
-    let mut env = TestEnv::on(cluster);
-    let kudo = Kudo::new(env.client(), "default");
-    kudo.init().await.unwrap();
-    kudo.register_webhook("default").await.unwrap();
-    env.run(KudoOperator::new().files(SimulatedFiles).operator());
-    (env, kudo)
-}
-
-fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
 
 const OPERATOR: &str = r"
 name: web

@@ -1,33 +1,17 @@
 //! What an instance is kept at: pruned, repaired, previewed, judged by its own rules.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolumeClaim, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use steersman::testing::TestEnv;
-use steersman_cluster::Cluster;
 use steersman_kudo::{ExecutionStatus, Instance, OperatorVersion, Package};
-use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles, Wait};
+use steersman_kudo_operator::Wait;
+
+use crate::support::{start, values};
 
 const LONG: Duration = Duration::from_secs(120);
-
-async fn start() -> (TestEnv, Kudo) {
-    let cluster = Cluster::start().await.unwrap();
-    let admission = Admission::new(cluster.client());
-    cluster.webhooks_by("default", SERVICE, move |request| admission.clone().answer(request));
-    let mut env = TestEnv::on(cluster);
-    let kudo = Kudo::new(env.client(), "default");
-    kudo.init().await.unwrap();
-    kudo.register_webhook("default").await.unwrap();
-    env.run(KudoOperator::new().files(SimulatedFiles).operator());
-    (env, kudo)
-}
-
-fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
 
 fn map(name: &str) -> String {
     format!(
