@@ -83,6 +83,10 @@ func upOnce(opts options, programs map[string]string) error {
 	if err := os.WriteFile(filepath.Join(dir, "server"), []byte(server), 0o600); err != nil {
 		return err
 	}
+	authentication := filepath.Join(dir, "authentication.yaml")
+	if err := os.WriteFile(authentication, []byte(noIssuers), 0o600); err != nil {
+		return err
+	}
 
 	etcdClient := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	etcdPeer := fmt.Sprintf("http://127.0.0.1:%d", ports[1])
@@ -95,7 +99,7 @@ func upOnce(opts options, programs map[string]string) error {
 	if err != nil {
 		return err
 	}
-	api, err := start(dir, "kube-apiserver", programs["kube-apiserver"], apiserverArgs(pki, etcdClient, ports[2])...)
+	api, err := start(dir, "kube-apiserver", programs["kube-apiserver"], apiserverArgs(pki, authentication, etcdClient, ports[2])...)
 	if err != nil {
 		return err
 	}
@@ -147,7 +151,10 @@ func upOnce(opts options, programs map[string]string) error {
 	return nil
 }
 
-func apiserverArgs(pki, etcd string, port int) []string {
+// Trusts no OpenID provider yet. The server reads the file again whenever it changes.
+const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
+
+func apiserverArgs(pki, authentication, etcd string, port int) []string {
 	file := func(name string) string { return filepath.Join(pki, name) }
 	return []string{
 		"--etcd-servers=" + etcd,
@@ -159,6 +166,7 @@ func apiserverArgs(pki, etcd string, port int) []string {
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--enable-bootstrap-token-auth=true",
+		"--authentication-config=" + authentication,
 		"--client-ca-file=" + file("ca.crt"),
 		"--tls-cert-file=" + file("apiserver.crt"),
 		"--tls-private-key-file=" + file("apiserver.key"),

@@ -22,6 +22,7 @@ const usage = `usage:
   control-plane run DIR [flags] -- COMMAND  up, COMMAND with KUBECONFIG set, down
 
 up on a running control plane keeps it as it is; on a dead one it cleans up and starts anew.
+DIR/authentication.yaml is the server's AuthenticationConfiguration: an issuer that is added to it is trusted from then on.
 
 flags:
   --controller-manager  also run kube-controller-manager

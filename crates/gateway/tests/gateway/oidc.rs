@@ -1,13 +1,18 @@
-//! Sign-in by an OpenID provider, which is a server of the test. The cluster knows the ID tokens that it issues.
+//! Sign-in by an OpenID provider, which is a server of the test. The embedded cluster is told of the ID tokens that it issues; a
+//! real one is told to trust it, and verifies them.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
+use p256::ecdsa::{Signature, SigningKey, signature::Signer as _};
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use steersman_cluster::User;
@@ -15,7 +20,7 @@ use steersman_gateway::OidcProvider;
 use steersman_listener::{Listener, RequestBody};
 use tokio::net::TcpListener;
 
-use crate::support::{Answer, Place};
+use crate::support::{Answer, Backend, Place};
 
 const CLIENT: &str = "portal";
 const SECRET: &str = "a secret: of the client";
@@ -33,12 +38,16 @@ type AddToken = Box<dyn Fn(&str) + Send + Sync>;
 
 struct State {
     address: SocketAddr,
+    /// What its own certificate leads to, in PEM.
+    authority: String,
+    /// Signs the ID tokens.
+    key: SigningKey,
     behaviour: Mutex<Behaviour>,
     /// What was asked for, by the code that answers it.
     asked: Mutex<HashMap<String, HashMap<String, String>>>,
     refreshed: Mutex<usize>,
-    /// Makes a token known to the cluster.
-    cluster: OnceLock<AddToken>,
+    /// Makes a token known to a cluster that does not verify it.
+    add_token: OnceLock<AddToken>,
 }
 
 #[derive(Clone)]
@@ -54,15 +63,26 @@ impl Provider {
         let address = socket.local_addr().unwrap();
         let behaviour =
             Behaviour { claims: json!({}), lasts: 3600, gives_refresh_tokens: true, is_down: false };
+        let made = rcgen::generate_simple_self_signed([address.ip().to_string()]).unwrap();
         let provider = Self(Arc::new(State {
             address,
+            authority: made.cert.pem(),
+            // A key of P-256 that is random by the certificate's own.
+            key: SigningKey::from_slice(&Sha256::digest(made.signing_key.serialize_der())).unwrap(),
             behaviour: Mutex::new(behaviour),
             asked: Mutex::default(),
             refreshed: Mutex::default(),
-            cluster: OnceLock::new(),
+            add_token: OnceLock::new(),
         }));
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
         let served = provider.clone();
-        tokio::spawn(Listener::new(socket).serve(move |_| {
+        tokio::spawn(Listener::new(socket).tls(Arc::new(tls)).serve(move |_| {
             let provider = served.clone();
             move |request| provider.clone().answer(request)
         }));
@@ -70,17 +90,58 @@ impl Provider {
     }
 
     fn issuer(&self) -> String {
-        format!("http://{}", self.0.address)
+        format!("https://{}", self.0.address)
     }
 
-    /// A gateway whose users sign in here, as Ada; None on a cluster that can't be told of tokens.
-    async fn place(&self) -> Option<Place> {
+    /// A gateway whose users sign in here, as Ada.
+    async fn place(&self) -> Place {
         let client = OidcProvider::new(self.issuer(), CLIENT).unwrap().client_secret(SECRET).scope("email");
+        let client = client.certificate_authority(self.0.authority.as_bytes()).unwrap();
         let place = Place::with(|builder| builder.oidc(client)).await;
-        let server = place.cluster()?.server().clone();
-        let add = move |token: &str| server.add_token(token, User::named("ada", []));
-        assert!(self.0.cluster.set(Box::new(add)).is_ok());
-        Some(place)
+        if let Backend::Embedded(cluster) = &place.backend {
+            let server = cluster.server().clone();
+            let add = move |token: &str| server.add_token(token, User::named("ada", []));
+            assert!(self.0.add_token.set(Box::new(add)).is_ok());
+        } else if !self.0.behaviour.lock().unwrap().is_down {
+            self.introduce(&place).await;
+        }
+        place
+    }
+
+    /// Has a real cluster trust the provider, and waits until it does.
+    async fn introduce(&self, place: &Place) {
+        let kubeconfig = std::env::var("STEERSMAN_TEST_KUBECONFIG").unwrap();
+        let config = json!({
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
+            "jwt": [{
+                "issuer": {
+                    "url": self.issuer(), "audiences": [CLIENT], "certificateAuthority": self.0.authority,
+                },
+                "claimMappings": {"username": {"claim": "name", "prefix": ""}},
+            }],
+        });
+        // Moved into its place, so that the server never reads half of it.
+        let file = Path::new(&kubeconfig).with_file_name("authentication.yaml");
+        let new = file.with_extension("new");
+        std::fs::write(&new, config.to_string()).unwrap();
+        std::fs::rename(&new, &file).unwrap();
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+            "spec": {"token": self.token(None), "audiences": null},
+        });
+        loop {
+            let request = Request::post("/apis/authentication.k8s.io/v1/tokenreviews")
+                .header("content-type", "application/json")
+                .body(review.to_string().into_bytes())
+                .unwrap();
+            let answer: Value = place.client().request(request).await.unwrap();
+            if answer["status"]["authenticated"] == true {
+                assert_eq!(answer["status"]["user"]["username"], "ada");
+                return;
+            }
+            // Nothing tells that the server has read its file and the provider's keys.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     fn behave(&self, change: impl FnOnce(&mut Behaviour)) {
@@ -95,6 +156,7 @@ impl Provider {
         } else {
             match parts.uri.path() {
                 "/.well-known/openid-configuration" => (200, self.description()),
+                "/keys" => (200, self.keys()),
                 "/token" => self.tokens(&parts.headers, &form(std::str::from_utf8(&body).unwrap())),
                 _ => (404, json!({})),
             }
@@ -106,8 +168,20 @@ impl Provider {
         let issuer = self.issuer();
         json!({
             "issuer": issuer, "authorization_endpoint": format!("{issuer}/authorize?tenant=a"),
-            "token_endpoint": format!("{issuer}/token"), "scopes_supported": ["openid", "offline_access"],
+            "token_endpoint": format!("{issuer}/token"), "jwks_uri": format!("{issuer}/keys"),
+            "scopes_supported": ["openid", "offline_access"], "response_types_supported": ["code"],
+            "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"],
         })
+    }
+
+    /// The keys by which a cluster verifies ID tokens.
+    fn keys(&self) -> Value {
+        let point = self.0.key.verifying_key().to_sec1_point(false);
+        let text = |coordinate: &[u8]| URL_SAFE_NO_PAD.encode(coordinate);
+        json!({"keys": [{
+            "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "1",
+            "x": text(point.x().unwrap()), "y": text(point.y().unwrap()),
+        }]})
     }
 
     fn tokens(&self, headers: &http::HeaderMap, form: &HashMap<String, String>) -> (u16, Value) {
@@ -140,18 +214,30 @@ impl Provider {
         }
     }
 
-    /// Gives a token that the cluster knows as Ada's.
-    fn issue(&self, nonce: Option<&str>) -> Value {
+    /// An ID token of Ada's.
+    fn token(&self, nonce: Option<&str>) -> String {
         let behaviour = self.0.behaviour.lock().unwrap();
         let mut claims = json!({
-            "iss": self.issuer(), "sub": "1", "aud": [CLIENT], "nonce": nonce,
-            "exp": Timestamp::now().as_second() + behaviour.lasts,
+            "iss": self.issuer(), "sub": "1", "name": "ada", "aud": [CLIENT], "nonce": nonce,
+            "exp": Timestamp::now().as_second() + behaviour.lasts, "jti": *self.0.refreshed.lock().unwrap(),
         });
         claims.as_object_mut().unwrap().extend(behaviour.claims.as_object().unwrap().clone());
+        let encode = |part: Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let signed =
+            format!("{}.{}", encode(json!({"alg": "ES256", "kid": "1", "typ": "JWT"})), encode(claims));
+        let signature: Signature = self.0.key.sign(signed.as_bytes());
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.to_bytes()))
+    }
+
+    /// Gives a token that the cluster knows as Ada's.
+    fn issue(&self, nonce: Option<&str>) -> Value {
+        let token = self.token(nonce);
+        if let Some(add) = self.0.add_token.get() {
+            add(&token);
+        }
         let refreshed = *self.0.refreshed.lock().unwrap();
-        let token = format!("e30.{}.{refreshed}", URL_SAFE_NO_PAD.encode(claims.to_string()));
-        (self.0.cluster.get().unwrap())(&token);
-        let refresh = behaviour.gives_refresh_tokens.then(|| format!("refresh {refreshed}"));
+        let gives_refresh_tokens = self.0.behaviour.lock().unwrap().gives_refresh_tokens;
+        let refresh = gives_refresh_tokens.then(|| format!("refresh {refreshed}"));
         json!({"id_token": token, "access_token": "unused", "token_type": "Bearer", "refresh_token": refresh})
     }
 
@@ -199,7 +285,7 @@ async fn me(place: &Place, session: &str) -> Answer {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_signs_in_by_the_provider_and_acts_as_the_cluster_knows_it() {
     let provider = Provider::start().await;
-    let Some(place) = provider.place().await else { return };
+    let place = provider.place().await;
     let ways = place.raw("GET", "/v1/session", &[], b"").await.expect(200);
     assert_eq!(ways["oidc"], json!({"issuer": provider.issuer(), "url": "/v1/session/oidc"}));
 
@@ -223,7 +309,7 @@ async fn a_user_signs_in_by_the_provider_and_acts_as_the_cluster_knows_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_this_browser_did_not_ask_for_signs_no_one_in() {
     let provider = Provider::start().await;
-    let Some(place) = provider.place().await else { return };
+    let place = provider.place().await;
     let begin = async || place.raw("GET", "/v1/session/oidc", &[], b"").await;
     let refused = |answer: &Answer, reason: &str| {
         assert_eq!(
@@ -269,7 +355,7 @@ async fn an_answer_that_this_browser_did_not_ask_for_signs_no_one_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_renewed_until_the_provider_refuses() {
     let provider = Provider::start().await;
-    let Some(place) = provider.place().await else { return };
+    let place = provider.place().await;
     provider.behave(|behaviour| behaviour.lasts = 30);
     let session = cookies(&sign_in(&place, &provider).await);
     me(&place, &session).await.expect(200);
@@ -298,7 +384,7 @@ async fn tokens_are_renewed_until_the_provider_refuses() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_refresh_token_the_session_ends_with_the_token() {
     let provider = Provider::start().await;
-    let Some(place) = provider.place().await else { return };
+    let place = provider.place().await;
     provider.behave(|behaviour| (behaviour.gives_refresh_tokens, behaviour.lasts) = (false, 300));
     let session = cookies(&sign_in(&place, &provider).await);
     let me = me(&place, &session).await.expect(200);
@@ -310,7 +396,7 @@ async fn without_a_refresh_token_the_session_ends_with_the_token() {
 async fn a_provider_that_is_away_or_another_is_named() {
     let provider = Provider::start().await;
     provider.behave(|behaviour| behaviour.is_down = true);
-    let Some(place) = provider.place().await else { return };
+    let place = provider.place().await;
     let away = place.raw("GET", "/v1/session/oidc", &[], b"").await.expect(502);
     assert_eq!(away["detail"], "the OpenID provider: it answered 503 Service Unavailable");
 

@@ -40,14 +40,14 @@ const LEFTOVERS: &[&str] = &[
 const KEPT: &[&str] = &["kube-root-ca.crt"];
 
 /// The cluster behind the gateway.
-enum Backend {
+pub(crate) enum Backend {
     Embedded(Box<Cluster>),
     /// A real one, which the tests have one after the other.
     Outside(Client),
 }
 
 pub(crate) struct Place {
-    backend: Backend,
+    pub(crate) backend: Backend,
     pub(crate) gateway: Gateway,
     pub(crate) address: SocketAddr,
 }
