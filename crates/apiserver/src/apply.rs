@@ -104,6 +104,11 @@ impl apply::Resource for Described<'_> {
         self.resource.strategy.types(version)
     }
 
+    fn refuse_version(&self, api_version: &str) -> Option<String> {
+        let why = || format!("request to convert CR to an invalid group/version: {api_version}");
+        self.resource.custom.then(why)
+    }
+
     fn convert<'v>(&self, object: &'v Value, api_version: &str) -> Option<Cow<'v, Value>> {
         let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or(&self.api_version);
         if from == api_version {

@@ -211,9 +211,10 @@ pub(crate) async fn create_object(
     warnings.extend(metadata::merge_owners(&mut object, true));
     let requested = if mode == Mode::Create { "" } else { name.as_str() };
     rbac::check_escalation(call, &object, None, requested, false)?;
-    let object = validate(call, object, &emptied, warnings)?;
+    let mut object = validate(call, object, &emptied, warnings)?;
     // Admission may have named the object.
-    let name = object::name(&object);
+    let name = object::name(&object).to_owned();
+    let name = name.as_str();
     let result = async {
         crate::crd::check_not_terminating(&call.core, &call.resource, name)?;
         admission::check_namespace(&call.core, &call.resource, call.scope(), name)?;
@@ -226,6 +227,10 @@ pub(crate) async fn create_object(
         let is_other = call.resource.custom && !call.resource.is_storage_version();
         let converted = if is_other { Some(call.to_stored(object.clone()).await?) } else { None };
         let _room = admission::reserve(&call.core, &call.resource, call.scope(), &object, None)?;
+        if call.resource.custom && !is_other {
+            // A status that the client sent was dropped, and its defaults with it. No rule judges them, but readers see them.
+            call.resource.strategy.default(&call.resource.version, &mut object);
+        }
         commit::create(call, converted.as_ref().unwrap_or(&object))
     }
     .await;

@@ -33,8 +33,14 @@ pub trait Resource {
     /// `group/version` of the request.
     fn api_version(&self) -> &str;
 
-    /// The types that this kind is described by in a version; `None` if that version is no longer served.
+    /// The types that this kind is described by in a version; `None` if there is no such version any more.
     fn typed(&self, api_version: &str) -> Option<(&Types, TypeId)>;
+
+    /// Why a write is refused while a manager's fields are of a version that `typed` does not know. Default: it is not, and the
+    /// manager is forgotten.
+    fn refuse_version(&self, _api_version: &str) -> Option<String> {
+        None
+    }
 
     /// The object in another version; `None` if that version is no longer served.
     fn convert<'a>(&self, object: &'a Value, api_version: &str) -> Option<Cow<'a, Value>>;

@@ -1,7 +1,7 @@
 //! One change by one manager: the record of managed fields before and after it.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -55,7 +55,7 @@ impl<'a> Writer<'a> {
         typed("new", new)?;
         typed("live", live)?;
         let api_version = self.resource.api_version();
-        let managed = self.reconciled(managed);
+        let managed = self.reconciled(live, managed)?;
         let (mut managed, comparison, _) = self.settle(live, new, managed, None)?;
 
         let mut changed = comparison.modified;
@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         types.check(ty, live, true).map_err(|e| internal("failed to create typed live object", live, &e))?;
 
         let api_version = self.resource.api_version();
-        let mut managed = self.reconciled(managed);
+        let mut managed = self.reconciled(live, managed).map_err(ApplyError::Internal)?;
         let merged = types
             .merge(ty, live, config)
             .map_err(|e| ApplyError::Internal(format!("failed to merge config: {e}")))?;
@@ -149,13 +149,29 @@ impl<'a> Writer<'a> {
     }
 
     /// The record with every manager's fields named as the types are now; managers of versions that are gone left out.
-    pub(super) fn reconciled<'m>(&self, managed: Managed<'m>) -> Managed<'m> {
-        let entries = managed.0.into_iter().filter_map(|(manager, mut owned)| {
-            let (types, ty) = self.resource.typed(&owned.api_version)?;
+    ///
+    /// # Errors
+    /// If the object can't be read in the version of one of its managers.
+    pub(super) fn reconciled<'m>(&self, live: &Value, managed: Managed<'m>) -> Result<Managed<'m>, String> {
+        let mut entries = BTreeMap::new();
+        let mut fits: HashSet<String> = HashSet::from([self.resource.api_version().to_owned()]);
+        for (manager, mut owned) in managed.0 {
+            let Some((types, ty)) = self.resource.typed(&owned.api_version) else {
+                match self.resource.refuse_version(&owned.api_version) {
+                    Some(why) => return Err(why),
+                    None => continue,
+                }
+            };
+            if !fits.contains(&owned.api_version)
+                && let Some(live) = self.resource.convert(live, &owned.api_version)
+            {
+                types.check(ty, &live, true).map_err(|error| error.to_string())?;
+                fits.insert(owned.api_version.clone());
+            }
             types.reconcile(ty, &mut owned.fields);
-            Some((manager, owned))
-        });
-        Managed(entries.collect())
+            entries.insert(manager, owned);
+        }
+        Ok(Managed(entries))
     }
 
     /// Takes from all managers but `applier` what the change from `live` to `new` takes from them. Gives the record, the change
@@ -224,8 +240,7 @@ impl<'a> Writer<'a> {
             return Ok(None);
         };
         if api_version != self.resource.api_version() {
-            // What another version does not know stands in the way of its managers.
-            types.check(ty, &live, true).map_err(|e| format!("failed to convert old object: {e}"))?;
+            // What another version does not know stands in the way of its managers. The live object has been checked already.
             types.check(ty, &new, true).map_err(|e| format!("failed to convert new object: {e}"))?;
         }
         let comparison = match (live, new) {
