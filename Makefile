@@ -193,7 +193,7 @@ WITH_CLUSTER := oracles/kubernetes/with-cluster --steer $(DEBUG)/steer
 
 .PHONY: oracle-cluster
 oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers, an operator and an API server work on it
-	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator sample-apiserver etcd >/dev/null
+	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator sample-apiserver cert-manager etcd >/dev/null
 	$(CARGO) test --quiet --test cluster -- --ignored --nocapture disk:: hostile:: watch::
 	$(BUILD_DEBUG)
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/greeter "$$KUBECONFIG"'
@@ -201,7 +201,8 @@ oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, w
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/workloads "$$KUBECONFIG"'
 	$(WITH_CLUSTER) --no-workloads sh -c 'oracles/kubernetes/with-controllers "$$KUBECONFIG" oracles/kubernetes/workloads "$$KUBECONFIG"'
 	@if [ -d $(CHARTS) ]; then \
-		$(WITH_CLUSTER) sh -c 'oracles/kubernetes/helm-lifecycle "$$KUBECONFIG" $(LIFECYCLE:%=$(CHARTS)/%/chart)'; \
+		$(WITH_CLUSTER) sh -c 'oracles/kubernetes/helm-lifecycle "$$KUBECONFIG" $(LIFECYCLE:%=$(CHARTS)/%/chart)' && \
+		$(WITH_CLUSTER) --webhooks auto sh -c 'oracles/kubernetes/cert-manager "$$KUBECONFIG" $(CHARTS)/cert-manager_cert-manager__cert-manager/chart'; \
 	else \
 		echo "SKIPPED: no charts in $(CHARTS)"; \
 	fi
@@ -221,10 +222,10 @@ oracle-kuttl: ## Run the same suites by the real kuttl and by steer, and compare
 	$(WITH_CLUSTER) oracles/kubernetes/kuttl-verdicts $(DEBUG)/steer crates/testkit/tests/suites
 
 .PHONY: oracle-envtest
-oracle-envtest: ## Run controller-runtime's own suites and ours on the programs of steer envtest and on the real ones
+oracle-envtest: ## Run the suites of controller-runtime and other projects on the programs of steer envtest and on the real ones
 	oracles/kubernetes/build kube-apiserver etcd kubectl >/dev/null
 	$(CARGO) build --quiet --profile checks --package steersman-cli
-	oracles/envtest/run $(BIN)/steer $(ENVTEST_PACKAGES)
+	oracles/envtest/run $(BIN)/steer $(ENVTEST_SUITES)
 
 .PHONY: oracle-clients
 oracle-clients: ## Run the same programs on client-go, client-node, fabric8, kubernetes and kopf against the embedded cluster and a real one

@@ -1,17 +1,19 @@
 // Runs suites that use envtest on the programs of `steer envtest` and on the real ones, and compares.
 //
-//	envtest --ours DIR --real DIR [PACKAGE...]
+//	envtest --ours DIR --real DIR [SUITE...]
 //
-// The suites are those of sigs.k8s.io/controller-runtime in the version that go.mod pins, as they are in the module cache, and our
-// own in ./suite. Both sides run the same test binary, one package at a time.
+// The suites are those of the projects below, as they are in the module cache, and our own in ./suite. Both sides run the same test
+// binary, one package at a time. A suite is named by its project and its package; the name of a project stands for all of its suites.
 package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,13 +28,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-const module = "sigs.k8s.io/controller-runtime"
+// A module whose packages have suites that start an environment.
+type project struct {
+	name, module string
+	// The version that go.mod pins without one.
+	version string
+	// Modules within its repository, which are published by themselves and which it replaces by their folders.
+	nested   []string
+	packages []string
+}
 
-// The packages of controller-runtime whose suites start an environment.
-var packages = []string{
-	"pkg/client", "pkg/envtest", "pkg/webhook", "pkg/builder", "pkg/cache", "pkg/cluster", "pkg/controller",
-	"pkg/controller/controllerutil", "pkg/handler", "pkg/internal/controller", "pkg/internal/recorder", "pkg/manager",
-	"pkg/manager/internal/integration", "pkg/metrics/filters", "pkg/reconcile", "pkg/source",
+var projects = []project{
+	{
+		name: "controller-runtime", module: "sigs.k8s.io/controller-runtime",
+		packages: []string{
+			"pkg/client", "pkg/envtest", "pkg/webhook", "pkg/builder", "pkg/cache", "pkg/cluster", "pkg/controller",
+			"pkg/controller/controllerutil", "pkg/handler", "pkg/internal/controller", "pkg/internal/recorder", "pkg/manager",
+			"pkg/manager/internal/integration", "pkg/metrics/filters", "pkg/reconcile", "pkg/source",
+		},
+	},
+	{
+		// Server-side apply, drift and pruning.
+		name: "fluxcd-ssa", module: "github.com/fluxcd/pkg/ssa", version: "v0.78.0",
+		packages: []string{".", "jsondiff"},
+	},
+	{
+		// Definitions of many kinds in several versions, with conversion, defaults and validation by webhooks.
+		name: "cluster-api", module: "sigs.k8s.io/cluster-api", version: "v1.14.2", nested: []string{"api"},
+		packages: []string{
+			"core/webhooks/admission/test", "util/patch/test", "internal/util/ssa/test", "controllers/crdmigrator",
+		},
+	},
+	{
+		// Rules in CEL, and controllers that look at nodes and pods.
+		name: "karpenter", module: "sigs.k8s.io/karpenter", version: "v1.14.0",
+		packages: []string{"pkg/apis/v1", "pkg/controllers/state", "pkg/controllers/node/termination"},
+	},
 }
 
 // Specs that may fail on a server that is fast, each with its reason.
@@ -63,24 +94,15 @@ func main() {
 	rounds := flag.Int("rounds", 5, "environments to start and stop")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
-	chosen := flag.Args()
-	if len(chosen) == 0 {
-		chosen = append(slices.Clone(packages), "./suite")
-	}
-	directory := command("go", "list", "-m", "-f", "{{.Dir}}", module)
-	binaries, err := os.MkdirTemp("", "envtest-")
+	scratch, err := os.MkdirTemp("", "envtest-")
 	check(err)
-	defer os.RemoveAll(binaries)
+	defer os.RemoveAll(scratch)
 
 	different, total := 0, [2]outcome{}
-	for _, name := range chosen {
-		at := filepath.Join(directory, name)
-		if strings.HasPrefix(name, "./") {
-			at, err = filepath.Abs(name)
-			check(err)
-		}
-		binary := filepath.Join(binaries, strings.ReplaceAll(strings.TrimPrefix(name, "./"), "/", "_"))
-		build := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, ".")
+	for _, suite := range chosen(flag.Args(), scratch) {
+		name, at := suite.name, suite.directory
+		binary := filepath.Join(scratch, strings.ReplaceAll(strings.TrimPrefix(name, "./"), "/", "_"))
+		build := exec.Command("go", append([]string{"test", "-c", "-vet=off", "-o", binary}, append(suite.flags, ".")...)...)
 		build.Dir, build.Stderr = at, os.Stderr
 		check(build.Run())
 		sides := [2]outcome{run(binary, at, *ours), run(binary, at, *real)}
@@ -92,7 +114,7 @@ func main() {
 			total[i].cpu += side.cpu
 			total[i].memory = max(total[i].memory, side.memory)
 		}
-		fmt.Printf("envtest %-34s ours passed=%d failed=%d %.1fs   real passed=%d failed=%d %.1fs\n", name,
+		fmt.Printf("envtest %-52s ours passed=%d failed=%d %.1fs   real passed=%d failed=%d %.1fs\n", name,
 			sides[0].passed, sides[0].failed, sides[0].wall.Seconds(), sides[1].passed, sides[1].failed, sides[1].wall.Seconds())
 		unexpected := 0
 		for _, failure := range sides[0].failures {
@@ -129,6 +151,67 @@ func main() {
 	if different > 0 {
 		os.Exit(1)
 	}
+}
+
+// A package with tests, and what the Go command needs to build them.
+type suite struct {
+	name, directory string
+	flags           []string
+}
+
+// The suites that are asked for; all of them if none is.
+func chosen(asked []string, scratch string) []suite {
+	var found []suite
+	for _, project := range projects {
+		names := make([]string, 0, len(project.packages))
+		for _, name := range project.packages {
+			full := path.Join(project.name, name)
+			if len(asked) == 0 || slices.Contains(asked, project.name) || slices.Contains(asked, full) {
+				names = append(names, name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		directory, flags := project.open(scratch)
+		for _, name := range names {
+			found = append(found, suite{path.Join(project.name, name), filepath.Join(directory, name), flags})
+		}
+	}
+	if own := "./suite"; len(asked) == 0 || slices.Contains(asked, own) {
+		directory, err := filepath.Abs(own)
+		check(err)
+		found = append(found, suite{name: own, directory: directory})
+	}
+	if len(found) == 0 {
+		check(fmt.Errorf("no suite is called %s", strings.Join(asked, " ")))
+	}
+	return found
+}
+
+// Brings a project into the module cache, and says where it is and with which flags it is built there.
+func (p project) open(scratch string) (string, []string) {
+	var module struct{ Dir string }
+	if p.version == "" {
+		check(json.Unmarshal(command("go", "list", "-m", "-json", p.module), &module))
+	} else {
+		check(json.Unmarshal(command("go", "mod", "download", "-json", p.module+"@"+p.version), &module))
+	}
+	if len(p.nested) == 0 {
+		return module.Dir, nil
+	}
+	// Folders that are modules of their own are not in the archive: the published ones stand for them.
+	file := filepath.Join(scratch, p.name+".mod")
+	for from, to := range map[string]string{"go.mod": file, "go.sum": filepath.Join(scratch, p.name+".sum")} {
+		content, err := os.ReadFile(filepath.Join(module.Dir, from))
+		check(err)
+		check(os.WriteFile(to, content, 0o644))
+	}
+	for _, nested := range p.nested {
+		replaced := path.Join(p.module, nested)
+		command("go", "mod", "edit", "-replace="+replaced+"="+replaced+"@"+p.version, file)
+	}
+	return module.Dir, []string{"-mod=mod", "-modfile=" + file}
 }
 
 // Runs a test binary in its package's directory.
@@ -198,10 +281,10 @@ func bench(name string, ours, peer float64, unit string) {
 	fmt.Printf("bench %s ours=%.3f peer=%.3f ratio=%.2f unit=%s\n", name, ours, peer, peer/ours, unit)
 }
 
-func command(name string, arguments ...string) string {
+func command(name string, arguments ...string) []byte {
 	output, err := exec.Command(name, arguments...).Output()
 	check(err)
-	return strings.TrimSpace(string(output))
+	return output
 }
 
 func check(err error) {
