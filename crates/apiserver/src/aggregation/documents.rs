@@ -107,7 +107,8 @@ fn resources(document: &Value, remote: &Remote) -> Vec<Value> {
     let mut resources = version.map(|version| list(&version["resources"])).unwrap_or_default();
     for resource in &mut resources {
         name_kind(resource);
-        for sub in resource["subresources"].as_array_mut().into_iter().flatten() {
+        let subresources = resource.get_mut("subresources").and_then(Value::as_array_mut);
+        for sub in subresources.into_iter().flatten() {
             name_kind(sub);
         }
     }
@@ -210,6 +211,33 @@ mod tests {
                 "subresources": [{"subresource": "status", "responseKind": kind, "verbs": ["update"]}],
             })]
         );
+    }
+
+    #[test]
+    fn aggregated_resources_get_a_kind_and_nothing_else() {
+        let resource = |more: Value| {
+            let mut resource = json!({"resource": "pods", "scope": "Namespaced", "verbs": ["get"]});
+            for (key, value) in more.as_object().unwrap() {
+                resource[key] = value.clone();
+            }
+            resource
+        };
+        let kind = json!({"group": "", "version": "", "kind": ""});
+        let remote = Remote::new(&json!({
+            "metadata": {"name": "v1.example.org"},
+            "spec": {"group": "example.org", "version": "v1", "service": {"name": "s", "namespace": "n"}},
+        }));
+        let document = |resource: Value| {
+            let version = json!({"version": "v1", "resources": [resource]});
+            json!({"items": [{"metadata": {"name": "example.org"}, "versions": [version]}]})
+        };
+        let remote = remote.unwrap();
+        let plain = document(resource(json!({})));
+        assert_eq!(resources(&plain, &remote), [resource(json!({"responseKind": kind}))]);
+        let sub = document(resource(json!({"subresources": [{"subresource": "status"}]})));
+        let subresources = json!([{"subresource": "status", "responseKind": kind}]);
+        let expected = resource(json!({"responseKind": kind, "subresources": subresources}));
+        assert_eq!(resources(&sub, &remote), [expected]);
     }
 
     #[test]
