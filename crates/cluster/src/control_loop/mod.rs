@@ -59,7 +59,7 @@ pub(crate) use watch::{ACCOUNT_NAME, ROOT_CERTIFICATE};
 
 use self::{
     queue::Queue,
-    requests::{LateRequest, Refusal, Requests},
+    requests::{LateAnswer, LateRequest, Requests},
     watch::{Change, Changes},
 };
 use crate::{
@@ -136,7 +136,7 @@ enum Outcome {
 }
 
 /// What became of a request that was late, and of which object's reconcile it was.
-type LateAnswer = (WorkItem, Result<Option<Refusal>, Box<dyn Any + Send>>);
+type LateOutcome = (WorkItem, Result<Option<LateAnswer>, Box<dyn Any + Send>>);
 
 /// State and API that controllers share.
 pub(crate) struct ControlLoop {
@@ -148,9 +148,9 @@ pub(crate) struct ControlLoop {
     actor: Actor,
     state: ReconcileState,
     /// Requests that are late.
-    late: FuturesUnordered<BoxFuture<'static, LateAnswer>>,
-    /// Refusals that came late, for the next reconcile of their objects.
-    refusals: HashMap<WorkItem, Refusal>,
+    late: FuturesUnordered<BoxFuture<'static, LateOutcome>>,
+    /// Answers that came late, for the next reconcile of their objects.
+    late_answers: HashMap<WorkItem, LateAnswer>,
     panics: Arc<AtomicU64>,
     pub(crate) options: Arc<Options>,
     pub(crate) environment: Arc<dyn Environment>,
@@ -219,7 +219,7 @@ impl ControlLoop {
             actor: Actor::ControllerManager,
             state: ReconcileState::default(),
             late: FuturesUnordered::new(),
-            refusals: HashMap::new(),
+            late_answers: HashMap::new(),
             panics,
             options: Arc::clone(&config.options),
             environment: Arc::clone(&config.environment),
@@ -292,7 +292,7 @@ impl ControlLoop {
     async fn reconcile(&mut self, item: WorkItem) {
         self.state = ReconcileState::default();
         let requests = self.requests.clone();
-        requests.begin(self.late.len(), self.refusals.remove(&item));
+        requests.begin(self.late.len(), self.late_answers.remove(&item));
         self.act_as(Actor::of(item.controller, &item.name));
         let outcome = {
             let mut reconcile = pin!(AssertUnwindSafe(workloads::reconcile(self, &item)).catch_unwind());
@@ -324,7 +324,7 @@ impl ControlLoop {
             Outcome::Late(late) => {
                 tracing::debug!(?item, "a request takes long: the others go on");
                 self.queue.hold(item.clone());
-                let answer = AssertUnwindSafe(late.refusal()).catch_unwind();
+                let answer = AssertUnwindSafe(late.answer()).catch_unwind();
                 self.late.push(Box::pin(async move { (item, answer.await) }));
             }
             Outcome::Panicked(panic) => self.panicked(item, &*panic),
@@ -332,11 +332,11 @@ impl ControlLoop {
     }
 
     /// Goes on with an object whose request was late.
-    fn resume(&mut self, (item, answer): LateAnswer) {
+    fn resume(&mut self, (item, answer): LateOutcome) {
         match answer {
-            Ok(refusal) => {
-                if let Some(refusal) = refusal {
-                    self.refusals.insert(item.clone(), refusal);
+            Ok(answer) => {
+                if let Some(answer) = answer {
+                    self.late_answers.insert(item.clone(), answer);
                 }
                 self.queue.release(item);
             }

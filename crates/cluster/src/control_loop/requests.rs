@@ -31,16 +31,18 @@ pub(super) struct LateRequest {
 }
 
 impl LateRequest {
-    /// Waits for the answer, and gives it if it is a refusal.
-    pub(super) async fn refusal(self) -> Option<Refusal> {
+    /// Waits for the answer, and gives it if it is a refusal or what was asked for. A write that was made is not made again: the
+    /// next reconcile sees it.
+    pub(super) async fn answer(self) -> Option<LateAnswer> {
         let Ok(answer) = self.answer.await;
         let refused = answer.status().is_client_error() || answer.status().is_server_error();
-        refused.then_some(Refusal { request_line: self.request_line, answer })
+        let is_read = self.request_line.0 == Method::GET;
+        (refused || is_read).then_some(LateAnswer { request_line: self.request_line, answer })
     }
 }
 
-/// A refusal that came late. The next reconcile of its object, which asks the same again, gets it as the answer.
-pub(super) struct Refusal {
+/// An answer that came late. The next reconcile of its object, which asks the same again, gets it.
+pub(super) struct LateAnswer {
     request_line: RequestLine,
     answer: Response<Body>,
 }
@@ -52,7 +54,7 @@ struct State {
     /// How many requests are late.
     waiting: u32,
     late: Option<LateRequest>,
-    refusal: Option<Refusal>,
+    late_answer: Option<LateAnswer>,
 }
 
 /// The way of the controllers to the server, for a `kube::Client`.
@@ -72,10 +74,10 @@ impl Requests {
     }
 
     /// A reconcile begins, of an object of which so many are held up by late requests.
-    pub(super) fn begin(&self, waiting: usize, refusal: Option<Refusal>) {
+    pub(super) fn begin(&self, waiting: usize, late_answer: Option<LateAnswer>) {
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX - 1);
         let mut state = self.state();
-        *state = State { user: std::mem::take(&mut state.user), waiting, late: None, refusal };
+        *state = State { user: std::mem::take(&mut state.user), waiting, late: None, late_answer };
     }
 
     /// Asks as another user from now on, who may do everything: the control plane shares the server's process.
@@ -106,13 +108,13 @@ impl Service<Request<RequestBody>> for Requests {
         let requests = self.clone();
         let mut answer = self.server.call(request);
         Box::pin(async move {
-            let (late_after, refusal) = {
+            let (late_after, known) = {
                 let mut state = requests.state();
-                let known = state.refusal.take_if(|refusal| refusal.request_line == request_line);
+                let known = state.late_answer.take_if(|known| known.request_line == request_line);
                 (LATE_AFTER / state.waiting.saturating_add(1), known)
             };
-            if let Some(refusal) = refusal {
-                return Ok(refusal.answer);
+            if let Some(known) = known {
+                return Ok(known.answer);
             }
             if let Ok(answer) = tokio::time::timeout(late_after, &mut answer).await {
                 return answer;
