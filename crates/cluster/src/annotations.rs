@@ -1,7 +1,7 @@
 //! Annotations by which a test directs the simulation.
 
 steersman_core::vocabulary! {
-    /// Annotations on pods and nodes of the embedded cluster that direct the simulation. Durations are such as `90s`.
+    /// Annotations on objects of the embedded cluster that direct the simulation. Durations are such as `90s`.
     pub const ANNOTATIONS = {
         /// On pods: what goes wrong, one of `image-pull`, `config-error`, `crash-loop` and `never-ready`.
         pub(crate) const FAIL = "cluster.steersman.dev/fail";
@@ -18,6 +18,12 @@ steersman_core::vocabulary! {
         pub(crate) const STOP_DELAY = "cluster.steersman.dev/stop-delay";
         /// On pods: what `kubectl logs` answers.
         pub(crate) const LOGS = "cluster.steersman.dev/logs";
+        /// On pods, or on what controls them: the processors that they use, such as `450m` per pod, or `90%` of their requests.
+        /// Half of their requests by default.
+        pub(crate) const CPU_USAGE = "cluster.steersman.dev/cpu-usage";
+        /// On pods, or on what controls them: the memory that they use, such as `64Mi` per pod, or `90%` of their requests.
+        /// Half of their requests by default.
+        pub(crate) const MEMORY_USAGE = "cluster.steersman.dev/memory-usage";
         /// On nodes: the node is lost while this is `true`, and its lease is no longer renewed.
         pub(crate) const LOST = "cluster.steersman.dev/lost";
         /// On Services: the address of the server behind it, for webhooks and APIServices.

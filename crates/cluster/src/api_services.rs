@@ -2,21 +2,23 @@
 
 use std::{
     io,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
+use bytes::Bytes;
 use futures::TryStreamExt as _;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use steersman_api::{BoxFuture, http::Body};
-use steersman_apiserver::{ApiServiceClient, ApiServiceTarget, ProxyBody, ServiceTarget};
+use steersman_apiserver::{ApiServiceClient, ApiServiceTarget, ProxyBody};
 use steersman_listener::{Peer, Tunnel};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use crate::{
+    metrics::MetricsServer,
     services::{Route, Services},
     tls_client::{ClientCertificate, TlsPeer, secure},
 };
@@ -30,11 +32,20 @@ pub(crate) struct ApiServers {
     services: Services,
     /// The certificate by which they know this server for one whose word about users counts.
     identity: Arc<RwLock<Option<Arc<ClientCertificate>>>>,
+    /// Answers for metrics-server where nothing else does.
+    metrics: Arc<OnceLock<MetricsServer>>,
 }
 
 impl ApiServers {
     pub(crate) fn new(services: Services, identity: ClientCertificate) -> Self {
-        Self { services, identity: Arc::new(RwLock::new(Some(Arc::new(identity)))) }
+        let identity = Arc::new(RwLock::new(Some(Arc::new(identity))));
+        Self { services, identity, metrics: Arc::default() }
+    }
+
+    /// Has a metrics server from now on.
+    pub(crate) fn serve_metrics(&self, server: MetricsServer) {
+        // There is one server, and one start.
+        let _ = self.metrics.set(server);
     }
 
     /// Shows another certificate from now on, or none.
@@ -48,13 +59,14 @@ impl ApiServers {
         mut request: Request<ProxyBody>,
     ) -> Result<Response<Body>, String> {
         forward_for(&mut request);
+        if self.services.known(target.service).is_none()
+            && let Some(metrics) = self.metrics.get().filter(|metrics| metrics.serves(target))
+        {
+            return Ok(metrics.answer(&whole(request).await?).map(Body::whole));
+        }
         let stream = match self.services.find(target.service, ADVICE)?.open().await? {
             Route::Connection(stream) => stream,
-            Route::Handler(handler) => {
-                let (head, body) = request.into_parts();
-                let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
-                return Ok(handler(Request::from_parts(head, body)).await.map(Body::whole));
-            }
+            Route::Handler(handler) => return Ok(handler(whole(request).await?).await.map(Body::whole)),
         };
         let name = format!("{}.{}.svc", target.service.name, target.service.namespace);
         let identity = self.identity.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -69,8 +81,9 @@ impl ApiServers {
 }
 
 impl ApiServiceClient for ApiServers {
-    fn knows(&self, service: ServiceTarget<'_>) -> bool {
-        self.services.known(service).is_some()
+    fn knows(&self, target: ApiServiceTarget<'_>) -> bool {
+        self.services.known(target.service).is_some()
+            || self.metrics.get().is_some_and(|metrics| metrics.is_behind(target))
     }
 
     fn send<'a>(
@@ -80,6 +93,13 @@ impl ApiServiceClient for ApiServers {
     ) -> BoxFuture<'a, Result<Response<Body>, String>> {
         Box::pin(self.ask(target, request))
     }
+}
+
+/// A request with its body in one piece, for a server in the process.
+async fn whole(request: Request<ProxyBody>) -> Result<Request<Bytes>, String> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+    Ok(Request::from_parts(head, body))
 }
 
 /// Says for which client a request is made.

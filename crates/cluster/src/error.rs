@@ -22,6 +22,9 @@ pub enum Error {
     /// The data directory can't be used: another cluster holds it, or the disk fails.
     #[error("cannot keep data in {0}: {1}")]
     DataDirectory(std::path::PathBuf, #[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The objects in front of the metrics API could not be created.
+    #[error("cannot install the metrics API: {0}")]
+    Metrics(String),
     /// The cluster has no listener, so it has no kubeconfig.
     #[error("the cluster has no listener")]
     NoListener,

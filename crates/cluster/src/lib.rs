@@ -45,6 +45,22 @@
 //! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of. A node has the room that its status says:
 //! pods wait for it, or take that of pods with a lower priority.
 //!
+//! # Metrics
+//!
+//! With [`Builder::metrics`], or with metrics-server installed by its manifests or its chart, the cluster has the API
+//! `metrics.k8s.io`, by which `kubectl top` shows what pods and nodes use, and autoscalers scale. A running container uses half
+//! of its requests, or 1m and 8Mi without requests. Annotations of a pod say otherwise, or else those of what controls it (of a
+//! Deployment too, which passes them on to its ReplicaSets without a rollout):
+//!
+//! | annotation | value | effect |
+//! | --- | --- | --- |
+//! | `cluster.steersman.dev/cpu-usage` | `450m` | processors that each pod uses, spread over its containers |
+//! | | `90%` | share of the requests that is used |
+//! | `cluster.steersman.dev/memory-usage` | `64Mi`, `90%` | the same for memory |
+//!
+//! A value that can't be read is ignored with a warning to clients and in the log. An autoscaler is evaluated when it changes and
+//! every 15 seconds. Processors of a pod count 10 seconds after it became ready. There are no custom and external metrics.
+//!
 //! # Limits
 //!
 //! Controllers make no more pods in a namespace of which 500 wait for a node, and go on when one of them has it. One turn
@@ -58,6 +74,7 @@
 mod activity;
 mod annotations;
 mod api_services;
+mod builder;
 mod cluster;
 mod control_loop;
 mod disk;
@@ -66,6 +83,7 @@ mod front_proxy;
 mod kubeconfig;
 mod listener;
 mod logs;
+mod metrics;
 mod options;
 mod pki;
 mod services;
@@ -77,7 +95,8 @@ mod webhooks;
 mod workloads;
 
 pub use annotations::ANNOTATIONS;
-pub use cluster::{Builder, Cluster};
+pub use builder::Builder;
+pub use cluster::Cluster;
 pub use error::Error;
 pub use options::Part;
 pub use serving::{Served, Serving, self_signed};

@@ -120,7 +120,7 @@ async fn judge(core: &Core, remote: &Remote) -> Verdict {
         return Verdict::unavailable("ServiceNotFound", message);
     };
     let target = remote.target(&core.store, Some(&service));
-    let is_known = core.aggregator.client.as_ref().is_some_and(|client| client.knows(target.service));
+    let is_known = core.aggregator.client.as_ref().is_some_and(|client| client.knows(target));
     if !is_known
         && service["spec"]["type"] == "ClusterIP"
         && let Some(verdict) = judge_endpoints(remote, &service, &target.service.endpoints.slices())

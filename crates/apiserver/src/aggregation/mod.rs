@@ -49,6 +49,8 @@ pub type ProxyBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Syn
 /// The server behind an APIService.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiServiceTarget<'a> {
+    /// The API group that it has.
+    pub group: &'a str,
     /// The service that it is behind.
     pub service: ServiceTarget<'a>,
     /// The certificates in PEM that the server's own must lead to; empty for none.
@@ -59,8 +61,8 @@ pub struct ApiServiceTarget<'a> {
 
 /// Reaches servers behind APIServices.
 pub trait ApiServiceClient: Send + Sync + fmt::Debug {
-    /// Whether it is known where the server of a service runs, whatever the endpoints of the service say.
-    fn knows(&self, service: ServiceTarget<'_>) -> bool;
+    /// Whether it is known where the server runs, whatever the endpoints of its service say.
+    fn knows(&self, target: ApiServiceTarget<'_>) -> bool;
 
     /// Sends a request, which names its user in headers, to a server that is to take them for true. An answer that switches
     /// protocols carries in its extensions what the listener needs for it.
@@ -124,6 +126,7 @@ impl Remote {
         let (namespace, name) = (self.namespace.as_str(), self.service.as_str());
         let endpoints = Endpoints { store, namespace, service: name };
         ApiServiceTarget {
+            group: &self.group,
             service: ServiceTarget { namespace, name, port: self.port, object, endpoints },
             ca_bundle: &self.ca_bundle,
             insecure: self.insecure,

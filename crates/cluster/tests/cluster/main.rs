@@ -8,6 +8,7 @@ mod hostile;
 mod hostile_listener;
 mod jobs;
 mod listener;
+mod metrics;
 mod placement;
 mod revisions;
 mod watch;

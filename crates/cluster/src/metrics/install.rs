@@ -1,0 +1,65 @@
+//! The objects by which the cluster's own metrics API is found, as metrics-server's manifests have them.
+
+use k8s_openapi::{
+    api::{core::v1::Service, rbac::v1::ClusterRole},
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{Api, Client, api::PostParams};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{GROUP, NAME, NAMESPACE, VERSION};
+use crate::{control_loop::is_already_exists, error::Error};
+
+/// Creates what is not there yet. What a former start or a chart made stays as it is.
+///
+/// # Errors
+/// Fails if one can't be created.
+pub(crate) async fn install(client: &Client) -> Result<(), Error> {
+    let labels = json!({"k8s-app": NAME});
+    let service = json!({
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": "https"}],
+            "selector": labels,
+        },
+    });
+    let role = json!({
+        "metadata": {
+            "name": "system:aggregated-metrics-reader",
+            "labels": {
+                "k8s-app": NAME,
+                "rbac.authorization.k8s.io/aggregate-to-admin": "true",
+                "rbac.authorization.k8s.io/aggregate-to-edit": "true",
+                "rbac.authorization.k8s.io/aggregate-to-view": "true",
+            },
+        },
+        "rules": [{"apiGroups": [GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}],
+    });
+    let api_service = json!({
+        "metadata": {"name": format!("{VERSION}.{GROUP}"), "labels": labels},
+        "spec": {
+            "group": GROUP,
+            "groupPriorityMinimum": 100,
+            "insecureSkipTLSVerify": true,
+            "service": {"name": NAME, "namespace": NAMESPACE},
+            "version": VERSION,
+            "versionPriority": 100,
+        },
+    });
+    create::<Service>(&Api::namespaced(client.clone(), NAMESPACE), service).await?;
+    create::<ClusterRole>(&Api::all(client.clone()), role).await?;
+    create::<APIService>(&Api::all(client.clone()), api_service).await
+}
+
+async fn create<K>(api: &Api<K>, object: Value) -> Result<(), Error>
+where
+    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    let failed = |error: &dyn std::error::Error| Error::Metrics(error.to_string());
+    let object: K = serde_json::from_value(object).map_err(|error| failed(&error))?;
+    match api.create(&PostParams::default(), &object).await {
+        Err(error) if !is_already_exists(&error) => Err(failed(&error)),
+        _ => Ok(()),
+    }
+}
