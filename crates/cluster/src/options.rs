@@ -42,7 +42,7 @@ pub enum Part {
     Volumes,
     /// Counts which pods may be disrupted.
     DisruptionBudgets,
-    /// Keeps targets of autoscalers within their bounds, and says that there are no metrics.
+    /// Scales the targets of autoscalers.
     Autoscalers,
     /// Counts what quotas limit.
     Quotas,

@@ -391,6 +391,15 @@ mod routes {
         old: Option<&HorizontalPodAutoscaler>,
         new: Option<&HorizontalPodAutoscaler>,
     ) {
+        // What the controller writes itself is no reason to look again.
+        if let (Some(old), Some(new)) = (old, new)
+            && (&old.spec, &old.metadata.deletion_timestamp) == (&new.spec, &new.metadata.deletion_timestamp)
+        {
+            return;
+        }
+        if let Some(scaler) = new.or(old) {
+            control.autoscalers.hasten(&scaler.namespace().unwrap_or_default(), &scaler.name_any());
+        }
         own(control, Controller::Autoscaler, old, new);
     }
 

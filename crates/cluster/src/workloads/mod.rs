@@ -41,6 +41,7 @@ use k8s_openapi::api::{
     core::v1::{Pod, ReplicationController},
 };
 
+pub(crate) use autoscaler::Autoscalers;
 pub(crate) use capacity::NodeCapacity;
 pub(crate) use kubelet::Kubelet;
 pub(crate) use taints::Evictions;

@@ -2,6 +2,7 @@
 
 mod access;
 mod aggregation;
+mod autoscaler;
 mod controller;
 mod disk;
 mod hostile;
@@ -10,6 +11,7 @@ mod jobs;
 mod listener;
 mod metrics;
 mod placement;
+mod real_autoscaler;
 mod revisions;
 mod watch;
 mod webhooks;

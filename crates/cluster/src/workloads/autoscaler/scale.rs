@@ -1,0 +1,123 @@
+//! The scale of an autoscaler's target, of any kind that has one.
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet, StatefulSet},
+    autoscaling::v2::CrossVersionObjectReference,
+    core::v1::ReplicationController,
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use crate::control_loop::{ControlLoop, Kind, MANAGER};
+
+/// What a segment of a path can't have.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The scale of a target.
+#[derive(Debug)]
+pub(super) struct Scale {
+    path: String,
+    /// Group and kind of the target.
+    kind: (String, String),
+    pub(super) replicas: i32,
+    /// Selector of the target's pods, as text.
+    pub(super) selector: String,
+}
+
+/// What the API answered, or why it refused.
+type Answer = Result<Value, String>;
+
+/// Reads the scale of a target.
+///
+/// # Errors
+/// Why there is none. A failure that is no answer of the API comes from outside.
+pub(super) async fn read(
+    control: &mut ControlLoop,
+    namespace: &str,
+    target: &CrossVersionObjectReference,
+) -> kube::Result<Result<Scale, String>> {
+    let group = match target.api_version.as_deref().unwrap_or_default().split_once('/') {
+        Some((_, version)) if version.contains('/') => {
+            let text = target.api_version.clone().unwrap_or_default();
+            return Ok(Err(format!("unexpected GroupVersion string: {text}")));
+        }
+        Some((group, _)) => group,
+        None => "",
+    };
+    let found = control.resources.values().find(|resource| {
+        resource.namespaced && resource.api.group == group && resource.api.kind == target.kind
+    });
+    let Some(resource) = found else {
+        return Ok(Err(format!("no matches for kind \"{}\" in group \"{group}\"", target.kind)));
+    };
+    let (version, plural) = (&resource.api.version, &resource.api.plural);
+    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let name = utf8_percent_encode(&target.name, ESCAPED);
+    let path = format!("{root}/namespaces/{namespace}/{plural}/{name}/scale");
+    let kind = (group.to_owned(), target.kind.clone());
+    let request = http::Request::get(&path).body(Vec::new());
+    Ok(send(control, request).await?.map(|scale| Scale {
+        path,
+        kind,
+        replicas: number(&scale["spec"]["replicas"]),
+        selector: scale["status"]["selector"].as_str().unwrap_or_default().to_owned(),
+    }))
+}
+
+/// Gives a target its size.
+///
+/// # Errors
+/// Why the API refuses it. A failure that is no answer of the API comes from outside.
+pub(super) async fn write(
+    control: &mut ControlLoop,
+    namespace: &str,
+    name: &str,
+    scale: &Scale,
+    replicas: i32,
+) -> kube::Result<Result<(), String>> {
+    let patch = json!({"spec": {"replicas": replicas}});
+    let request = http::Request::patch(format!("{}?fieldManager={MANAGER}", scale.path))
+        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+        .body(patch.to_string().into_bytes());
+    control.spend();
+    if let Err(why) = send(control, request).await? {
+        return Ok(Err(why));
+    }
+    match (scale.kind.0.as_str(), scale.kind.1.as_str()) {
+        ("apps", "Deployment") => refresh::<Deployment>(control, namespace, name).await?,
+        ("apps", "StatefulSet") => refresh::<StatefulSet>(control, namespace, name).await?,
+        ("apps", "ReplicaSet") => refresh::<ReplicaSet>(control, namespace, name).await?,
+        ("", "ReplicationController") => refresh::<ReplicationController>(control, namespace, name).await?,
+        // Other kinds have no cache.
+        _ => {}
+    }
+    Ok(Ok(()))
+}
+
+/// Takes over what was written into the cache.
+async fn refresh<K: Kind>(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
+    if let Some(scaled) = K::api(&control.client, namespace).get_opt(name).await? {
+        control.put_object(scaled);
+    }
+    Ok(())
+}
+
+fn number(value: &Value) -> i32 {
+    value.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or_default()
+}
+
+/// Sends a request, and tells a refusal from a failure.
+async fn send(
+    control: &mut ControlLoop,
+    request: http::Result<http::Request<Vec<u8>>>,
+) -> kube::Result<Answer> {
+    let request = match request {
+        Ok(request) => request,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    match control.client.request::<Value>(request).await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(kube::Error::Api(status)) => Ok(Err(status.message.clone())),
+        Err(error) => Err(error),
+    }
+}
