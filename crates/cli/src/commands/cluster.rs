@@ -25,6 +25,8 @@ It is not a place to run programs: deployments, pods and nodes go through their 
 Pods fail on request, by annotations such as cluster.steersman.dev/fail: crash-loop.
 Nothing answers webhooks behind its services either: --webhooks says what becomes of writes, and the annotation
 cluster.steersman.dev/address: 127.0.0.1:9443 on a Service leads to a webhook or an API server that runs on this machine.
+With --metrics, or a metrics-server installed, kubectl top and autoscalers work: containers use half of their requests, or what
+cluster.steersman.dev/cpu-usage and memory-usage say on a pod or a Deployment, such as 450m, 64Mi, or 90% of the requests.
 Everything is in memory and gone when the command ends, unless --data-dir keeps it; only this machine can reach it.
 The kubeconfig file holds the administrator's token and is removed at the end.";
 
@@ -35,6 +37,7 @@ Examples:
   steer cluster --data-dir ./cluster
   steer cluster --no-workloads
   steer cluster --webhooks auto
+  steer cluster --metrics                    for kubectl top and autoscalers
   steer cluster create ci                    in the background";
 
 /// Run an embedded Kubernetes cluster until it is interrupted
@@ -79,6 +82,10 @@ pub(super) struct Options {
     #[arg(long, value_name = "POLICY", default_value = "fail")]
     webhooks: Webhooks,
 
+    /// Serve the metrics API, for kubectl top and autoscalers, as if metrics-server were installed
+    #[arg(long)]
+    metrics: bool,
+
     /// Directory to keep everything in, and to start from [default: nothing is kept]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -109,6 +116,7 @@ impl Options {
             .nodes(self.nodes.into())
             .listen(address)
             .webhooks(webhooks)
+            .metrics(self.metrics)
             .pod_start_delay(self.pod_start_delay)
             .pod_run_time(self.pod_run_time);
         for image in &self.missing_images {
@@ -134,6 +142,9 @@ impl Options {
         words.extend(self.missing_images.iter().map(|image| format!("--missing-image={image}")));
         if self.no_workloads {
             words.push("--no-workloads".to_owned());
+        }
+        if self.metrics {
+            words.push("--metrics".to_owned());
         }
         if let Some(directory) = &self.data_dir {
             let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());

@@ -161,7 +161,7 @@ impl Dev {
         let claim = Claim::new(path)?;
         let begun = Instant::now();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
-        let mut builder = Cluster::builder().listen(address).record_access(true);
+        let mut builder = Cluster::builder().listen(address).record_access(true).metrics(true);
         if self.keep {
             builder = builder.data_directory(".steer/cluster");
         }
