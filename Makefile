@@ -192,14 +192,16 @@ LIFECYCLE ?= DandyDeveloper_charts__redis-ha dexidp_helm-charts__dex backstage_c
 WITH_CLUSTER := oracles/kubernetes/with-cluster --steer $(DEBUG)/steer
 
 .PHONY: oracle-cluster
-oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers, an operator and an API server work on it
+oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers, an autoscaler, an operator and an API server work on it
 	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator sample-apiserver cert-manager etcd >/dev/null
-	$(CARGO) test --quiet --test cluster -- --ignored --nocapture disk:: hostile:: watch::
+	$(CARGO) test --quiet --test cluster -- --ignored --nocapture disk:: hostile:: watch:: real_autoscaler::
 	$(BUILD_DEBUG)
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/greeter "$$KUBECONFIG"'
 	$(WITH_CLUSTER) --no-workloads sh -c 'oracles/kubernetes/aggregation "$$KUBECONFIG"'
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/workloads "$$KUBECONFIG"'
 	$(WITH_CLUSTER) --no-workloads sh -c 'oracles/kubernetes/with-controllers "$$KUBECONFIG" oracles/kubernetes/workloads "$$KUBECONFIG"'
+	$(WITH_CLUSTER) --metrics sh -c 'oracles/kubernetes/metrics "$$KUBECONFIG"'
+	$(WITH_CLUSTER) --no-workloads --metrics sh -c 'oracles/kubernetes/with-controllers "$$KUBECONFIG" oracles/kubernetes/metrics "$$KUBECONFIG"'
 	@if [ -d $(CHARTS) ]; then \
 		$(WITH_CLUSTER) sh -c 'oracles/kubernetes/helm-lifecycle "$$KUBECONFIG" $(LIFECYCLE:%=$(CHARTS)/%/chart)' && \
 		$(WITH_CLUSTER) --webhooks auto sh -c 'oracles/kubernetes/cert-manager "$$KUBECONFIG" $(CHARTS)/cert-manager_cert-manager__cert-manager/chart'; \
