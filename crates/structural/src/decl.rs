@@ -40,8 +40,9 @@ impl Sizes for Decl {
         for (i, part) in path.iter().enumerate().skip(1) {
             decl = match part.as_str() {
                 "@items" | "@values" => decl.elem.as_deref()?,
-                // Keys of maps are text of any length, which has no parts.
-                "@keys" => return (decl.is_map && i + 1 == path.len()).then_some(i64::MAX.unsigned_abs()),
+                // Keys of maps are text, which has no parts. The real server bounds their length by zero: rules that walk
+                // through a key count as if it were empty.
+                "@keys" => return (decl.is_map && i + 1 == path.len()).then_some(0),
                 name => decl.fields.get(name)?,
             };
         }
