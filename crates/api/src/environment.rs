@@ -5,7 +5,7 @@ use std::{fmt, sync::Mutex};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Builder;
 
-pub use steersman_core::environment::{Environment, SystemEnvironment};
+pub use steersman_core::environment::{Environment, SteppedEnvironment, SystemEnvironment};
 
 /// A clock that starts at a chosen moment and advances with tokio's clock (which tests can pause), and a seeded generator.
 pub struct SeededEnvironment {

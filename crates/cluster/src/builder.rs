@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::Client;
 use sha2::{Digest as _, Sha256};
 use steersman_api::{
-    environment::{Environment, SeededEnvironment, SystemEnvironment},
+    environment::{Environment, SeededEnvironment, SteppedEnvironment, SystemEnvironment},
     user::User,
 };
 use steersman_apiserver::{AccessLog, ClientAuthentication, RequestHeaderAuthentication, Server};
@@ -211,13 +211,15 @@ impl Builder {
             }
         };
         let authority = Arc::new(authority);
-        let environment: Arc<dyn Environment> = match (self.seed, self.virtual_time) {
+        let origin: Arc<dyn Environment> = match (self.seed, self.virtual_time) {
             (None, None) => Arc::new(SystemEnvironment),
             (seed, start) => {
                 let seed = seed.unwrap_or_else(|| SystemEnvironment.random());
                 Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
             }
         };
+        let clock = Arc::new(SteppedEnvironment::new(origin));
+        let environment: Arc<dyn Environment> = Arc::<SteppedEnvironment>::clone(&clock);
         if self.seed.is_none() {
             builder = builder.signing_key(signing_key(&authority));
         }
@@ -232,7 +234,7 @@ impl Builder {
         let server = builder
             .webhook_client(Webhooks::new(services.clone(), self.webhooks))
             .api_service_client(api_servers.clone())
-            .environment(Shared(Arc::clone(&environment)))
+            .environment(Arc::clone(&clock))
             .token(token.clone(), User::admin())
             .without_credentials(User::anonymous())
             .connector(SimulatedContainers)
@@ -291,17 +293,15 @@ impl Builder {
             };
             let watcher = control_loop::Actor::ControllerManager.user();
             let as_controllers = UserService::unrestricted(server.service(), watcher);
-            let parts = control_loop::LoopConfig {
-                server: as_controllers,
-                options,
-                environment: Arc::clone(&environment),
-            };
+            let parts =
+                control_loop::LoopConfig { server: as_controllers, options, clock: Arc::clone(&clock) };
             tasks.push(runtime.spawn(control_loop::run(parts, server.clone(), made.clone())));
             control_loop = Some(made);
         }
         Ok(Inner {
             server,
             environment,
+            clock,
             authority,
             token,
             services,
@@ -334,18 +334,4 @@ fn create_identity(disk: &Disk) -> Result<Identity, Error> {
 /// What tokens of service accounts are signed with: as secret and as lasting as the authority's key.
 fn signing_key(authority: &Authority) -> [u8; 32] {
     Sha256::new().chain_update("service account tokens").chain_update(authority.key()).finalize().into()
-}
-
-/// One source of time and randomness for the server and the workloads.
-#[derive(Debug)]
-struct Shared(Arc<dyn Environment>);
-
-impl Environment for Shared {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn random(&self) -> u64 {
-        self.0.random()
-    }
 }

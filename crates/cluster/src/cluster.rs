@@ -5,12 +5,15 @@ use std::{
     net::SocketAddr,
     path::Path,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use kube::Client;
-use steersman_api::{environment::Environment, user::User};
+use steersman_api::{
+    environment::{Environment, SteppedEnvironment},
+    user::User,
+};
 use steersman_apiserver::{Access, AccessLog, Server};
 use tokio::task::JoinHandle;
 
@@ -30,6 +33,8 @@ pub struct Cluster {
 pub(super) struct Inner {
     pub(super) server: Server,
     pub(super) environment: Arc<dyn Environment>,
+    /// The same, as a clock that can be set forward.
+    pub(super) clock: Arc<SteppedEnvironment>,
     pub(super) authority: Arc<Authority>,
     pub(super) token: String,
     pub(super) services: Services,
@@ -134,6 +139,29 @@ impl Cluster {
     #[must_use]
     pub fn environment(&self) -> &Arc<dyn Environment> {
         &self.inner.environment
+    }
+
+    /// Sets the cluster's clock forward: what its controllers do at a time or after one is due then. Timers of clients stay.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), steersman_cluster::Error> {
+    /// let cluster = steersman_cluster::Cluster::start().await?;
+    /// cluster.advance(std::time::Duration::from_secs(3600));
+    /// assert_eq!(cluster.advanced().as_secs(), 3600);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn advance(&self, by: Duration) {
+        self.inner.clock.step(by);
+        if let Some(control_loop) = &self.inner.control_loop {
+            control_loop.wake.notify_one();
+        }
+    }
+
+    /// By how much the cluster's clock has been set forward.
+    #[must_use]
+    pub fn advanced(&self) -> Duration {
+        self.inner.clock.stepped()
     }
 
     /// The certificate of the authority that signs the cluster's certificates, in PEM.

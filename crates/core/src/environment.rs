@@ -1,6 +1,13 @@
 //! Time and randomness, handed in so that a run can be replayed.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
@@ -22,6 +29,16 @@ pub trait Environment: Send + Sync + fmt::Debug {
     fn random(&self) -> u64;
 }
 
+impl<E: Environment + ?Sized> Environment for Arc<E> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+
+    fn random(&self) -> u64 {
+        (**self).random()
+    }
+}
+
 /// The machine's clock and an unpredictable generator. The default.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemEnvironment;
@@ -33,5 +50,53 @@ impl Environment for SystemEnvironment {
 
     fn random(&self) -> u64 {
         fastrand::u64(..)
+    }
+}
+
+/// Another environment with a clock that can be set forward.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use steersman_core::environment::{Environment, SteppedEnvironment, SystemEnvironment};
+///
+/// let environment = SteppedEnvironment::new(Arc::new(SystemEnvironment));
+/// environment.step(Duration::from_secs(3600));
+/// assert!(environment.now() > jiff::Timestamp::now() + Duration::from_secs(3500));
+/// ```
+#[derive(Debug)]
+pub struct SteppedEnvironment {
+    inner: Arc<dyn Environment>,
+    nanoseconds: AtomicU64,
+}
+
+impl SteppedEnvironment {
+    /// Begins with the clock of another environment.
+    pub fn new(inner: Arc<dyn Environment>) -> Self {
+        Self { inner, nanoseconds: AtomicU64::new(0) }
+    }
+
+    /// Sets the clock forward.
+    pub fn step(&self, by: Duration) {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        let add = |stepped: u64| Some(stepped.saturating_add(by));
+        // The function never refuses.
+        let _ = self.nanoseconds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// By how much the clock has been set forward.
+    #[must_use]
+    pub fn stepped(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+}
+
+impl Environment for SteppedEnvironment {
+    fn now(&self) -> Timestamp {
+        let now = self.inner.now();
+        now.checked_add(self.stepped()).unwrap_or(Timestamp::MAX)
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
     }
 }

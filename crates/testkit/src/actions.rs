@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
+use steersman_formats::parse_duration;
 
 use crate::subset::ListMatch;
 use crate::types::{Metadata, ObjectReference};
@@ -75,6 +77,16 @@ pub enum Action {
     Script(String),
     /// Makes something go wrong.
     Fault(Fault),
+    /// Sets the clock forward by a duration such as `1h30m`; on the embedded cluster.
+    Advance(#[serde(deserialize_with = "duration")] Duration),
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let nanoseconds = parse_duration(&text).and_then(|nanoseconds| u64::try_from(nanoseconds).ok());
+    nanoseconds.map(Duration::from_nanos).ok_or_else(|| {
+        D::Error::custom(format!("advance: {text:?} is no duration forward, such as 90s or 1h30m"))
+    })
 }
 
 /// A condition to wait for.
@@ -147,8 +159,11 @@ pub enum OperatorChange {
 /// The answer to a change, when it is made.
 pub type Changed<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
-/// Control over the operator under test, for fault actions.
+/// Control over the cluster and the operator under test.
 pub trait Controls: Send + Sync {
     /// Kills or starts the operator, or cuts its watches.
     fn change_operator(&self, change: OperatorChange) -> Changed<'_>;
+
+    /// Sets the clock of the cluster and its operator forward.
+    fn advance(&self, by: Duration) -> Changed<'_>;
 }

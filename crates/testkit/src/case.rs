@@ -440,7 +440,21 @@ impl<'a> Running<'a> {
                 log(&format!("fault {fault:?}"));
                 self.fault(fault, cluster).await.err().into_iter().map(Failure::new).collect()
             }
+            Action::Advance(by) => {
+                log(&format!("advance {by:?}"));
+                let advanced = match self.controls() {
+                    Ok(controls) => controls.advance(*by).await,
+                    Err(why) => Err(why.to_owned()),
+                };
+                advanced.err().into_iter().map(Failure::new).collect()
+            }
         }
+    }
+
+    fn controls(&self) -> Result<&dyn Controls, &'static str> {
+        let controls = self.shared.controls.as_deref();
+        controls
+            .ok_or("this run has no control over the operator and the clock: it needs the embedded cluster")
     }
 
     async fn fault(&self, fault: &Fault, cluster: &Cluster) -> Result<(), String> {
@@ -451,9 +465,7 @@ impl<'a> Running<'a> {
             Fault::StartOperator => &[OperatorChange::Start],
             Fault::CutWatches => &[OperatorChange::CutWatches],
         };
-        let controls = self.shared.controls.as_ref();
-        let controls =
-            controls.ok_or("this run has no control over the operator: it needs the embedded cluster")?;
+        let controls = self.controls()?;
         for change in changes {
             controls.change_operator(*change).await?;
         }

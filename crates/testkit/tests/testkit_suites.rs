@@ -273,13 +273,18 @@ async fn reports_are_those_of_kuttl() {
     assert!(text.contains("&lt;none&gt;") && !text.contains("<none>"), "{text}");
 }
 
-/// Takes note of what is done to the operator.
+/// Takes note of what is done to the operator and the clock.
 #[derive(Default)]
-struct Recorder(Mutex<Vec<OperatorChange>>);
+struct Recorder(Mutex<Vec<String>>);
 
 impl Controls for Recorder {
     fn change_operator(&self, change: OperatorChange) -> Changed<'_> {
-        self.0.lock().unwrap().push(change);
+        self.0.lock().unwrap().push(format!("{change:?}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn advance(&self, by: Duration) -> Changed<'_> {
+        self.0.lock().unwrap().push(format!("{by:?}"));
         Box::pin(async { Ok(()) })
     }
 }
@@ -293,7 +298,7 @@ async fn actions_run_in_order_with_catch_and_finally() {
         "{head}lists: partial\nmetadata: {{name: renamed}}\ntry:\n  - apply: {pod}\n\
          \x20 - wait: {{apiVersion: v1, kind: Pod, name: web, condition: Ready}}\n\
          \x20 - assert: {{apiVersion: v1, kind: Pod, metadata: {{name: web}}, spec: {{containers: [{{name: d}}]}}}}\n\
-         \x20 - fault: killOperator\n  - fault: cutWatches\n  - fault: {{killPods: {{app: web}}}}\n\
+         \x20 - fault: killOperator\n  - fault: cutWatches\n  - advance: 1h30m\n  - fault: {{killPods: {{app: web}}}}\n\
          \x20 - error: {{apiVersion: v1, kind: Pod, metadata: {{name: web}}}}\n\
          \x20 - script: touch ../order-try\ncatch:\n  - script: touch ../order-catch\nfinally:\n  - command: touch ../order-finally\n"
     );
@@ -325,10 +330,7 @@ async fn actions_run_in_order_with_catch_and_finally() {
     let failed: Vec<_> =
         outcome.cases().filter(|case| !case.is_success()).map(|case| case.name.as_str()).collect();
     assert_eq!(failed, ["exact", "poor", "typo"], "{outcome:#?}");
-    assert_eq!(
-        *recorder.0.lock().unwrap(),
-        [OperatorChange::Kill, OperatorChange::Start, OperatorChange::CutWatches]
-    );
+    assert_eq!(*recorder.0.lock().unwrap(), ["Kill", "Start", "CutWatches", "5400s"]);
     let has = |name: &str| directory.path().join(name).exists();
     assert!(has("order-try") && has("order-finally") && !has("order-catch"));
     assert!(has("caught") && has("finally") && !has("never"));

@@ -45,23 +45,23 @@ fn a_project_is_tested_with_its_operator() {
     assert!(page.contains("4 of 4 passed") && page.contains("scale"), "{page}");
 }
 
-/// A package in Rust needs no configuration either: it is built, and runs as a program with the role that it prints.
+/// Runs the suites of an example in Rust. Gives what is said, unless the example's program is not built.
 #[cfg(unix)]
-#[test]
-fn an_operator_in_rust_is_built_and_tested() {
+fn run_rust_example(name: &str) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let scratch = tempfile::tempdir().unwrap();
-    let example = root().join("examples/myownshell").canonicalize().unwrap();
+    let example = root().join("examples").join(name).canonicalize().unwrap();
+    let operator = format!("{name}-operator");
     // The example's program as the tests of the workspace have it: by itself it has other features, and all would be built anew.
-    let program = Path::new(env!("CARGO_BIN_EXE_steer")).with_file_name("myownshell-operator");
+    let program = Path::new(env!("CARGO_BIN_EXE_steer")).with_file_name(&operator);
     if !program.exists() {
         eprintln!("SKIPPED: {} is not built: `cargo test --workspace` does", program.display());
-        return;
+        return None;
     }
     let built = serde_json::json!({
         "reason": "compiler-artifact", "manifest_path": example.join("Cargo.toml"), "executable": program,
-        "target": {"kind": ["bin"], "name": "myownshell-operator"},
+        "target": {"kind": ["bin"], "name": operator},
     });
     let cargo = scratch.path().join("cargo");
     std::fs::write(&cargo, format!("#!/bin/sh\ncat <<'END'\n{built}\nEND\n")).unwrap();
@@ -72,11 +72,26 @@ fn an_operator_in_rust_is_built_and_tested() {
     let output = command.output().unwrap();
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("operator running as my-first-operator"), "{text}");
     assert!(text.contains("1 of 1 passed"), "{text}");
     assert!(!text.contains("not allowed"), "{text}");
     let left = std::fs::read_dir(scratch.path().join(".steer")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "credentials are left over");
+    Some(text)
+}
+
+/// A package in Rust needs no configuration either: it is built, and runs as a program with the role that it prints.
+#[cfg(unix)]
+#[test]
+fn an_operator_in_rust_is_built_and_tested() {
+    if let Some(text) = run_rust_example("myownshell") {
+        assert!(text.contains("operator running as my-first-operator"), "{text}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_operator_goes_by_a_clock_that_is_set_forward() {
+    run_rust_example("cronjob");
 }
 
 #[test]

@@ -13,6 +13,7 @@
 
 mod actor;
 mod cache;
+mod clock;
 mod events;
 mod graph;
 mod kinds;
@@ -45,12 +46,13 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
     core::PartialObjectMeta,
 };
-use steersman_api::environment::Environment;
+use steersman_api::environment::{Environment, SteppedEnvironment};
 use steersman_apiserver::Server;
 use tokio::sync::{Notify, watch as signal};
 
 pub(crate) use actor::Actor;
 pub(crate) use cache::{controller_uid, name_of};
+pub(crate) use clock::Clock;
 pub(crate) use events::NewEvent;
 pub(crate) use graph::{FOREGROUND, Graph, Node as GraphNode, ORPHAN, ResourceInfo, qualified};
 pub(crate) use kinds::{Caches, Kind};
@@ -154,6 +156,7 @@ pub(crate) struct ControlLoop {
     panics: Arc<AtomicU64>,
     pub(crate) options: Arc<Options>,
     pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) clock: Clock,
     pub(crate) caches: Caches,
     pub(crate) graph: Graph,
     /// What is served, by qualified name.
@@ -187,7 +190,7 @@ pub(crate) struct LoopConfig {
     /// The API server as the controllers' user.
     pub(crate) server: UserService,
     pub(crate) options: Arc<Options>,
-    pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) clock: Arc<SteppedEnvironment>,
 }
 
 /// Runs control loops until it is dropped. One that panics is replaced by one that lists anew.
@@ -223,7 +226,8 @@ impl ControlLoop {
             late_answers: HashMap::new(),
             panics,
             options: Arc::clone(&config.options),
-            environment: Arc::clone(&config.environment),
+            environment: Arc::<SteppedEnvironment>::clone(&config.clock),
+            clock: Clock::new(Arc::clone(&config.clock)),
             caches: Caches::default(),
             graph: Graph::default(),
             resources: BTreeMap::new(),
@@ -231,7 +235,7 @@ impl ControlLoop {
             capacity: workloads::NodeCapacity::default(),
             evictions: workloads::Evictions::default(),
             autoscalers: workloads::Autoscalers::default(),
-            queue: Queue::default(),
+            queue: Queue::new(Clock::new(Arc::clone(&config.clock))),
             events: events::EventCorrelator::default(),
             changes: SelectAll::new(),
             unsynced: 0,

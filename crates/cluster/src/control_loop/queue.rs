@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::Controller;
+use super::{Clock, Controller};
 
 /// One object for one controller to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,8 +27,9 @@ impl WorkItem {
 }
 
 /// First in, first out, each item once; and items that come back at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
+    clock: Clock,
     ready: VecDeque<WorkItem>,
     queued: BTreeSet<WorkItem>,
     timers: BTreeMap<(Instant, u64), WorkItem>,
@@ -44,6 +45,18 @@ const LAST_RETRY: Duration = Duration::from_secs(10);
 const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 impl Queue {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            ready: VecDeque::new(),
+            queued: BTreeSet::new(),
+            timers: BTreeMap::new(),
+            sequence: 0,
+            failures: HashMap::new(),
+            held: HashSet::new(),
+        }
+    }
+
     pub(crate) fn push(&mut self, item: WorkItem) {
         if !self.held.contains(&item) && self.queued.insert(item.clone()) {
             self.ready.push_back(item);
@@ -55,7 +68,7 @@ impl Queue {
             return;
         }
         self.sequence += 1;
-        self.timers.insert((Instant::now() + delay, self.sequence), item);
+        self.timers.insert((self.clock.now() + delay, self.sequence), item);
     }
 
     pub(crate) fn pop(&mut self) -> Option<WorkItem> {
@@ -92,14 +105,14 @@ impl Queue {
         self.failures.remove(item);
     }
 
-    /// When the next timer is due.
+    /// When the next timer is due, by tokio's clock.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.timers.first_key_value().map(|((at, _), _)| *at)
+        self.timers.first_key_value().map(|((at, _), _)| self.clock.deadline(*at))
     }
 
     /// Makes due items ready.
     pub(crate) fn fire(&mut self) {
-        let now = Instant::now();
+        let now = self.clock.now();
         while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= now) {
             let item = entry.remove();
             self.push(item);

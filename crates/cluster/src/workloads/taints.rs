@@ -39,7 +39,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, pod: &Pod, node: &Node)
         }
         return Ok(false);
     };
-    let now = Instant::now();
+    let now = control.clock.now();
     let since = *control.evictions.0.entry(uid.clone()).or_insert(now);
     let left = min_toleration_time.saturating_sub(now.duration_since(since));
     if !left.is_zero() {

@@ -3,6 +3,7 @@
 mod access;
 mod aggregation;
 mod autoscaler;
+mod clock;
 mod controller;
 mod disk;
 mod hostile;

@@ -168,7 +168,7 @@ impl Program {
     }
 
     /// Returns when the process ended.
-    pub(super) async fn ended(&mut self) -> Option<ExitStatus> {
+    pub(in crate::commands) async fn ended(&mut self) -> Option<ExitStatus> {
         self.child.wait().await.ok()
     }
 

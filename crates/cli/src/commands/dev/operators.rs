@@ -395,7 +395,7 @@ async fn build(place: &Place, is_first: bool) -> Result<Executable> {
 
 async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
     let executable = build(place, true).await?;
-    let ports = Ports { webhook: cargo::free_port()?, metrics: metrics_address()? };
+    let ports = Ports { webhook: cargo::free_port()?, metrics: metrics_address()?, probes: None };
     let installed = place.surroundings().install(project, &executable.path, ports.webhook).await?;
     for (api_version, kind) in &installed.kinds {
         place.board.say(&format!("{kind} of {api_version} established"));

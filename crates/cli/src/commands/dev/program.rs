@@ -28,6 +28,8 @@ pub(in crate::commands) struct Surroundings<'a> {
 pub(in crate::commands) struct Ports {
     pub(in crate::commands) webhook: u16,
     pub(in crate::commands) metrics: SocketAddr,
+    /// For /readyz; nowhere without one.
+    pub(in crate::commands) probes: Option<SocketAddr>,
 }
 
 /// What was installed for a program.
@@ -110,10 +112,9 @@ impl Surroundings<'_> {
             .map_err(|error| failed(&error))?;
         let mut arguments: Vec<OsString> = Vec::new();
         if installed.has_commands {
-            arguments.extend(
-                ["run", "--health-probe-bind-address=0", "--metrics-secure=false", "--log-format=text"]
-                    .map(Into::into),
-            );
+            arguments.extend(["run", "--metrics-secure=false", "--log-format=text"].map(Into::into));
+            let probes = ports.probes.map_or_else(|| "0".to_owned(), |address| address.to_string());
+            arguments.push(format!("--health-probe-bind-address={probes}").into());
             arguments.push(format!("--metrics-bind-address={}", ports.metrics).into());
             arguments.push(format!("--webhook-port={}", ports.webhook).into());
         }

@@ -3,10 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use steersman_cluster::{Cluster, User};
 use steersman_testkit::{Changed, Controls, OperatorChange};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
@@ -19,6 +22,9 @@ use crate::failure::{Failure, Result, note};
 
 /// What programs of the crate `steersman` try when they start, and can do without: they compare definitions with their own.
 const COURTESY: &str = "get customresourcedefinitions.apiextensions.k8s.io";
+
+/// Time in which an operator has to be ready.
+const START: Duration = Duration::from_secs(30);
 
 /// A cluster in this process.
 pub(crate) struct Embedded {
@@ -111,6 +117,7 @@ impl RunningOperator {
             None => client,
         };
         let operator = project.operator(&operator_client).await?;
+        let operator = operator.environment(Arc::clone(cluster.environment()));
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(operator.run_until(operator_client, async {
             // Dropping the sender stops the operator as well.
@@ -134,10 +141,20 @@ impl RunningOperator {
             operator_kubeconfig: &subject.operator_kubeconfig,
         };
         let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?));
-        let ports = Ports { webhook: cargo::free_port()?, metrics };
+        let probes = SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?));
+        let ports = Ports { webhook: cargo::free_port()?, metrics, probes: Some(probes) };
         let installed = surroundings.install(project, program, ports.webhook).await?;
         let log = Arc::clone(&operators.log);
-        let program = surroundings.start(program, &installed, ports, &[], move |line| log(line))?;
+        let ahead = operators.cluster.advanced();
+        let mut arguments = Vec::new();
+        if installed.has_commands && !ahead.is_zero() {
+            arguments.push(format!("--clock-offset={}", ahead.as_secs()).into());
+        }
+        let mut program =
+            surroundings.start(program, &installed, ports, &arguments, move |line| log(line))?;
+        if installed.has_commands {
+            await_ready(&mut program, probes).await?;
+        }
         let description = project::describe(installed.account.as_ref());
         let user = installed.account.map(|account| account.user());
         let life = Life::Program { program, kubeconfig: subject.operator_kubeconfig.clone() };
@@ -181,6 +198,32 @@ impl RunningOperator {
             Life::Program { program, .. } => program.kill().await,
         }
     }
+}
+
+/// Waits until a program says that it is ready: its webhooks are served then, without which its objects can't be written.
+async fn await_ready(program: &mut Program, probes: SocketAddr) -> Result {
+    let ready = async {
+        while !is_ready(probes).await.unwrap_or_default() {
+            // Nothing tells that a port is open.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        ready = tokio::time::timeout(START, ready) => ready.map_err(|_| {
+            Failure::new(format!("the operator is not ready after {START:?}"))
+                .help("start it by itself with `steer dev` to see what it logs")
+        }),
+        _ = program.ended() => Err(Failure::new("the operator ended before it was ready")),
+    }
+}
+
+/// Asks an operator's readiness probe.
+async fn is_ready(probes: SocketAddr) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect(probes).await?;
+    stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer.split(' ').nth(1) == Some("200"))
 }
 
 impl Operators {
@@ -247,6 +290,18 @@ impl Controls for Operators {
                     Ok(())
                 }
             }
+        })
+    }
+
+    fn advance(&self, by: Duration) -> Changed<'_> {
+        Box::pin(async move {
+            self.cluster.advance(by);
+            // Timers that an operator has set can't be moved: it starts again, at the new time.
+            if self.running.lock().await.is_empty() {
+                return Ok(());
+            }
+            self.change_operator(OperatorChange::Kill).await?;
+            self.change_operator(OperatorChange::Start).await
         })
     }
 }

@@ -123,7 +123,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     if pods::is_deleting(&*scaler) {
         return Ok(());
     }
-    let now = Instant::now();
+    let now = control.clock.now();
     let memory = control.autoscalers.memory(&scaler);
     if !memory.is_open {
         if memory.next.is_some_and(|next| now < next) {

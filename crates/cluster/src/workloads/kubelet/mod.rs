@@ -65,7 +65,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
         return reject(control, &pod, &reason, &why).await;
     }
     let run = run(control, &pod);
-    let elapsed = run.started.elapsed();
+    let elapsed = control.clock.now().saturating_duration_since(run.started);
     let deadline = pod.spec.as_ref().and_then(|s| s.active_deadline_seconds);
     let deadline = deadline.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
     match deadline.map(|deadline| deadline.saturating_sub(elapsed)) {
@@ -93,7 +93,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
         }
     }
     if let Some(next) = next {
-        let delay = next.saturating_sub(run.started.elapsed());
+        let delay = next.saturating_sub(control.clock.now().saturating_duration_since(run.started));
         control.push_after(Controller::Pod, namespace, name, delay);
     }
     Ok(())
@@ -105,9 +105,10 @@ fn run(control: &mut ControlLoop, pod: &Pod) -> Run {
     let started =
         pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or_else(|| whole(now).0, |t| t.0);
     let uid = pod.uid().unwrap_or_default();
+    let clock = control.clock.clone();
     let fresh = || {
         let age = Duration::try_from(now.duration_since(started)).unwrap_or_default();
-        let instant = Instant::now();
+        let instant = clock.now();
         Run { started: instant.checked_sub(age).unwrap_or(instant), at: started, stopping: None }
     };
     control.kubelet.pods.entry(uid).or_insert_with(fresh).clone()
@@ -137,7 +138,7 @@ async fn stop(control: &mut ControlLoop, pod: &Pod, plan: &Plan) -> kube::Result
     }
     let uid = pod.uid().unwrap_or_default();
     run(control, pod);
-    let now = Instant::now();
+    let now = control.clock.now();
     let Some(known) = control.kubelet.pods.get_mut(&uid) else { return Ok(()) };
     let first = known.stopping.is_none();
     let stopping = *known.stopping.get_or_insert(now);
