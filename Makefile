@@ -136,7 +136,7 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
-test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-clients oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo oracle-gateway oracle-openapi conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
+test-slow: test-scaffold kudo sim oracle-helm oracle-helm-commands oracle-helm-releases oracle-helm-operator oracle-kubernetes oracle-kubectl oracle-registry oracle-kuttl oracle-envtest oracle-envtest-projects oracle-clients oracle-cluster oracle-operators test-ansible oracle-ansible oracle-ansible-operators oracle-kudo oracle-gateway oracle-openapi conformance fuzz ## Compare with Helm and Kubernetes, and fuzz
 
 .PHONY: oracle-helm
 oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
@@ -224,10 +224,16 @@ oracle-kuttl: ## Run the same suites by the real kuttl and by steer, and compare
 	$(WITH_CLUSTER) oracles/kubernetes/kuttl-verdicts $(DEBUG)/steer crates/testkit/tests/suites
 
 .PHONY: oracle-envtest
-oracle-envtest: ## Run the suites of controller-runtime and other projects on the programs of steer envtest and on the real ones
+oracle-envtest: ## Run controller-runtime's own suites and ours on the programs of steer envtest and on the real ones
 	oracles/kubernetes/build kube-apiserver etcd kubectl >/dev/null
 	$(CARGO) build --quiet --profile checks --package steersman-cli
-	oracles/envtest/run $(BIN)/steer $(ENVTEST_SUITES)
+	oracles/envtest/run $(BIN)/steer controller-runtime ./suite
+
+.PHONY: oracle-envtest-projects
+oracle-envtest-projects: ## Run the suites of other projects on the programs of steer envtest and on the real ones
+	oracles/kubernetes/build kube-apiserver etcd kubectl >/dev/null
+	$(CARGO) build --quiet --profile checks --package steersman-cli
+	oracles/envtest/run $(BIN)/steer fluxcd-ssa cluster-api karpenter
 
 .PHONY: oracle-clients
 oracle-clients: ## Run the same programs on client-go, client-node, fabric8, kubernetes and kopf against the embedded cluster and a real one
