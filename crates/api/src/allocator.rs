@@ -23,7 +23,7 @@ pub struct Allocators {
     taken: Mutex<Taken>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Taken {
     addresses: HashSet<u32>,
     ports: HashSet<u16>,
@@ -36,6 +36,12 @@ fn parse(address: &str) -> Option<u32> {
 impl Allocators {
     fn lock(&self) -> std::sync::MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allocators with the same holdings, which change apart from these.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self { taken: Mutex::new(self.lock().clone()) }
     }
 
     /// Takes any address.

@@ -15,7 +15,7 @@ use crate::core::Core;
 pub(crate) const EVENTS: &str = "events";
 
 /// An event as it was written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Lease {
     expires: Timestamp,
     key: String,
@@ -31,6 +31,11 @@ pub(crate) struct Expiry {
 }
 
 impl Expiry {
+    /// The same events in a copy of the store.
+    pub(crate) fn fork(&self) -> Self {
+        Self { leases: Mutex::new(self.lock().clone()), added: Notify::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }

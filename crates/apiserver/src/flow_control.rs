@@ -122,6 +122,11 @@ struct PathRule {
 }
 
 impl FlowControl {
+    /// The same schemas for another server.
+    pub(crate) fn fork(&self) -> Self {
+        Self { schemas: RwLock::new(self.schemas.read().unwrap_or_else(PoisonError::into_inner).clone()) }
+    }
+
     /// The class of a request, which the first schema that takes it decides.
     pub(crate) fn classify(&self, store: &Store, user: &User, asked: &Attributes<'_>) -> Option<Flow> {
         if LONG_RUNNING.contains(&asked.subresource) && asked.verb != "watch" {

@@ -118,6 +118,7 @@ pub struct Builder {
     journal: Option<Arc<dyn Journal>>,
     records: Vec<Record>,
     bootstrap: bool,
+    origin: Option<Server>,
 }
 
 impl Default for Builder {
@@ -138,6 +139,7 @@ impl Default for Builder {
             journal: None,
             records: Vec::new(),
             bootstrap: true,
+            origin: None,
         }
     }
 }
@@ -250,9 +252,31 @@ impl Builder {
         self
     }
 
+    /// Starts as a copy of another server, in memory: with its objects, revisions, history, settings and signing key, and with what
+    /// it derived from them. [`Builder::history`], [`Builder::journal`], [`Builder::restore`], [`Builder::signing_key`] and
+    /// [`Builder::bootstrap`] then mean nothing. Default: an empty server.
+    ///
+    /// ```
+    /// use steersman_apiserver::Server;
+    ///
+    /// let (one, other) = (Server::default(), Server::default());
+    /// let fork = Server::builder().fork(&one).build();
+    /// let uid = |server: &Server| server.store().get("namespaces", "default").unwrap().value()["metadata"]["uid"].clone();
+    /// assert_eq!(uid(&one), uid(&fork));
+    /// assert_ne!(uid(&one), uid(&other));
+    /// ```
+    #[must_use]
+    pub fn fork(mut self, origin: &Server) -> Self {
+        self.origin = Some(origin.clone());
+        self
+    }
+
     /// Puts the server together.
     #[must_use]
-    pub fn build(self) -> Server {
+    pub fn build(mut self) -> Server {
+        if let Some(origin) = self.origin.take() {
+            return self.build_fork(&origin.core);
+        }
         let store = Store::new(self.history, self.journal);
         let rbac = Arc::new(Rbac::new(store.clone()));
         let seed = self.signing_key.unwrap_or_else(|| draw_seed(&*self.environment));
@@ -290,6 +314,41 @@ impl Builder {
         restore(&core, &self.records);
         if self.bootstrap {
             bootstrap::populate(&core);
+        }
+        Server { core }
+    }
+
+    fn build_fork(self, origin: &Core) -> Server {
+        let store = origin.store.fork();
+        let rbac = Arc::new(origin.rbac.fork(store.clone()));
+        let caller = Caller { store: store.clone(), client: self.webhook_client };
+        let (definitions, is_whole) = origin.definitions.fork();
+        let core = Arc::new(Core {
+            store,
+            started: self.environment.now(),
+            environment: self.environment,
+            authenticator: self.authenticator,
+            authorizer: self.authorizer.unwrap_or_else(|| Arc::clone(&rbac) as Arc<dyn Authorizer>),
+            rbac,
+            tokens: origin.tokens.fork(self.tokens),
+            anonymous: self.anonymous,
+            recorder: self.recorder,
+            admission: self.admission,
+            webhooks: origin.webhooks.fork(caller),
+            aggregator: origin.aggregator.fork(self.api_service_client),
+            policies: origin.policies.fork(),
+            flow_control: origin.flow_control.fork(),
+            connector: self.connector,
+            allocators: origin.allocators.fork(),
+            quotas: Mutex::new(()),
+            definitions,
+            expiry: origin.expiry.fork(),
+            ended_watches: broadcast::Sender::new(ENDED_WATCHES),
+            served: RwLock::new(origin.catalog()),
+            settings: RwLock::new(origin.settings()),
+        });
+        if !is_whole {
+            crate::crd::rebuild(&core);
         }
         Server { core }
     }

@@ -104,6 +104,18 @@ impl Table {
         }
     }
 
+    /// A copy that changes apart from this one, all of which may be seen.
+    fn fork(&self, revision: u64) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            log: self.log.clone(),
+            superseded: self.superseded,
+            compacted: self.compacted,
+            epoch: self.epoch,
+            tail: signal::Sender::new(revision),
+        }
+    }
+
     /// Appends a change to the log, of which everything up to `published` may be seen.
     fn append(&mut self, event: Event, history: &History, published: u64) {
         self.superseded += event.previous.as_ref().map_or(0, |p| p.size());
@@ -195,6 +207,35 @@ impl Store {
             journal.start(JournalObserver::new(&shared));
         }
         Self { shared, records: Arc::default(), history, journal }
+    }
+
+    /// A store in memory with the same objects, revisions and history, which changes apart from this one. Versions of objects
+    /// are shared, so that the copy takes little time and memory.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use steersman_api::store::{Draft, History, Store};
+    /// let store = Store::new(History::default(), None);
+    /// let draft = || Draft::new(&json!({"metadata": {"name": "one"}}), Vec::new());
+    /// store.create("things", "one", draft()?)?;
+    /// let fork = store.fork();
+    /// fork.create("things", "two", draft()?)?;
+    /// assert_eq!((store.count("things"), fork.count("things")), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let inner = self.lock();
+        let revision = inner.revision;
+        let tables = inner.tables.iter().map(|(name, table)| (Arc::clone(name), table.fork(revision)));
+        let inner =
+            Inner { revision, published: revision, restored: inner.restored, tables: tables.collect() };
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(inner),
+            durability: signal::Sender::new(Durability::new(revision)),
+            on_undo: OnceLock::new(),
+        });
+        Self { shared, records: Arc::default(), history: self.history, journal: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -170,6 +170,18 @@ impl Aggregator {
         }
     }
 
+    /// The same servers, reached by another client, and all to be checked at once.
+    pub(crate) fn fork(&self, client: Option<Arc<dyn ApiServiceClient>>) -> Self {
+        let remotes = self.remotes();
+        Self {
+            client,
+            dirty: Mutex::new(remotes.keys().cloned().collect()),
+            remotes: RwLock::new(remotes),
+            documents: Mutex::new(lock(&self.documents).clone()),
+            changed: Notify::new(),
+        }
+    }
+
     fn remotes(&self) -> Arc<Remotes> {
         Arc::clone(&self.remotes.read().unwrap_or_else(PoisonError::into_inner))
     }

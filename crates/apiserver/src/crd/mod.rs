@@ -42,6 +42,18 @@ pub(crate) struct Definitions {
     served: Mutex<BTreeMap<String, Served>>,
 }
 
+impl Definitions {
+    /// The same definitions for another server, without those whose objects a webhook converts: it is asked by one server. Says
+    /// whether these are all.
+    pub(crate) fn fork(&self) -> (Self, bool) {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = served.len();
+        served.retain(|_, (_, resources)| resources.iter().all(|r| r.strategy.converter().is_none()));
+        let is_whole = served.len() == all;
+        (Self { served: Mutex::new(served) }, is_whole)
+    }
+}
+
 /// Looks at one definition again: its conditions, what it serves, whether its end is near.
 pub(crate) fn reconcile(core: &Arc<Core>, name: &str) {
     if let Some(entry) = core.store.get(RESOURCE, name) {

@@ -165,6 +165,11 @@ impl<A> Default for Shelf<A> {
 }
 
 impl<A: Action> Shelf<A> {
+    fn fork(&self) -> Self {
+        let hooks = Arc::clone(&self.hooks.read().unwrap_or_else(PoisonError::into_inner));
+        Self { hooks: RwLock::new(hooks), learning: Mutex::new(()) }
+    }
+
     /// Takes over what is stored.
     fn learn(&self, store: &Store) {
         // Read under the lock: of two writers, the later one here sees the later state.
@@ -198,6 +203,11 @@ impl<A: Action> Shelf<A> {
 }
 
 impl Policies {
+    /// The same policies for another server.
+    pub(crate) fn fork(&self) -> Self {
+        Self { validating: self.validating.fork(), mutating: self.mutating.fork() }
+    }
+
     /// Takes over what is stored, if it is of a kind that matters here.
     pub(crate) fn learn(&self, store: &Store, storage: &str) {
         match storage {

@@ -57,6 +57,16 @@ impl Webhooks {
         Self { mutating: none(), validating: none(), learning: Mutex::new(()), caller }
     }
 
+    /// The same hooks, asked by another caller.
+    pub(crate) fn fork(&self, caller: Caller) -> Self {
+        Self {
+            mutating: RwLock::new(current(&self.mutating)),
+            validating: RwLock::new(current(&self.validating)),
+            learning: Mutex::new(()),
+            caller,
+        }
+    }
+
     /// Takes over the configurations of a kind, if it is one.
     pub(crate) fn learn(&self, store: &Store, storage: &str) {
         let hooks = match storage {

@@ -99,7 +99,7 @@ impl Binding {
 }
 
 /// The bindings of one namespace, or those of the whole cluster.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Bindings {
     all: BTreeMap<Arc<str>, Arc<Binding>>,
     users: HashMap<Arc<str>, Vec<Arc<Binding>>>,
@@ -147,7 +147,7 @@ impl Bindings {
 }
 
 /// All roles and bindings.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Index {
     cluster_roles: HashMap<Arc<str>, Arc<[Rule]>>,
     /// By `namespace/name`.

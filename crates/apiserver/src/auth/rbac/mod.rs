@@ -42,6 +42,12 @@ impl Rbac {
         Self { store, index: RwLock::new(None) }
     }
 
+    /// The same over a copy of the store.
+    pub(crate) fn fork(&self, store: Store) -> Self {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Self { store, index: RwLock::new(index) }
+    }
+
     fn with<R>(&self, look: impl FnOnce(&Index) -> R) -> R {
         if let Some(index) = &*self.index.read().unwrap_or_else(PoisonError::into_inner) {
             return look(index);

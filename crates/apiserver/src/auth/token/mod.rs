@@ -33,7 +33,7 @@ const REMEMBERED: usize = 1024;
 /// The tokens of a server.
 pub(crate) struct Tokens {
     fixed: RwLock<Vec<(String, User)>>,
-    pub(crate) key: Key,
+    pub(crate) key: Arc<Key>,
     verified: Mutex<HashMap<Box<str>, Arc<Claims>>>,
 }
 
@@ -45,7 +45,16 @@ impl fmt::Debug for Tokens {
 
 impl Tokens {
     pub(crate) fn new(fixed: Vec<(String, User)>, seed: [u8; 32]) -> Self {
-        let tokens = Self { fixed: RwLock::default(), key: Key::new(seed), verified: Mutex::default() };
+        Self::with_key(fixed, Arc::new(Key::new(seed)))
+    }
+
+    /// Other fixed tokens, and the same key.
+    pub(crate) fn fork(&self, fixed: Vec<(String, User)>) -> Self {
+        Self::with_key(fixed, Arc::clone(&self.key))
+    }
+
+    fn with_key(fixed: Vec<(String, User)>, key: Arc<Key>) -> Self {
+        let tokens = Self { fixed: RwLock::default(), key, verified: Mutex::default() };
         for (token, user) in fixed {
             tokens.add(token, user);
         }
