@@ -48,6 +48,12 @@ impl ApiServers {
         let _ = self.metrics.set(server);
     }
 
+    /// The same for another cluster and its services.
+    pub(crate) fn fork(&self, services: Services) -> Self {
+        let identity = self.identity.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Self { services, identity: Arc::new(RwLock::new(identity)), metrics: Arc::default() }
+    }
+
     /// Shows another certificate from now on, or none.
     pub(crate) fn identify(&self, identity: Option<ClientCertificate>) {
         *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity.map(Arc::new);

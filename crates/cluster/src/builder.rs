@@ -9,25 +9,21 @@ use steersman_api::{
     environment::{Environment, SeededEnvironment, SteppedEnvironment, SystemEnvironment},
     user::User,
 };
-use steersman_apiserver::{AccessLog, ClientAuthentication, RequestHeaderAuthentication, Server};
-use tokio::sync::{Notify, watch};
+use steersman_apiserver::{ClientAuthentication, RequestHeaderAuthentication, Server};
 
 use crate::{
-    activity::Activity,
     api_services::ApiServers,
-    cluster::{Cluster, Inner, draw_token},
-    control_loop::{self, LoopHandle},
+    cluster::{Cluster, Parts, draw_token},
     disk::{Disk, Identity},
     error::Error,
     listener::Listener,
-    logs::SimulatedContainers,
-    metrics::{self, MetricsServer},
+    metrics,
     options::{Options, Part},
     pki::Authority,
     services::Services,
     tls_client::ClientCertificate,
     user_service::UserService,
-    webhooks::{WebhookPolicy, Webhooks},
+    webhooks::WebhookPolicy,
 };
 
 /// Describes a cluster.
@@ -35,6 +31,7 @@ use crate::{
 pub struct Builder {
     parts: BTreeSet<Part>,
     nodes: usize,
+    heartbeats: bool,
     seed: Option<u64>,
     virtual_time: Option<Timestamp>,
     pod_start_delay: Duration,
@@ -53,6 +50,7 @@ impl Default for Builder {
         Self {
             parts: Part::ALL.into(),
             nodes: 1,
+            heartbeats: true,
             seed: None,
             virtual_time: None,
             pod_start_delay: Duration::ZERO,
@@ -99,6 +97,14 @@ impl Builder {
     #[must_use]
     pub fn nodes(mut self, count: usize) -> Self {
         self.nodes = count;
+        self
+    }
+
+    /// Whether kubelets renew the leases of their nodes every 10 s, which no controller of the cluster asks for. Without that, hours
+    /// of virtual time in which nothing happens take no time. Default: yes.
+    #[must_use]
+    pub fn heartbeats(mut self, yes: bool) -> Self {
+        self.heartbeats = yes;
         self
     }
 
@@ -218,29 +224,41 @@ impl Builder {
                 Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
             }
         };
-        let clock = Arc::new(SteppedEnvironment::new(origin));
-        let environment: Arc<dyn Environment> = Arc::<SteppedEnvironment>::clone(&clock);
         if self.seed.is_none() {
             builder = builder.signing_key(signing_key(&authority));
-        }
-        let accesses = self.record_access.then(|| Arc::new(AccessLog::default()));
-        if let Some(log) = &accesses {
-            builder = builder.recorder(Arc::clone(log));
         }
         let services = Services::default();
         let front_proxy = Authority::front_proxy()?;
         let (certificate, key) = front_proxy.client(FRONT_PROXY, None)?;
         let api_servers = ApiServers::new(services.clone(), ClientCertificate::from_pem(&certificate, &key)?);
-        let server = builder
-            .webhook_client(Webhooks::new(services.clone(), self.webhooks))
-            .api_service_client(api_servers.clone())
-            .environment(Arc::clone(&clock))
-            .token(token.clone(), User::admin())
-            .without_credentials(User::anonymous())
-            .connector(SimulatedContainers)
-            .build();
+        let options = (!self.parts.is_empty()).then(|| {
+            Arc::new(Options {
+                parts: self.parts,
+                nodes: self.nodes,
+                heartbeats: self.heartbeats,
+                pod_start_delay: self.pod_start_delay,
+                pod_run_time: self.pod_run_time,
+                pod_stop_delay: self.pod_stop_delay,
+                missing_images: self.missing_images,
+                authority: Arc::clone(&authority),
+            })
+        });
+        let mut parts = Parts {
+            builder,
+            clock: Arc::new(SteppedEnvironment::new(origin)),
+            authority,
+            token,
+            services,
+            api_servers,
+            webhooks: self.webhooks,
+            metrics: self.metrics,
+            records_access: self.record_access,
+            options,
+            saved: None,
+        };
+        let (server, accesses) = parts.build_server();
         server.publish_authentication(&ClientAuthentication {
-            client_authorities: authority.certificate().to_owned(),
+            client_authorities: parts.authority.certificate().to_owned(),
             request_headers: Some(RequestHeaderAuthentication::new(
                 front_proxy.certificate(),
                 vec![FRONT_PROXY.to_owned()],
@@ -250,69 +268,15 @@ impl Builder {
             // Readers see what every cluster has from the first moment on.
             server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
         }
-        let has_workloads = !self.parts.is_empty();
-        if self.metrics || has_workloads {
-            let metrics = MetricsServer::new(
-                server.store().clone(),
-                Arc::clone(&environment),
-                self.metrics,
-                has_workloads,
-            );
-            api_servers.serve_metrics(metrics);
-        }
         if self.metrics {
             let installer = UserService::unrestricted(server.service(), User::admin());
             metrics::install(&Client::new(installer, "default")).await?;
         }
-        let mut tasks = vec![
-            runtime.spawn(server.clone().expire_events()),
-            runtime.spawn(server.clone().check_api_services()),
-        ];
-        let mut control_loop = None;
-        let mut address = None;
-        let activity = Activity::new();
-        if let Some(wanted) = self.listen {
-            let listener = Listener::bind(wanted, &authority).await?;
-            address = Some(listener.address);
-            tasks.push(runtime.spawn(listener.serve(server.service(), activity.clone())));
-        }
-        if has_workloads {
-            let options = Arc::new(Options {
-                parts: self.parts,
-                nodes: self.nodes,
-                pod_start_delay: self.pod_start_delay,
-                pod_run_time: self.pod_run_time,
-                pod_stop_delay: self.pod_stop_delay,
-                missing_images: self.missing_images,
-                authority: Arc::clone(&authority),
-            });
-            let made = LoopHandle {
-                wake: Arc::new(Notify::new()),
-                settled: watch::Sender::new(0),
-                panics: Arc::default(),
-            };
-            let watcher = control_loop::Actor::ControllerManager.user();
-            let as_controllers = UserService::unrestricted(server.service(), watcher);
-            let parts =
-                control_loop::LoopConfig { server: as_controllers, options, clock: Arc::clone(&clock) };
-            tasks.push(runtime.spawn(control_loop::run(parts, server.clone(), made.clone())));
-            control_loop = Some(made);
-        }
-        Ok(Inner {
-            server,
-            environment,
-            clock,
-            authority,
-            token,
-            services,
-            api_servers,
-            accesses,
-            address,
-            activity,
-            control_loop,
-            tasks,
-        }
-        .into())
+        let listener = match self.listen {
+            Some(wanted) => Some(Listener::bind(wanted, &parts.authority).await?),
+            None => None,
+        };
+        Ok(parts.start(&runtime, server, accesses, listener))
     }
 }
 

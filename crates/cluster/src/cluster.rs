@@ -1,5 +1,8 @@
 //! A running cluster.
 
+mod checkpoint;
+mod parts;
+
 use std::{
     future::Future,
     net::SocketAddr,
@@ -17,9 +20,12 @@ use steersman_api::{
 use steersman_apiserver::{Access, AccessLog, Server};
 use tokio::task::JoinHandle;
 
+pub use self::checkpoint::Checkpoint;
+pub(crate) use self::parts::Parts;
 use crate::{
     activity::Activity, api_services::ApiServers, builder::Builder, control_loop::LoopHandle, error::Error,
-    kubeconfig, pki::Authority, services::Services, tls_client::ClientCertificate, user_service::UserService,
+    kubeconfig, options::Options, pki::Authority, services::Services, tls_client::ClientCertificate,
+    user_service::UserService, webhooks::WebhookPolicy,
 };
 
 /// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
@@ -30,23 +36,26 @@ pub struct Cluster {
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) server: Server,
-    pub(super) environment: Arc<dyn Environment>,
+struct Inner {
+    server: Server,
+    environment: Arc<dyn Environment>,
     /// The same, as a clock that can be set forward.
-    pub(super) clock: Arc<SteppedEnvironment>,
-    pub(super) authority: Arc<Authority>,
-    pub(super) token: String,
-    pub(super) services: Services,
-    pub(super) api_servers: ApiServers,
+    clock: Arc<SteppedEnvironment>,
+    authority: Arc<Authority>,
+    token: String,
+    services: Services,
+    api_servers: ApiServers,
+    webhooks: WebhookPolicy,
+    /// Whether the metrics API was asked for.
+    metrics: bool,
     /// There when decisions are recorded.
-    pub(super) accesses: Option<Arc<AccessLog>>,
+    accesses: Option<Arc<AccessLog>>,
     /// Where it listens.
-    pub(super) address: Option<SocketAddr>,
-    pub(super) activity: Activity,
+    address: Option<SocketAddr>,
+    activity: Activity,
     /// There when workloads run.
-    pub(super) control_loop: Option<LoopHandle>,
-    pub(super) tasks: Vec<JoinHandle<()>>,
+    workloads: Option<(Arc<Options>, LoopHandle)>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Inner {
@@ -54,12 +63,6 @@ impl Drop for Inner {
         for task in &self.tasks {
             task.abort();
         }
-    }
-}
-
-impl From<Inner> for Cluster {
-    fn from(inner: Inner) -> Self {
-        Self { inner: Arc::new(inner) }
     }
 }
 
@@ -153,7 +156,7 @@ impl Cluster {
     /// ```
     pub fn advance(&self, by: Duration) {
         self.inner.clock.step(by);
-        if let Some(control_loop) = &self.inner.control_loop {
+        if let Some((_, control_loop)) = &self.inner.workloads {
             control_loop.wake.notify_one();
         }
     }
@@ -295,7 +298,8 @@ impl Cluster {
     /// How often a controller of the workloads panicked. The others went on, and what it was about is tried again.
     #[must_use]
     pub fn controller_panics(&self) -> u64 {
-        self.inner.control_loop.as_ref().map_or(0, |control_loop| control_loop.panics.load(Ordering::Relaxed))
+        let control_loop = self.inner.workloads.as_ref().map(|(_, control_loop)| control_loop);
+        control_loop.map_or(0, |control_loop| control_loop.panics.load(Ordering::Relaxed))
     }
 
     /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
@@ -321,7 +325,7 @@ impl Cluster {
     /// # }
     /// ```
     pub async fn settled(&self) {
-        let Some(control_loop) = &self.inner.control_loop else { return };
+        let Some((_, control_loop)) = &self.inner.workloads else { return };
         let mut settled = control_loop.settled.subscribe();
         let target = self.inner.server.store().revision();
         control_loop.wake.notify_one();

@@ -28,6 +28,9 @@ pub enum Error {
     /// The cluster has no listener, so it has no kubeconfig.
     #[error("the cluster has no listener")]
     NoListener,
+    /// The cluster's workloads have ended with their runtime.
+    #[error("the cluster does not run any more: take its checkpoint on the runtime that it was started on")]
+    Ended,
     /// Started outside of a tokio runtime.
     #[error("a cluster needs a tokio runtime: {0}")]
     Runtime(#[from] tokio::runtime::TryCurrentError),

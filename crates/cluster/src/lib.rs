@@ -96,7 +96,7 @@ mod workloads;
 
 pub use annotations::ANNOTATIONS;
 pub use builder::Builder;
-pub use cluster::Cluster;
+pub use cluster::{Checkpoint, Cluster};
 pub use error::Error;
 pub use options::Part;
 pub use serving::{Served, Serving, self_signed};

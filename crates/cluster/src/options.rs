@@ -87,6 +87,8 @@ impl Part {
 pub(crate) struct Options {
     pub(crate) parts: BTreeSet<Part>,
     pub(crate) nodes: usize,
+    /// Whether kubelets renew the leases of their nodes.
+    pub(crate) heartbeats: bool,
     pub(crate) pod_start_delay: Duration,
     pub(crate) pod_run_time: Duration,
     pub(crate) pod_stop_delay: Duration,

@@ -66,6 +66,12 @@ pub(crate) struct Services {
 }
 
 impl Services {
+    /// The same servers for another cluster, which learns of others apart from this one.
+    pub(crate) fn fork(&self) -> Self {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Self { known: Arc::new(RwLock::new(known)) }
+    }
+
     fn put(&self, namespace: &str, name: &str, endpoint: Endpoint) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.insert((namespace.to_owned(), name.to_owned()), endpoint);

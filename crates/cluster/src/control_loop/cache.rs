@@ -22,6 +22,17 @@ pub(crate) struct Cache<K> {
     listing: Option<BTreeSet<Name>>,
 }
 
+impl<K> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            owned: self.owned.clone(),
+            gone: self.gone.clone(),
+            listing: self.listing.clone(),
+        }
+    }
+}
+
 impl<K> Default for Cache<K> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), owned: BTreeMap::new(), gone: HashSet::new(), listing: None }
@@ -63,6 +74,11 @@ impl<K: Resource + Clone> Cache<K> {
     /// The objects that the owner with `uid` controls; with an empty one those without a controller.
     pub(crate) fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &Arc<K>> {
         self.owned.get(uid).into_iter().flatten().filter_map(|name| self.objects.get(name))
+    }
+
+    /// Whether this version of an object, or a newer one, is known.
+    pub(super) fn is_current(&self, name: &Name, wanted: u64) -> bool {
+        self.objects.get(name).is_some_and(|object| version(&**object) >= wanted)
     }
 
     /// Stores an object unless a newer version is cached. Returns the former and the new one if it did.

@@ -30,21 +30,21 @@ type SimilarKey = (&'static str, String, bool, String);
 type EventKey = (SimilarKey, Option<String>);
 
 /// Messages of similar events.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Timestamp,
 }
 
 /// The right to record events about an object, which comes back over time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Tokens {
     left: f64,
     last: Timestamp,
 }
 
 /// Counts repetitions, combines similar events and drops too many of them, as client-go's correlator does.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct EventCorrelator {
     /// Names and counts of the events that were recorded.
     seen: HashMap<EventKey, (String, i32)>,

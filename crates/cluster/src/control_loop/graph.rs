@@ -64,7 +64,7 @@ impl Node {
 }
 
 /// All objects by uid.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Graph {
     nodes: HashMap<String, Node>,
     dependents: HashMap<String, BTreeSet<String>>,

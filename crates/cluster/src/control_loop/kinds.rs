@@ -46,7 +46,7 @@ macro_rules! scoped {
 macro_rules! kinds {
     ($($field:ident: $kind:ty, $scope:ident;)*) => {
         /// One cache per kind.
-        #[derive(Debug, Default)]
+        #[derive(Debug, Clone, Default)]
         pub(crate) struct Caches {
             $(pub(crate) $field: Cache<$kind>,)*
         }
@@ -73,6 +73,11 @@ macro_rules! kinds {
             /// Watches every kind with a cache.
             pub(super) fn watch_kinds(&mut self) {
                 $(self.watch::<$kind>();)*
+            }
+
+            /// Watches every kind with a cache, all of which are right up to a revision.
+            pub(super) fn resume_kinds(&mut self, revision: u64) {
+                $(self.resume_kind::<$kind>(revision);)*
             }
         }
     };

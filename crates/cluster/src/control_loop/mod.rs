@@ -16,9 +16,11 @@ mod cache;
 mod clock;
 mod events;
 mod graph;
+mod handle;
 mod kinds;
 mod queue;
 mod requests;
+mod saved;
 mod watch;
 
 use std::{
@@ -48,15 +50,16 @@ use kube::{
 };
 use steersman_api::environment::{Environment, SteppedEnvironment};
 use steersman_apiserver::Server;
-use tokio::sync::{Notify, watch as signal};
 
 pub(crate) use actor::Actor;
 pub(crate) use cache::{controller_uid, name_of};
 pub(crate) use clock::Clock;
 pub(crate) use events::NewEvent;
 pub(crate) use graph::{FOREGROUND, Graph, Node as GraphNode, ORPHAN, ResourceInfo, qualified};
+pub(crate) use handle::LoopHandle;
 pub(crate) use kinds::{Caches, Kind};
 pub(crate) use queue::WorkItem;
+pub(crate) use saved::{ClockChange, SavedLoop};
 pub(crate) use watch::{ACCOUNT_NAME, ROOT_CERTIFICATE};
 
 use self::{
@@ -174,29 +177,24 @@ pub(crate) struct ControlLoop {
     watched: HashMap<String, Arc<str>>,
 }
 
-/// Handle by which a cluster wakes and awaits its control loop.
-#[derive(Debug, Clone)]
-pub(crate) struct LoopHandle {
-    /// Wakes the loop.
-    pub(crate) wake: Arc<Notify>,
-    /// The revision up to which everything has been dealt with.
-    pub(crate) settled: signal::Sender<u64>,
-    /// How often a controller panicked.
-    pub(crate) panics: Arc<AtomicU64>,
-}
-
 /// What a control loop is built from.
 pub(crate) struct LoopConfig {
     /// The API server as the controllers' user.
     pub(crate) server: UserService,
     pub(crate) options: Arc<Options>,
     pub(crate) clock: Arc<SteppedEnvironment>,
+    /// What the first loop goes on from. Without it, it lists everything.
+    pub(crate) saved: Option<Arc<SavedLoop>>,
 }
 
 /// Runs control loops until it is dropped. One that panics is replaced by one that lists anew.
-pub(crate) async fn run(config: LoopConfig, server: Server, handle: LoopHandle) {
+pub(crate) async fn run(mut config: LoopConfig, server: Server, handle: LoopHandle) {
     loop {
-        let control = ControlLoop::new(&config, Arc::clone(&handle.panics));
+        let mut control = ControlLoop::new(&config, Arc::clone(&handle.panics));
+        match config.saved.take() {
+            Some(saved) => control.load(&saved),
+            None => control.begin(),
+        }
         let Err(panic) = AssertUnwindSafe(control.run(server.clone(), handle.clone())).catch_unwind().await
         else {
             return;
@@ -243,11 +241,15 @@ impl ControlLoop {
         }
     }
 
-    /// Runs until it is dropped.
-    async fn run(mut self, server: Server, handle: LoopHandle) {
+    /// Begins from nothing.
+    fn begin(&mut self) {
         self.watch_kinds();
         self.push(Controller::Discovery, "", "");
-        workloads::start(&mut self);
+        workloads::start(self);
+    }
+
+    /// Runs until it is dropped.
+    async fn run(mut self, server: Server, handle: LoopHandle) {
         let mut calm = false;
         loop {
             let revision = server.store().revision();
@@ -274,6 +276,10 @@ impl ControlLoop {
             calm = false;
             if self.unsynced == 0 && self.late.is_empty() {
                 handle.settled.send_replace(revision);
+                for saver in handle.take_savers() {
+                    // It may have stopped waiting.
+                    let _ = saver.send(self.save(revision));
+                }
             }
             let timer = self.queue.next_timer();
             tokio::select! {

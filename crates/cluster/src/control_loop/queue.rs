@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Clock, Controller};
+use super::{Clock, Controller, saved::ClockChange};
 
 /// One object for one controller to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,7 @@ impl WorkItem {
 }
 
 /// First in, first out, each item once; and items that come back at a time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Queue {
     clock: Clock,
     ready: VecDeque<WorkItem>,
@@ -55,6 +55,13 @@ impl Queue {
             failures: HashMap::new(),
             held: HashSet::new(),
         }
+    }
+
+    /// The same items, with their timers on another clock.
+    pub(super) fn on_clock(&self, change: ClockChange, clock: Clock) -> Self {
+        let timers = self.timers.iter();
+        let timers = timers.map(|((at, number), item)| ((change.carry(*at), *number), item.clone()));
+        Self { timers: timers.collect(), clock, ..self.clone() }
     }
 
     pub(crate) fn push(&mut self, item: WorkItem) {

@@ -1,10 +1,10 @@
 //! The watches behind the caches.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use futures::{StreamExt as _, future, stream::BoxStream};
+use futures::{Stream, StreamExt as _, future, stream::BoxStream};
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource, ResourceExt as _,
     core::{DynamicObject, PartialObjectMeta},
     discovery::{Discovery, Scope, verbs},
     runtime::{
@@ -12,6 +12,8 @@ use kube::{
         watcher::{self, Config, Event},
     },
 };
+
+use serde::de::DeserializeOwned;
 
 use super::{ControlLoop, Controller, Kind, ResourceInfo, name_of};
 
@@ -33,20 +35,19 @@ impl ControlLoop {
         let name = super::qualified(&K::group(&()), &K::plural(&()));
         self.watched_name(&name);
         let mut first = true;
-        let changes =
-            watcher::watcher(api, Config::default().streaming_lists()).default_backoff().map(move |event| {
-                let synced = first && matches!(event, Ok(Event::InitDone));
-                first &= !synced;
-                let change: Change = Box::new(move |control| {
-                    control.unsynced -= usize::from(synced);
-                    control.handle_event::<K>(event);
-                });
-                change
+        let changes = listing(api).map(move |event| {
+            let synced = first && matches!(event, Ok(Event::InitDone));
+            first &= !synced;
+            let change: Change = Box::new(move |control| {
+                control.unsynced -= usize::from(synced);
+                control.handle_event::<K>(event);
             });
+            change
+        });
         self.changes.push(changes.boxed());
     }
 
-    fn handle_event<K: Kind>(&mut self, event: watcher::Result<Event<K>>) {
+    pub(super) fn handle_event<K: Kind>(&mut self, event: watcher::Result<Event<K>>) {
         match event {
             Ok(Event::Init) => K::cache_mut(&mut self.caches).start_listing(),
             Ok(Event::InitApply(object) | Event::Apply(object)) => self.put_object(object),
@@ -64,12 +65,19 @@ impl ControlLoop {
 
     /// Watches the metadata of a kind that has no cache.
     fn watch_metadata(&mut self, resource: &ResourceInfo) {
-        let name = self.watched_name(&resource.qualified());
         self.unsynced += 1;
         let api: Api<PartialObjectMeta<DynamicObject>> =
             Api::all_with(self.watch_client.clone(), &resource.api);
-        let watch = watcher::watcher(api, Config::default().streaming_lists()).default_backoff();
-        let changes = watch.scan((false, false), move |(synced, withdrawn), event| {
+        self.push_metadata(resource, false, listing(api));
+    }
+
+    /// Takes the metadata of a kind from a watch, which may be synced already.
+    pub(super) fn push_metadata<S>(&mut self, resource: &ResourceInfo, is_synced: bool, watch: S)
+    where
+        S: Stream<Item = watcher::Result<Event<PartialObjectMeta<DynamicObject>>>> + Send + 'static,
+    {
+        let name = self.watched_name(&resource.qualified());
+        let changes = watch.scan((is_synced, false), move |(synced, withdrawn), event| {
             if *withdrawn {
                 return future::ready(None);
             }
@@ -164,6 +172,14 @@ impl ControlLoop {
         }
         Ok(())
     }
+}
+
+/// All objects, and what happens to them.
+pub(super) fn listing<K>(api: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
+{
+    watcher::watcher(api, Config::default().streaming_lists()).default_backoff()
 }
 
 /// The resource is no longer served.

@@ -18,7 +18,7 @@ type Amounts = BTreeMap<String, Quantity>;
 
 /// Resource usage of nodes. It is updated with every change of a pod: adding up all pods of a node for each
 /// that is placed would take the square of their number.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct NodeCapacity {
     nodes: HashMap<String, NodeUsage>,
     /// Pods that fit nowhere, by namespace and name.
@@ -32,7 +32,7 @@ pub(crate) struct NodeCapacity {
 }
 
 /// Pods and requests of a node.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct NodeUsage {
     requested: Requested,
     /// Its pods by namespace and name, with their priorities.

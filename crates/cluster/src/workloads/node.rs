@@ -111,7 +111,9 @@ async fn taint(control: &mut ControlLoop, mut node: Node, lost: bool, now: &Time
 
 /// Says once more that the node lives.
 pub(super) async fn renew(control: &mut ControlLoop, name: &str) -> kube::Result<()> {
-    control.push_after(Controller::Lease, "", name, RENEWAL);
+    if control.options.heartbeats {
+        control.push_after(Controller::Lease, "", name, RENEWAL);
+    }
     let Some(node) = control.caches.nodes.get("", name) else { return Ok(()) };
     if is_lost(&node) {
         return Ok(());

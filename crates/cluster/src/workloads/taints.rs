@@ -7,15 +7,20 @@ use kube::ResourceExt as _;
 use tokio::time::Instant;
 
 use super::{pods, scheduler};
-use crate::control_loop::{Actor, ControlLoop, Controller, NewEvent};
+use crate::control_loop::{Actor, ClockChange, ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "taint-eviction-controller";
 
 /// When pods were first seen with a taint that they tolerate for a while, by uid.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Evictions(HashMap<String, Instant>);
 
 impl Evictions {
+    /// The same pods on another clock.
+    pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
+        Self(self.0.iter().map(|(uid, since)| (uid.clone(), clock.carry(*since))).collect())
+    }
+
     /// Forgets a pod that is gone.
     pub(super) fn forget(&mut self, uid: &str) {
         self.0.remove(uid);

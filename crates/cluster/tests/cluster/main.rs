@@ -3,6 +3,7 @@
 mod access;
 mod aggregation;
 mod autoscaler;
+mod checkpoint;
 mod clock;
 mod controller;
 mod disk;

@@ -23,7 +23,7 @@ struct ScaleEvent {
 }
 
 /// What was decided about a target before.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct History {
     recommendations: Vec<Recommendation>,
     ups: Vec<ScaleEvent>,

@@ -30,7 +30,7 @@ use self::{
     scale::Scale,
 };
 use super::pods;
-use crate::control_loop::{ControlLoop, Controller, NewEvent};
+use crate::control_loop::{ClockChange, ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "horizontal-pod-autoscaler";
 /// Time between two evaluations of an autoscaler, as `--horizontal-pod-autoscaler-sync-period` has it.
@@ -40,10 +40,10 @@ const SYNC_PERIOD: Duration = Duration::from_secs(15);
 type Key = (String, String);
 
 /// What is remembered of autoscalers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Autoscalers(BTreeMap<Key, Memory>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Memory {
     history: History,
     /// When it is evaluated next. None: at once.
@@ -57,6 +57,15 @@ struct Memory {
 }
 
 impl Autoscalers {
+    /// The same autoscalers on another clock.
+    pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
+        let carried = self.0.iter().map(|(key, memory)| {
+            let next = memory.next.map(|at| clock.carry(at));
+            (key.clone(), Memory { next, ..memory.clone() })
+        });
+        Self(carried.collect())
+    }
+
     fn memory(&mut self, scaler: &HorizontalPodAutoscaler) -> &mut Memory {
         let key = (scaler.namespace().unwrap_or_default(), scaler.name_any());
         self.0.entry(key).or_default()

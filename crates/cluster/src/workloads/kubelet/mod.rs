@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use self::{plan::Plan, status::StatusBuilder};
 use super::{capacity, node, pods, taints};
-use crate::control_loop::{ControlLoop, Controller, NewEvent, whole};
+use crate::control_loop::{ClockChange, ControlLoop, Controller, NewEvent, whole};
 
 const NAME: &str = "kubelet";
 
 /// What is remembered of running pods.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Kubelet {
     /// Pods by uid.
     pods: HashMap<String, Run>,
@@ -26,6 +26,15 @@ pub(crate) struct Kubelet {
 }
 
 impl Kubelet {
+    /// The same pods on another clock.
+    pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
+        let pods = self.pods.iter().map(|(uid, run)| {
+            let stopping = run.stopping.map(|at| clock.carry(at));
+            (uid.clone(), Run { started: clock.carry(run.started), at: run.at, stopping })
+        });
+        Self { pods: pods.collect(), addresses: self.addresses }
+    }
+
     /// Forgets a pod that is gone.
     pub(super) fn forget(&mut self, uid: &str) {
         self.pods.remove(uid);

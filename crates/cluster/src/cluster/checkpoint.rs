@@ -1,0 +1,114 @@
+//! The state of a cluster, from which others start.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use steersman_api::environment::{Environment as _, SeededEnvironment, SteppedEnvironment};
+use steersman_apiserver::Server;
+use tokio::runtime::Handle;
+
+use super::{Cluster, parts::Parts};
+use crate::{
+    api_services::ApiServers, control_loop::SavedLoop, error::Error, options::Options, pki::Authority,
+    services::Services, webhooks::WebhookPolicy,
+};
+
+/// The state of a cluster at a moment, from which any number of clusters start, on any thread. Cheap to clone.
+///
+/// They have everything that the cluster had, down to revisions, uids and what its workloads wait for, and share the memory
+/// of what they do not change.
+#[derive(Debug, Clone)]
+pub struct Checkpoint {
+    /// A copy of the server that is never asked.
+    server: Server,
+    now: Timestamp,
+    /// Drawn from the cluster, so that others do not draw its uids again.
+    entropy: u64,
+    authority: Arc<Authority>,
+    token: String,
+    services: Services,
+    api_servers: ApiServers,
+    webhooks: WebhookPolicy,
+    metrics: bool,
+    records_access: bool,
+    workloads: Option<(Arc<Options>, Arc<SavedLoop>)>,
+}
+
+impl Cluster {
+    /// Takes a checkpoint once the workloads have dealt with everything that was written so far.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::{Namespace, Node};
+    /// use kube::{Api, ResourceExt as _, api::DeleteParams};
+    /// use steersman_cluster::Cluster;
+    ///
+    /// let checkpoint = Cluster::builder().seed(1).start().await?.checkpoint().await?;
+    /// let (one, other) = (checkpoint.start(1)?, checkpoint.start(2)?);
+    /// let nodes = |cluster: &Cluster| Api::<Node>::all(cluster.client());
+    /// let node = nodes(&one).list(&Default::default()).await?.items.remove(0);
+    /// nodes(&one).delete(&node.name_any(), &DeleteParams::default()).await?;
+    /// assert_eq!(nodes(&other).get(&node.name_any()).await?.uid(), node.uid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the workloads have ended, as they do with their runtime.
+    pub async fn checkpoint(&self) -> Result<Checkpoint, Error> {
+        let inner = &self.inner;
+        self.settled().await;
+        let workloads = match &inner.workloads {
+            Some((options, control_loop)) => {
+                let saved = control_loop.save().await.ok_or(Error::Ended)?;
+                Some((Arc::clone(options), Arc::new(saved)))
+            }
+            None => None,
+        };
+        let (now, entropy) = (inner.environment.now(), inner.environment.random());
+        // The watches of a control loop begin where it was saved: what came after that is in the copy, and they deliver it.
+        let server = Server::builder().environment(SeededEnvironment::new(now, entropy)).fork(&inner.server);
+        Ok(Checkpoint {
+            server: server.build(),
+            now,
+            entropy,
+            authority: Arc::clone(&inner.authority),
+            token: inner.token.clone(),
+            services: inner.services.fork(),
+            api_servers: inner.api_servers.clone(),
+            webhooks: inner.webhooks,
+            metrics: inner.metrics,
+            records_access: inner.accesses.is_some(),
+            workloads,
+        })
+    }
+}
+
+impl Checkpoint {
+    /// Starts a cluster, in memory and without a listener. Its time is tokio's, beginning at the moment of the checkpoint, and
+    /// what it draws at random follows from the checkpoint and the seed.
+    ///
+    /// # Errors
+    /// Fails outside a tokio runtime.
+    pub fn start(&self, seed: u64) -> Result<Cluster, Error> {
+        let runtime = Handle::try_current()?;
+        let environment = SeededEnvironment::new(self.now, self.entropy ^ seed);
+        let services = self.services.fork();
+        let mut parts = Parts {
+            builder: Server::builder().fork(&self.server),
+            clock: Arc::new(SteppedEnvironment::new(Arc::new(environment))),
+            authority: Arc::clone(&self.authority),
+            token: self.token.clone(),
+            api_servers: self.api_servers.fork(services.clone()),
+            services,
+            webhooks: self.webhooks,
+            metrics: self.metrics,
+            records_access: self.records_access,
+            options: self.workloads.as_ref().map(|(options, _)| Arc::clone(options)),
+            saved: self.workloads.as_ref().map(|(_, saved)| Arc::clone(saved)),
+        };
+        let (server, accesses) = parts.build_server();
+        Ok(parts.start(&runtime, server, accesses, None))
+    }
+}
