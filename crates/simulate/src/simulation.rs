@@ -12,6 +12,7 @@ use std::{
 
 use kube::Client;
 use steersman::{BoxError, Operator};
+use steersman_cluster::Checkpoint;
 
 use crate::{
     Error,
@@ -40,6 +41,8 @@ const COMBINED: usize = 3;
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
 /// How many times its patience a run may take of the time on the wall: a machine that is shared gives it less than that.
 const HANGING: u32 = 20;
+/// Bytes of the stack of a thread that makes runs.
+const STACK: usize = 8 << 20;
 /// Runs of a program at the same time, for each processor: they wait for most of their time.
 const WAITING: usize = 4;
 
@@ -85,6 +88,7 @@ impl Simulation {
                 replicas: 1,
                 account: None,
                 workloads: true,
+                prepared: None,
                 requests: run::REQUEST_LIMIT,
                 usual_watches: BTreeSet::new(),
                 expected: None,
@@ -298,7 +302,10 @@ impl Simulation {
         let seed = replay.as_ref().map_or(self.seed, |plan| plan.seed);
         let free = Plan::new(seed, []);
         let is_real = self.settings.timing.is_real;
-        let first = self.execute(&free, Course::Scenario, run::REQUEST_LIMIT)?;
+        if !is_real {
+            simulation.settings.prepared = Some(self.prepare()?);
+        }
+        let first = simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT)?;
         let mut report = Report::new(seed, &first);
         let mut alone = judge_alone(&first, &self.scenario, &self.rules);
         alone.extend(first.exits.iter().map(|exit| Finding { oracle: Oracle::Exit, message: exit.clone() }));
@@ -367,12 +374,23 @@ impl Simulation {
         Ok(report)
     }
 
+    /// Makes what runs start from, on a thread of its own.
+    fn prepare(&self) -> Result<Checkpoint, Error> {
+        let prepare = || run::prepare(&self.subject, &self.scenario, &self.settings);
+        let builder = std::thread::Builder::new().name("simulation".into()).stack_size(STACK);
+        std::thread::scope(|scope| {
+            let prepared = builder.spawn_scoped(scope, prepare).map(std::thread::ScopedJoinHandle::join);
+            let prepared = prepared.map_err(|error| Error::Setup(error.to_string()))?;
+            prepared.map_err(|_| Error::Setup("setting up the cluster panicked".into()))?
+        })
+    }
+
     /// Makes a run on a thread of its own.
     fn execute(&self, plan: &Plan, course: Course, requests: u64) -> Result<Outcome, Error> {
         let (subject, scenario) = (self.subject.clone(), self.scenario.clone());
         let settings = Settings { requests, ..self.settings.clone() };
         let (plan, timing, (send, receive)) = (plan.clone(), settings.timing.clone(), mpsc::channel());
-        let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(8 << 20);
+        let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(STACK);
         let (tell, told) = mpsc::channel();
         builder
             .spawn(move || {

@@ -6,7 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use steersman_api::store::{Batch, Entry, Event};
 use steersman_cluster::Cluster;
 
@@ -35,7 +36,14 @@ pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) key: String,
     pub(crate) verb: &'static str,
-    pub(crate) object: Value,
+    event: Arc<Event>,
+}
+
+impl Change {
+    /// The object after the change, or its last version: read when it is asked for, since few are.
+    pub(crate) fn object(&self) -> Value {
+        self.event.entry.value()
+    }
 }
 
 /// The tables of a cluster's store that count.
@@ -60,10 +68,9 @@ impl Tables {
         let mut changes = Vec::new();
         for (table, name) in &self.0 {
             for event in events(cluster, table, after) {
-                let object = event.entry.value();
-                if !is_derived(&object) {
+                if !is_derived(&event.entry) {
                     let key = format!("{name}/{}", event.entry.key());
-                    changes.push(Change { revision: event.revision, key, verb: event.kind.as_str(), object });
+                    changes.push(Change { revision: event.revision, key, verb: event.kind.as_str(), event });
                 }
             }
         }
@@ -77,7 +84,7 @@ impl Tables {
             events(cluster, table, after)
                 .into_iter()
                 .rev()
-                .find(|event| !is_derived(&event.entry.value()))
+                .find(|event| !is_derived(&event.entry))
                 .map(|event| event.revision)
         };
         self.0.iter().filter_map(last).max().unwrap_or(after)
@@ -99,9 +106,8 @@ impl Tables {
         for (table, name) in &self.0 {
             let snapshot = store.snapshot(table, "", None);
             for entry in snapshot.entries.iter().filter(|entry| entry.revision() > after) {
-                let object = Entry::value(entry);
-                if !is_derived(&object) {
-                    objects.insert(format!("{name}/{}", entry.key()), object);
+                if !is_derived(entry) {
+                    objects.insert(format!("{name}/{}", entry.key()), Entry::value(entry));
                 }
             }
         }
@@ -118,13 +124,31 @@ fn events(cluster: &Cluster, table: &str, after: u64) -> Vec<Arc<Event>> {
     events
 }
 
+/// What says who made an object, read without the rest of it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Owned {
+    metadata: Owners,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Owners {
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Owner {
+    api_version: String,
+    controller: bool,
+}
+
 /// Whether an object is made by a workload controller of the cluster from another one: pods of a replica set for instance.
-fn is_derived(object: &Value) -> bool {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    owners.into_iter().flatten().any(|owner| {
-        let group = owner["apiVersion"].as_str().unwrap_or_default();
-        owner["controller"] == json!(true)
-            && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
+fn is_derived(entry: &Entry) -> bool {
+    entry.part::<Owned>().metadata.owner_references.iter().any(|owner| {
+        let group = owner.api_version.as_str();
+        owner.controller && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
     })
 }
 
@@ -379,6 +403,8 @@ fn compare(path: &str, one: &Value, other: &Value, differ: &mut dyn FnMut(&str, 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn objects(list: &[(&str, Value)]) -> BTreeMap<String, Value> {

@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use serde_json::Value;
 use steersman::{BoxError, Operator, testing::TestEnv};
-use steersman_cluster::{Cluster, User};
+use steersman_cluster::{Checkpoint, Cluster, User};
 
 use self::{replica::Replica, settle::Pace};
 use crate::{
@@ -33,6 +33,9 @@ use crate::{
     timing::Timing,
     user,
 };
+
+/// The seed of the cluster that runs start from.
+const PREPARED: u64 = 1;
 
 /// Requests after which a fault-free run is given up.
 pub(crate) const REQUEST_LIMIT: u64 = 5_000;
@@ -60,6 +63,8 @@ pub(crate) struct Settings {
     pub(crate) replicas: u32,
     pub(crate) account: Option<(String, String)>,
     pub(crate) workloads: bool,
+    /// What runs start from, if they do not start from nothing.
+    pub(crate) prepared: Option<Checkpoint>,
     /// Requests after which a run is given up.
     pub(crate) requests: u64,
     /// Watches that a program opens when it starts, if that is known.
@@ -134,11 +139,7 @@ pub(crate) fn execute(
     // Some libraries draw their jitter from the thread's generator.
     fastrand::seed(plan.seed);
     panics::record();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(!settings.timing.is_real)
-        .build()
-        .map_err(|error| Error::Setup(error.to_string()))?;
+    let runtime = runtime(settings)?;
     let result = runtime.block_on(async {
         let mut run = Run::start(subject, scenario, settings, plan, course == Course::SlowScenario).await?;
         let trouble = match course {
@@ -153,6 +154,52 @@ pub(crate) fn execute(
         outcome.panics.extend(panics);
         outcome
     })
+}
+
+/// Makes the cluster on this thread that all runs in virtual time start from: with what is given and what the operator declares.
+/// It is the same for every seed, so that a plan which is replayed alone starts from it as well.
+pub(crate) fn prepare(
+    subject: &Subject,
+    scenario: &Scenario,
+    settings: &Settings,
+) -> Result<Checkpoint, Error> {
+    fastrand::seed(PREPARED);
+    runtime(settings)?.block_on(async {
+        let builder = Cluster::builder().seed(PREPARED).workloads(settings.workloads);
+        // Hours of virtual time pass, and nothing depends on them.
+        let cluster = builder.heartbeats(false).start().await;
+        let cluster = cluster.map_err(|error| setup(&error))?;
+        install(&cluster, subject, scenario).await?;
+        cluster.checkpoint().await.map_err(|error| setup(&error))
+    })
+}
+
+fn runtime(settings: &Settings) -> Result<tokio::runtime::Runtime, Error> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let builder = builder.enable_all().start_paused(!settings.timing.is_real);
+    builder.build().map_err(|error| setup(&error))
+}
+
+fn setup(error: &dyn std::fmt::Display) -> Error {
+    Error::Setup(error.to_string())
+}
+
+/// Makes what is there before the operator starts.
+async fn install(cluster: &Cluster, subject: &Subject, scenario: &Scenario) -> Result<(), Error> {
+    cluster.settled().await;
+    let env = TestEnv::on(cluster.clone());
+    for object in &scenario.given {
+        user::apply(cluster, object).await.map_err(|error| setup(&error))?;
+        if object["kind"] == "CustomResourceDefinition" {
+            let crd = serde_json::from_value(object.clone()).map_err(|error| setup(&error))?;
+            env.install(&crd).await.map_err(|error| setup(&error))?;
+        }
+    }
+    if let Subject::Operator(make) = subject {
+        env.install_operator(&make()).await.map_err(|error| setup(&error))?;
+    }
+    cluster.settled().await;
+    Ok(())
 }
 
 struct Run<'a> {
@@ -183,18 +230,25 @@ impl<'a> Run<'a> {
         plan: &'a Plan,
         slow: bool,
     ) -> Result<Self, Error> {
-        let setup = |error: &dyn std::fmt::Display| Error::Setup(error.to_string());
-        let mut builder = Cluster::builder().seed(plan.seed).workloads(settings.workloads);
         let mut timing = settings.timing.clone();
-        if timing.is_real {
-            // A program compares times of objects with its own.
-            builder = builder.starting_at(jiff::Timestamp::now());
-        }
         if slow {
             timing.latency *= 3;
         }
-        let cluster = builder.start().await.map_err(|error| setup(&error))?;
-        cluster.settled().await;
+        let cluster = match &settings.prepared {
+            Some(prepared) => {
+                let cluster = prepared.start(plan.seed).map_err(|error| setup(&error))?;
+                cluster.settled().await;
+                cluster
+            }
+            None => {
+                // A program compares times of objects with its own.
+                let builder = Cluster::builder().seed(plan.seed).starting_at(jiff::Timestamp::now());
+                let cluster = builder.workloads(settings.workloads).start().await;
+                let cluster = cluster.map_err(|error| setup(&error))?;
+                install(&cluster, subject, scenario).await?;
+                cluster
+            }
+        };
         let env = Arc::new(TestEnv::on(cluster.clone()));
         let mut run = Self {
             network: Network::new(
@@ -219,25 +273,13 @@ impl<'a> Run<'a> {
             properties: Vec::new(),
             pace: Pace::default(),
         };
-        for object in &scenario.given {
-            user::apply(&run.cluster, object).await.map_err(|error| setup(&error))?;
-            if object["kind"] == "CustomResourceDefinition" {
-                let crd = serde_json::from_value(object.clone()).map_err(|error| setup(&error))?;
-                run.env.install(&crd).await.map_err(|error| setup(&error))?;
-            }
-        }
         let client = match subject {
-            Subject::Operator(make) => {
-                let operator = make();
-                run.env.install_operator(&operator).await.map_err(|error| setup(&error))?;
-                run.env.client_for(&operator).map_err(|error| setup(&error))?
-            }
+            Subject::Operator(make) => run.env.client_for(&make()).map_err(|error| setup(&error))?,
             Subject::Prepared(_) | Subject::Program(_) | Subject::Command(_) => match &settings.account {
                 Some((namespace, name)) => run.cluster.client_as(User::service_account(namespace, name)),
                 None => run.cluster.client(),
             },
         };
-        run.cluster.settled().await;
         run.origin = run.cluster.server().store().latest();
         for number in 1..=settings.replicas.max(1) {
             let replica = run.supervise(subject, client.clone(), number);
