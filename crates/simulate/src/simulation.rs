@@ -1,9 +1,11 @@
-//! What is simulated, and which plans are tried.
+//! What is simulated, and how its plans are tried.
+
+mod plans;
 
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
@@ -17,7 +19,7 @@ use steersman_cluster::Checkpoint;
 use crate::{
     Error,
     command::Command,
-    fault::{Fault, Plan},
+    fault::Plan,
     invariant::Invariant,
     oracle::{Baseline, Finding, Objects, Oracle, Rules, judge_alone},
     report::{Coverage, Failure, Report},
@@ -35,8 +37,6 @@ pub const RANDOM: &str = "STEERSMAN_SIM_RANDOM";
 
 /// Distinct failures that are kept with their timelines.
 const KEPT: usize = 10;
-/// Faults of a random plan at most.
-const COMBINED: usize = 3;
 /// Pause between two looks at the time that a run has taken.
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
 /// How many times its patience a run may take of the time on the wall: a machine that is shared gives it less than that.
@@ -76,6 +76,8 @@ pub struct Simulation {
     budget: Option<Duration>,
     properties: bool,
     replay: Option<Plan>,
+    /// What runs start from: made once for all clones, as it is the same for every seed.
+    prepared: Arc<OnceLock<Checkpoint>>,
 }
 
 impl Simulation {
@@ -104,6 +106,7 @@ impl Simulation {
             budget: None,
             properties: false,
             replay: None,
+            prepared: Arc::default(),
         }
     }
 
@@ -146,6 +149,7 @@ impl Simulation {
     /// What users do. Default: nothing.
     pub fn scenario(mut self, scenario: Scenario) -> Self {
         self.scenario = scenario;
+        self.prepared = Arc::default();
         self
     }
 
@@ -212,16 +216,17 @@ impl Simulation {
     /// nothing becomes of deployments, pods and owner references. Default: yes.
     pub fn workloads(mut self, yes: bool) -> Self {
         self.settings.workloads = yes;
+        self.prepared = Arc::default();
         self
     }
 
-    /// Tries these kinds of faults alone, by the names of [`Fault::kind`]. Default: all kinds.
+    /// Tries these kinds of faults alone, by the names of [`Fault::kind`](crate::Fault::kind). Default: all kinds.
     pub fn only(mut self, kinds: impl IntoIterator<Item = &'static str>) -> Self {
         self.only = Some(kinds.into_iter().collect());
         self
     }
 
-    /// Leaves a kind of faults out, by the name of [`Fault::kind`]. Default: none is left out.
+    /// Leaves a kind of faults out, by the name of [`Fault::kind`](crate::Fault::kind). Default: none is left out.
     pub fn without(mut self, kind: &'static str) -> Self {
         self.without.insert(kind);
         self
@@ -303,7 +308,11 @@ impl Simulation {
         let free = Plan::new(seed, []);
         let is_real = self.settings.timing.is_real;
         if !is_real {
-            simulation.settings.prepared = Some(self.prepare()?);
+            let prepared = match self.prepared.get() {
+                Some(prepared) => prepared.clone(),
+                None => self.prepare()?,
+            };
+            simulation.settings.prepared = Some(self.prepared.get_or_init(|| prepared).clone());
         }
         let first = simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT)?;
         let mut report = Report::new(seed, &first);
@@ -420,85 +429,6 @@ impl Simulation {
         }
     }
 
-    /// Every single fault, and then random combinations.
-    fn plans(&self, baseline: &Outcome) -> Vec<Plan> {
-        let mut faults = Vec::new();
-        for (index, write) in baseline.traffic.writes.iter().enumerate() {
-            let at = number(index + 1);
-            if write.revisions.0 == write.revisions.1 {
-                // A write that changes nothing: a crash around it is the crash around its neighbours.
-                faults.push(Fault::Refused(at, 500));
-                continue;
-            }
-            faults.extend([
-                Fault::CrashBefore(at),
-                Fault::CrashAfter(at),
-                Fault::DeadAfter(at),
-                Fault::StaleRestart(at),
-                Fault::Refused(at, 500),
-                Fault::Lost(at),
-                Fault::TimedOut(at),
-                Fault::Delayed(at),
-                Fault::WatchHeld(at),
-                Fault::WatchBroken(at),
-                Fault::WatchExpired(at),
-            ]);
-            if write.conflicts {
-                faults.push(Fault::Refused(at, 409));
-            }
-            if self.settings.replicas > 1 {
-                faults.push(Fault::LeaseLost(at));
-            }
-        }
-        faults.extend((1..=baseline.traffic.reads).map(Fault::ReadFailed));
-        let steps = self.scenario.steps.len();
-        faults.extend((0..=number(steps)).map(Fault::Restart));
-        faults.extend((1..number(steps)).flat_map(|step| [Fault::Down(step), Fault::Blind(step)]));
-        for (step, state) in baseline.states.iter().enumerate() {
-            // What outlives the user's objects is kept on purpose, and has no one to bring it back.
-            if !state.as_ref().is_some_and(|state| self.scenario.has_objects_in(state.values())) {
-                continue;
-            }
-            let live = state
-                .iter()
-                .flatten()
-                .filter(|(_, object)| object["metadata"]["deletionTimestamp"].is_null());
-            let made = live.filter(|(key, _)| baseline.made.contains(*key));
-            faults.extend(made.map(|(key, _)| Fault::DeletedOutside(number(step), key.clone())));
-        }
-        let is_tried =
-            |kind| self.only.as_ref().is_none_or(|only| only.contains(kind)) && !self.without.contains(kind);
-        faults.retain(|fault| is_tried(fault.kind()));
-        // What finds most comes first: crashes, and then what is not tied to a write.
-        faults.sort_by_key(|fault| match fault {
-            Fault::CrashAfter(_) | Fault::CrashBefore(_) => 0,
-            fault if fault.at_write().is_none() => 1,
-            _ => 2,
-        });
-        let mut plans: Vec<Plan> = faults.iter().map(|fault| Plan::new(self.seed, [fault.clone()])).collect();
-        let mut random = fastrand::Rng::with_seed(self.seed);
-        if !faults.is_empty() {
-            for index in 0..self.random {
-                let seed = self.seed.wrapping_add(index as u64);
-                let mut combined: Vec<Fault> = (0..random.usize(1..=COMBINED))
-                    .map(|_| faults[random.usize(..faults.len())].clone())
-                    .collect();
-                for fault in &mut combined {
-                    if let Fault::Refused(_, code) = fault
-                        && *code != 409
-                    {
-                        *code = [429, 500, 503][random.usize(..3)];
-                    }
-                }
-                combined.sort_by_key(|fault| (fault.at_write(), fault.clone()));
-                // Two faults at one write would hide each other.
-                combined.dedup_by_key(|fault| fault.at_write().ok_or_else(|| fault.clone()));
-                plans.push(Plan::new(seed, combined));
-            }
-        }
-        plans
-    }
-
     /// Makes the runs of all plans, several at a time. A replay is shown as it is, and not shrunk.
     fn explore(
         &self,
@@ -608,10 +538,6 @@ struct Judged {
     findings: Vec<Finding>,
     /// Whether a first run of the plan failed and the second did not.
     was_alone: bool,
-}
-
-fn number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 /// The first lines in which two runs of one seed differ.
