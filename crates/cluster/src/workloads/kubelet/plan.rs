@@ -338,6 +338,7 @@ mod tests {
         Options {
             parts: BTreeSet::new(),
             nodes: 1,
+            heartbeats: true,
             pod_start_delay: Duration::ZERO,
             pod_run_time: Duration::from_secs(1),
             pod_stop_delay: Duration::ZERO,
