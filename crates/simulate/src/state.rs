@@ -11,6 +11,13 @@ use serde_json::{Map, Value};
 use steersman_api::store::{Batch, Entry, Event};
 use steersman_cluster::Cluster;
 
+/// Annotations by which built-in controllers count changes of a pod template: an operator that was down saw several as one.
+const COUNTERS: [&str; 3] = [
+    "deployment.kubernetes.io/revision",
+    "deployment.kubernetes.io/revision-history",
+    "deprecated.daemonset.template.generation",
+];
+
 /// Resources that say nothing about what an operator wants: records, heartbeats, and what follows from pods.
 const IGNORED: [&str; 9] = [
     "events",
@@ -292,7 +299,7 @@ struct Words {
 }
 
 impl Words {
-    /// An object without what the API server counts and draws.
+    /// An object without what the API server and its controllers count and draw.
     fn clean(&self, object: &Value) -> Value {
         let mut object = self.value(object);
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -300,6 +307,12 @@ impl Words {
                 ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"]
             {
                 metadata.remove(field);
+            }
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+                annotations.retain(|name, _| !COUNTERS.contains(&name.as_str()));
+                if annotations.is_empty() {
+                    metadata.remove("annotations");
+                }
             }
         }
         object
@@ -417,7 +430,8 @@ mod tests {
             objects(&[
                 (
                     "secrets/default/owner",
-                    json!({"metadata": {"name": "owner", "uid": uid, "resourceVersion": uid, "creationTimestamp": at}}),
+                    json!({"metadata": {"name": "owner", "uid": uid, "resourceVersion": uid, "creationTimestamp": at,
+                                        "annotations": {"deployment.kubernetes.io/revision": at}}}),
                 ),
                 (
                     &format!("jobs.batch/default/{name}"),
