@@ -60,16 +60,19 @@ async fn reconcile(cron: Arc<CronJob>, ctx: Context) -> Result<Action> {
     let schedule = Schedule::parse(&cron.spec.schedule).map_err(Error::terminal)?;
     let runs = Runs::sort(ctx.owned::<Job>().await?);
     prune(&cron, &runs, &ctx).await?;
+    let now = ctx.now();
+    // What was started stays so if someone deletes its job.
+    let recorded = cron.status.as_ref().and_then(|status| Some(status.last_schedule_time.as_ref()?.0));
+    let last = runs.last.max(recorded.filter(|at| *at <= now));
     ctx.update_status(&CronJobStatus {
         active: runs.active.iter().map(reference).collect(),
-        last_schedule_time: runs.last.map(Time),
+        last_schedule_time: last.map(Time),
     })
     .await?;
     if cron.spec.common.suspend == Some(true) {
         return Ok(Action::await_change());
     }
-    let now = ctx.now();
-    let (missed, next) = due(&cron, &schedule, runs.last, now)?;
+    let (missed, next) = due(&cron, &schedule, last, now)?;
     let wait = next.map_or(Action::await_change(), |next| {
         let wait = next.duration_since(now);
         Action::requeue(Duration::try_from(wait).unwrap_or_default() + Duration::from_millis(1))
@@ -159,8 +162,7 @@ fn due(
     now: Timestamp,
 ) -> Result<(Option<Timestamp>, Option<Timestamp>)> {
     let created = cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-    let mut earliest =
-        last.or(cron.status.as_ref().and_then(|status| Some(status.last_schedule_time.as_ref()?.0)));
+    let mut earliest = last;
     if let Some(seconds) = cron.spec.common.starting_deadline_seconds {
         // What is too late anyway need not be looked at.
         let deadline = now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN);

@@ -12,7 +12,10 @@ use k8s_openapi::{
     api::{batch::v1::Job, events::v1::Event},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams},
+};
 use serde_json::json;
 use steersman::{
     Environment, Error, Result,
@@ -105,6 +108,20 @@ async fn a_due_run_is_started_once() -> Result<()> {
     assert!(found.status.is_some_and(|status| status.last_schedule_time.is_some()));
     // Several runs that were missed are made up for by one.
     assert_eq!(pass(&env, &clock, 30).await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_whose_job_was_deleted_is_not_made_up_for() -> Result<()> {
+    let (env, clock) = start().await?;
+    env.create(&cron(json!({}))).await?;
+    let jobs = pass(&env, &clock, 10).await?;
+    env.api::<Job>().delete(&jobs[0].name_any(), &DeleteParams::background()).await?;
+    for _ in 0..3 {
+        assert!(pass(&env, &clock, 0).await?.is_empty());
+        let found: CronJob = env.api().get("hello").await?;
+        assert!(found.status.is_some_and(|status| status.last_schedule_time.is_some()));
+    }
     Ok(())
 }
 
