@@ -2,6 +2,9 @@
 //!
 //! One module per command under [`commands`], each of them thin: what is worth testing by itself lives in the libraries.
 
+// What is said of a flag is its help on a terminal, where brackets and addresses are no links.
+#![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links)]
+
 mod args;
 mod ask;
 mod charts;
