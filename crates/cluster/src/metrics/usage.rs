@@ -1,6 +1,7 @@
 //! The usage of simulated containers: from their requests, or as annotations say.
 
 use serde_json::Value;
+use steersman_api::status::quote;
 use steersman_formats::quantity::Quantity;
 
 use crate::annotations::{CPU_USAGE, MEMORY_USAGE};
@@ -143,12 +144,15 @@ fn amounts(
                 return spread(whole(amount), &requests, measured.unit);
             }
             (Some(Given::Percentage(_)), None) => ignored.push(format!(
-                "{}: {text} of no requests: the containers have none for {}",
-                measured.annotation, measured.name
+                "{}: {} of no requests: the containers have none for {}",
+                measured.annotation,
+                shown(&text),
+                measured.name
             )),
             (None, _) => ignored.push(format!(
-                "{}: {text} is neither a quantity such as 450m or 64Mi nor a percentage of the requests such as 90%",
-                measured.annotation
+                "{}: {} is neither a quantity such as 450m or 64Mi nor a percentage of the requests such as 90%",
+                measured.annotation,
+                shown(&text)
             )),
         }
     }
@@ -156,6 +160,12 @@ fn amounts(
         (None, Some(total)) => spread(whole(total / 2), &requests, measured.unit),
         _ => requests.iter().map(|r| r.map_or(measured.small, |request| whole(request / 2))).collect(),
     }
+}
+
+/// The value of an annotation for messages. Anyone who may write pods writes it: it is cut, and quoted.
+fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    quote(&text.chars().take(MOST).collect::<String>())
 }
 
 /// Spreads an amount in proportion to requests, or evenly if there are none. What is left over goes to the first.
@@ -256,6 +266,9 @@ mod tests {
             assert_eq!(usage.containers[0].1.cpu, 50 * MILLI, "{text}");
             assert_eq!(usage.ignored.len(), 1, "{text}");
         }
+        let hostile = pod(json!({CPU_USAGE: format!("\n{}", "x".repeat(100_000))}), &[("a", json!({}))]);
+        let ignored = measure(&hostile, None).ignored;
+        assert!(ignored[0].len() < 250 && !ignored[0].contains('\n'), "{ignored:?}");
         let none = pod(json!({CPU_USAGE: "90%"}), &[("a", json!({}))]);
         let usage = measure(&none, None);
         assert_eq!((usage.containers[0].1.cpu, usage.ignored.len()), (MILLI, 1));
