@@ -93,6 +93,15 @@ impl Fault {
         }
     }
 
+    /// Whether the operator dies after its write is committed, or before; nothing if it lives.
+    pub(crate) fn kills(&self) -> Option<bool> {
+        match self {
+            Self::CrashBefore(_) => Some(false),
+            Self::CrashAfter(_) | Self::DeadAfter(_) | Self::StaleRestart(_) => Some(true),
+            _ => None,
+        }
+    }
+
     /// Whether a step may be skipped over or undone, so that objects are rightly made and deleted another number of times.
     pub(crate) fn changes_counts(&self) -> bool {
         matches!(self, Self::DeadAfter(_) | Self::Down(_) | Self::Blind(_) | Self::DeletedOutside(..))

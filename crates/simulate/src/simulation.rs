@@ -1,6 +1,8 @@
 //! What is simulated, and how its plans are tried.
 
 mod plans;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeSet,
@@ -90,7 +92,7 @@ impl Simulation {
                 replicas: 1,
                 account: None,
                 workloads: true,
-                prepared: None,
+                crash_points: None,
                 requests: run::REQUEST_LIMIT,
                 usual_watches: BTreeSet::new(),
                 expected: None,
@@ -307,13 +309,6 @@ impl Simulation {
         let seed = replay.as_ref().map_or(self.seed, |plan| plan.seed);
         let free = Plan::new(seed, []);
         let is_real = self.settings.timing.is_real;
-        if !is_real {
-            let prepared = match self.prepared.get() {
-                Some(prepared) => prepared.clone(),
-                None => self.prepare()?,
-            };
-            simulation.settings.prepared = Some(self.prepared.get_or_init(|| prepared).clone());
-        }
         let first = simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT)?;
         let mut report = Report::new(seed, &first);
         let mut alone = judge_alone(&first, &self.scenario, &self.rules);
@@ -340,7 +335,9 @@ impl Simulation {
             let other = simulation.execute(&another, Course::SlowScenario, run::REQUEST_LIMIT);
             (again.join(), other)
         });
-        let again = again.map_err(|_| Error::Setup("a fault-free run panicked".into()))??;
+        let mut again = again.map_err(|_| Error::Setup("a fault-free run panicked".into()))??;
+        // The first is what runs with a crash go on from.
+        again.past = None;
         let other = other?;
         if is_real {
             let watches = &mut simulation.settings.usual_watches;
@@ -377,26 +374,31 @@ impl Simulation {
             Some(plan) => (vec![plan], false),
             None => (simulation.plans(&first), true),
         };
+        simulation.settings.crash_points = first.past.clone();
         simulation.settings.expected = Some(Arc::clone(&baseline));
         simulation.explore(&baseline, &plans, shrinks, begin, &mut report)?;
         report.elapsed = begin.elapsed();
         Ok(report)
     }
 
-    /// Makes what runs start from, on a thread of its own.
-    fn prepare(&self) -> Result<Checkpoint, Error> {
+    /// What runs start from, which the first of them makes on a thread of its own.
+    fn prepared(&self) -> Result<Checkpoint, Error> {
+        if let Some(prepared) = self.prepared.get() {
+            return Ok(prepared.clone());
+        }
         let prepare = || run::prepare(&self.subject, &self.scenario, &self.settings);
         let builder = std::thread::Builder::new().name("simulation".into()).stack_size(STACK);
         std::thread::scope(|scope| {
             let prepared = builder.spawn_scoped(scope, prepare).map(std::thread::ScopedJoinHandle::join);
             let prepared = prepared.map_err(|error| Error::Setup(error.to_string()))?;
-            prepared.map_err(|_| Error::Setup("setting up the cluster panicked".into()))?
+            let prepared = prepared.map_err(|_| Error::Setup("setting up the cluster panicked".into()))??;
+            Ok(self.prepared.get_or_init(|| prepared).clone())
         })
     }
 
     /// Makes a run on a thread of its own.
     fn execute(&self, plan: &Plan, course: Course, requests: u64) -> Result<Outcome, Error> {
-        let (subject, scenario) = (self.subject.clone(), self.scenario.clone());
+        let (subject, scenario, prepared) = (self.subject.clone(), self.scenario.clone(), self.prepared()?);
         let settings = Settings { requests, ..self.settings.clone() };
         let (plan, timing, (send, receive)) = (plan.clone(), settings.timing.clone(), mpsc::channel());
         let builder = std::thread::Builder::new().name(format!("simulation {plan}")).stack_size(STACK);
@@ -405,7 +407,7 @@ impl Simulation {
             .spawn(move || {
                 // The receivers are gone if this took too long.
                 let _ = tell.send(ThreadClock::of_this_thread());
-                let _ = send.send(run::execute(&subject, &scenario, &settings, &plan, course));
+                let _ = send.send(run::execute(&subject, &scenario, &settings, &prepared, &plan, course));
             })
             .map_err(|error| Error::Setup(error.to_string()))?;
         let clock = told.recv().unwrap_or_default();

@@ -92,8 +92,17 @@ impl Checkpoint {
     /// # Errors
     /// Fails outside a tokio runtime.
     pub fn start(&self, seed: u64) -> Result<Cluster, Error> {
+        self.start_at(self.now, seed)
+    }
+
+    /// Starts a cluster as [`Checkpoint::start`] does, at another moment: one later than the checkpoint, or what the cluster has
+    /// written lies in its future.
+    ///
+    /// # Errors
+    /// Fails outside a tokio runtime.
+    pub fn start_at(&self, now: Timestamp, seed: u64) -> Result<Cluster, Error> {
         let runtime = Handle::try_current()?;
-        let environment = SeededEnvironment::new(self.now, self.entropy ^ seed);
+        let environment = SeededEnvironment::new(now, self.entropy ^ seed);
         let services = self.services.fork();
         let mut parts = Parts {
             builder: Server::builder().fork(&self.server),

@@ -30,14 +30,14 @@ impl Process {
         let is_over = {
             let mut state = network.lock();
             state.requests += 1;
-            state.requests > network.0.request_limit
+            state.requests > network.0.config.request_limit
         };
         if is_over {
             // The run is given up at the next look, which an operator that never waits would put off for long.
             return std::future::pending().await;
         }
         let pending = Pending::begin(&self);
-        tokio::time::sleep(network.0.timing.latency).await;
+        tokio::time::sleep(network.0.config.timing.latency).await;
         self.reach().await;
         let target = Target::of(request.uri());
         if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
@@ -66,23 +66,31 @@ impl Process {
         target: Target,
     ) -> Result<Answer, kube::Error> {
         let network = &self.0.network;
-        let method = request.method().clone();
-        let (number, fault) = {
-            let mut state = network.lock();
-            let conflicts = matches!(method, Method::PUT | Method::PATCH);
-            state.writes.push(Write { target: target.clone(), revisions: (0, 0), conflicts });
-            let number = state.writes.len();
-            let at = u32::try_from(number).unwrap_or(u32::MAX);
-            let found = network.0.faults.iter().position(|fault| fault.at_write() == Some(at));
-            state.used.extend(found);
-            (number, found.and_then(|index| network.0.faults.get(index)))
+        // Nothing is waited for unless this run is recorded.
+        let recorder = network.0.config.recorder.as_ref();
+        let _turn = match recorder {
+            Some(recorder) => Some(recorder.turn.lock().await),
+            None => None,
         };
+        let method = request.method().clone();
+        let number = network.lock().writes.len() + 1;
         let what = format!("write {number}: {} {target}", verb(&method, request.headers()));
-        let timing = &network.0.timing;
+        let conflicts = matches!(method, Method::PUT | Method::PATCH);
+        let at = u32::try_from(number).unwrap_or(u32::MAX);
+        let mut write = Write { number: at, target, revisions: (0, 0), conflicts };
+        network.record(&write, &what, false).await;
+        let fault = network.fault_at(at);
+        {
+            let mut state = network.lock();
+            state.writes.push(write.clone());
+            state.used.extend(fault.map(|(index, _)| index));
+        }
+        let fault = fault.map(|(_, fault)| fault);
+        let timing = &network.0.config.timing;
         let note = |text: String, fault: bool| network.note(self.actor(), text, fault);
         match fault {
-            Some(Fault::CrashBefore(_)) => {
-                note(format!("{what}: crashes before it is sent"), true);
+            Some(fault @ Fault::CrashBefore(_)) => {
+                network.crash(&what, fault, &write, self.0.start, network.0.config.store.latest());
                 self.kill();
                 return std::future::pending().await;
             }
@@ -102,14 +110,14 @@ impl Process {
             }
             _ => {}
         }
-        let before = network.0.store.latest();
+        let before = network.0.config.store.latest();
         let answer = inner.send(request).await?;
-        let after = network.0.store.latest();
+        write.revisions = (before, network.0.config.store.latest());
         let status = answer.status();
         {
             let mut state = network.lock();
-            if let Some(write) = state.writes.get_mut(number - 1) {
-                write.revisions = (before, after);
+            if let Some(counted) = state.writes.get_mut(number - 1) {
+                counted.revisions = write.revisions;
             }
             if status.is_success() && state.leader.is_some_and(|leader| leader != self.0.start) {
                 state
@@ -118,15 +126,10 @@ impl Process {
             }
         }
         let what = format!("{what} → {}", status.as_u16());
+        network.record(&write, &what, true).await;
         match fault {
-            Some(Fault::CrashAfter(_) | Fault::StaleRestart(_) | Fault::DeadAfter(_)) => {
-                note(format!("{what}: crashes before it sees the answer"), true);
-                if let Some(Fault::StaleRestart(_)) = fault {
-                    network.lock().stale = Some(before);
-                }
-                if let Some(Fault::DeadAfter(_)) = fault {
-                    network.lock().stays_dead = true;
-                }
+            Some(fault) if fault.kills().is_some() => {
+                network.crash(&what, fault, &write, self.0.start, network.0.config.store.latest());
                 self.kill();
                 return std::future::pending().await;
             }
@@ -175,7 +178,7 @@ impl Process {
                 state.reads
             };
             let failed = Fault::ReadFailed(number);
-            if let Some(index) = network.0.faults.iter().position(|fault| *fault == failed) {
+            if let Some(index) = network.0.config.faults.iter().position(|fault| *fault == failed) {
                 network.lock().used.insert(index);
                 network.note(self.actor(), format!("read {number}: {target}: answered with 500"), true);
                 return Ok(refusal(500));

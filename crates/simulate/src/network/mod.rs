@@ -2,6 +2,7 @@
 
 mod forward;
 mod process;
+mod record;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,8 +13,11 @@ use std::{
 use steersman_api::store::Store;
 use tokio::{sync::watch, time::Instant};
 
-pub(crate) use self::process::Process;
 use self::process::{Activity, ProcessState, Watches};
+pub(crate) use self::{
+    process::Process,
+    record::{CrashPoint, CrashPoints, Recorder},
+};
 use crate::{
     fault::Fault,
     target::Target,
@@ -26,19 +30,28 @@ use crate::{
 pub(crate) struct Network(Arc<Shared>);
 
 struct Shared {
-    store: Store,
-    faults: Vec<Fault>,
-    timing: Timing,
-    /// Requests that are answered.
-    request_limit: u64,
-    /// Watches that a program opens when it starts.
-    usual_watches: BTreeSet<String>,
+    config: Config,
     start: Instant,
     state: Mutex<State>,
 }
 
+/// What the traffic of a run goes by.
+pub(crate) struct Config {
+    pub(crate) store: Store,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) timing: Timing,
+    /// Requests that are answered.
+    pub(crate) request_limit: u64,
+    /// Watches that a program opens when it starts.
+    pub(crate) usual_watches: BTreeSet<String>,
+    /// What takes a checkpoint around each write, if runs are to go on from there.
+    pub(crate) recorder: Option<Arc<Recorder>>,
+}
+
 #[derive(Default)]
 struct State {
+    /// Virtual time before this network, in the run that this one goes on from.
+    past: Duration,
     writes: Vec<Write>,
     reads: u32,
     requests: u64,
@@ -57,6 +70,8 @@ struct State {
 /// A write of the operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Write {
+    /// Its number, from 1 on.
+    pub(crate) number: u32,
     pub(crate) target: Target,
     /// The revisions that it made: after the first, up to the second.
     pub(crate) revisions: (u64, u64),
@@ -75,15 +90,12 @@ pub(crate) struct Traffic {
 }
 
 impl Network {
-    pub(crate) fn new(
-        store: Store,
-        faults: Vec<Fault>,
-        timing: Timing,
-        request_limit: u64,
-        usual_watches: BTreeSet<String>,
-    ) -> Self {
-        let (start, state) = (Instant::now(), Mutex::default());
-        Self(Arc::new(Shared { store, faults, timing, request_limit, usual_watches, start, state }))
+    pub(crate) fn new(config: Config) -> Self {
+        Self::with_state(config, State::default())
+    }
+
+    fn with_state(config: Config, state: State) -> Self {
+        Self(Arc::new(Shared { config, start: Instant::now(), state: Mutex::new(state) }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -97,14 +109,14 @@ impl Network {
 
     /// Time since the beginning of the run.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.0.start.elapsed()
+        self.lock().past + self.0.start.elapsed()
     }
 
     /// Notes something in the timeline.
     pub(crate) fn note(&self, actor: Actor, text: impl Into<String>, fault: bool) {
         let entry = Entry {
             at: self.elapsed(),
-            revision: self.0.store.latest(),
+            revision: self.0.config.store.latest(),
             actor,
             text: text.into(),
             is_fault: fault,
@@ -115,7 +127,7 @@ impl Network {
     /// Notes that a fault that is not tied to a request has happened.
     pub(crate) fn injected(&self, fault: &Fault) {
         self.note(Actor::Fault, fault.to_string(), true);
-        if let Some(index) = self.0.faults.iter().position(|one| one == fault) {
+        if let Some(index) = self.0.config.faults.iter().position(|one| one == fault) {
             self.lock().used.insert(index);
         }
     }
@@ -139,7 +151,7 @@ impl Network {
     /// What passed.
     pub(crate) fn finish(&self) -> Traffic {
         let mut state = self.lock();
-        let used = state.used.iter().filter_map(|index| self.0.faults.get(*index).cloned()).collect();
+        let used = state.used.iter().filter_map(|index| self.0.config.faults.get(*index).cloned()).collect();
         Traffic {
             writes: std::mem::take(&mut state.writes),
             reads: state.reads,
@@ -157,7 +169,7 @@ impl Network {
         let (start, stale) = (state.starts, state.stale.take());
         drop(state);
         let watches = Watches {
-            held_until: stale.map(|_| Instant::now() + self.0.timing.staleness),
+            held_until: stale.map(|_| Instant::now() + self.0.config.timing.staleness),
             stale_revision: stale,
             ..Watches::default()
         };
@@ -171,7 +183,7 @@ impl Network {
             activity: Mutex::new(Activity {
                 requests: 0,
                 streams: BTreeMap::new(),
-                awaited: self.0.usual_watches.clone(),
+                awaited: self.0.config.usual_watches.clone(),
                 since: Instant::now(),
             }),
             clock: Mutex::default(),

@@ -150,7 +150,7 @@ impl Process {
     /// Since when the process waits for events: not while it has requests under way or watches still to open.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let activity = self.activity();
-        let is_late = activity.since.elapsed() >= self.0.network.0.timing.startup;
+        let is_late = activity.since.elapsed() >= self.0.network.0.config.timing.startup;
         let has_watches = !activity.streams.is_empty()
             && activity.awaited.iter().all(|identity| activity.streams.contains_key(identity));
         if activity.requests > 0 || !(has_watches || is_late) {
@@ -183,7 +183,7 @@ impl Process {
     }
 
     pub(super) fn hold_watches(&self) {
-        let until = Instant::now() + self.0.network.0.timing.delay;
+        let until = Instant::now() + self.0.network.0.config.timing.delay;
         self.0.watches.send_modify(|watches| watches.held_until = Some(until));
     }
 

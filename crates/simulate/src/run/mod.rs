@@ -1,5 +1,6 @@
 //! One run: a cluster, an operator on it, the scenario's steps and the plan's faults.
 
+mod past;
 mod replica;
 mod settle;
 
@@ -18,12 +19,13 @@ use serde_json::Value;
 use steersman::{BoxError, Operator, testing::TestEnv};
 use steersman_cluster::{Checkpoint, Cluster, User};
 
+pub(crate) use self::past::Past;
 use self::{replica::Replica, settle::Pace};
 use crate::{
     Error,
     command::{Command, Log},
     fault::{Fault, Plan},
-    network::{Network, Process, Traffic},
+    network::{Config, Network, Process, Recorder, Traffic},
     oracle::Baseline,
     panics,
     properties::{self, Trial},
@@ -63,8 +65,8 @@ pub(crate) struct Settings {
     pub(crate) replicas: u32,
     pub(crate) account: Option<(String, String)>,
     pub(crate) workloads: bool,
-    /// What runs start from, if they do not start from nothing.
-    pub(crate) prepared: Option<Checkpoint>,
+    /// Where runs of this seed go on if the operator dies, if that is known.
+    pub(crate) crash_points: Option<Arc<Past>>,
     /// Requests after which a run is given up.
     pub(crate) requests: u64,
     /// Watches that a program opens when it starts, if that is known.
@@ -108,6 +110,8 @@ pub(crate) struct Outcome {
     pub(crate) trouble: Option<String>,
     pub(crate) timeline: Vec<Entry>,
     pub(crate) hash: String,
+    /// What runs with a crash go on from, of a fault-free run.
+    pub(crate) past: Option<Arc<Past>>,
     /// What a program wrote last.
     pub(crate) log: Vec<String>,
     /// Watches that were open when the operator had started.
@@ -133,6 +137,7 @@ pub(crate) fn execute(
     subject: &Subject,
     scenario: &Scenario,
     settings: &Settings,
+    prepared: &Checkpoint,
     plan: &Plan,
     course: Course,
 ) -> Result<Outcome, Error> {
@@ -141,7 +146,13 @@ pub(crate) fn execute(
     panics::record();
     let runtime = runtime(settings)?;
     let result = runtime.block_on(async {
-        let mut run = Run::start(subject, scenario, settings, plan, course == Course::SlowScenario).await?;
+        let past = settings.crash_points.as_ref().filter(|_| course == Course::Scenario);
+        if let Some((past, point)) = past.and_then(|past| Some((past, past.crash_point(plan)?))) {
+            let mut run = Run::after_crash(subject, settings, plan, past, point)?;
+            let trouble = run.go_on(scenario, point.step).await.err();
+            return Ok(run.finish(trouble));
+        }
+        let mut run = Run::start(subject, settings, prepared, plan, course).await?;
         let trouble = match course {
             Course::Properties => run.change_properties(scenario).await.err(),
             Course::Scenario | Course::SlowScenario => run.play(scenario).await.err(),
@@ -156,7 +167,7 @@ pub(crate) fn execute(
     })
 }
 
-/// Makes the cluster on this thread that all runs in virtual time start from: with what is given and what the operator declares.
+/// Makes the cluster on this thread that all runs start from: with what is given and what the operator declares.
 /// It is the same for every seed, so that a plan which is replayed alone starts from it as well.
 pub(crate) fn prepare(
     subject: &Subject,
@@ -165,7 +176,10 @@ pub(crate) fn prepare(
 ) -> Result<Checkpoint, Error> {
     fastrand::seed(PREPARED);
     runtime(settings)?.block_on(async {
-        let builder = Cluster::builder().seed(PREPARED).workloads(settings.workloads);
+        let mut builder = Cluster::builder().seed(PREPARED).workloads(settings.workloads);
+        if settings.timing.is_real {
+            builder = builder.starting_at(jiff::Timestamp::now());
+        }
         // Hours of virtual time pass, and nothing depends on them.
         let cluster = builder.heartbeats(false).start().await;
         let cluster = cluster.map_err(|error| setup(&error))?;
@@ -182,6 +196,18 @@ fn runtime(settings: &Settings) -> Result<tokio::runtime::Runtime, Error> {
 
 fn setup(error: &dyn std::fmt::Display) -> Error {
     Error::Setup(error.to_string())
+}
+
+/// What the traffic of a run goes by, recording apart.
+fn config(cluster: &Cluster, settings: &Settings, plan: &Plan) -> Config {
+    Config {
+        store: cluster.server().store().clone(),
+        faults: plan.faults.clone(),
+        timing: settings.timing.clone(),
+        request_limit: settings.requests,
+        usual_watches: settings.usual_watches.clone(),
+        recorder: None,
+    }
 }
 
 /// Makes what is there before the operator starts.
@@ -225,41 +251,38 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     async fn start(
         subject: &Subject,
-        scenario: &Scenario,
         settings: &'a Settings,
+        prepared: &Checkpoint,
         plan: &'a Plan,
-        slow: bool,
+        course: Course,
     ) -> Result<Self, Error> {
-        let mut timing = settings.timing.clone();
-        if slow {
-            timing.latency *= 3;
-        }
-        let cluster = match &settings.prepared {
-            Some(prepared) => {
-                let cluster = prepared.start(plan.seed).map_err(|error| setup(&error))?;
-                cluster.settled().await;
-                cluster
-            }
-            None => {
-                // A program compares times of objects with its own.
-                let builder = Cluster::builder().seed(plan.seed).starting_at(jiff::Timestamp::now());
-                let cluster = builder.workloads(settings.workloads).start().await;
-                let cluster = cluster.map_err(|error| setup(&error))?;
-                install(&cluster, subject, scenario).await?;
-                cluster
-            }
+        let cluster = match settings.timing.is_real {
+            // A program compares times of objects with its own.
+            true => prepared.start_at(jiff::Timestamp::now(), plan.seed),
+            false => prepared.start(plan.seed),
         };
-        let env = Arc::new(TestEnv::on(cluster.clone()));
-        let mut run = Self {
-            network: Network::new(
-                cluster.server().store().clone(),
-                plan.faults.clone(),
-                timing,
-                settings.requests,
-                settings.usual_watches.clone(),
-            ),
+        let cluster = cluster.map_err(|error| setup(&error))?;
+        cluster.settled().await;
+        let mut config = config(&cluster, settings, plan);
+        if course == Course::SlowScenario {
+            config.timing.latency *= 3;
+        }
+        // A replica that lives on is more than the cluster's state.
+        let is_recorded = course == Course::Scenario && plan.faults.is_empty() && settings.replicas <= 1;
+        if is_recorded && !settings.timing.is_real {
+            config.recorder = Some(Arc::new(Recorder::new(cluster.clone())));
+        }
+        let mut run = Self::new(cluster, Network::new(config), settings, plan);
+        run.origin = run.cluster.server().store().latest();
+        run.launch(subject, false)?;
+        Ok(run)
+    }
+
+    fn new(cluster: Cluster, network: Network, settings: &'a Settings, plan: &'a Plan) -> Self {
+        Self {
+            network,
+            env: Arc::new(TestEnv::on(cluster.clone())),
             cluster,
-            env,
             replicas: Vec::new(),
             settings,
             plan,
@@ -272,30 +295,45 @@ impl<'a> Run<'a> {
             watches: BTreeSet::new(),
             properties: Vec::new(),
             pace: Pace::default(),
-        };
-        let client = match subject {
-            Subject::Operator(make) => run.env.client_for(&make()).map_err(|error| setup(&error))?,
-            Subject::Prepared(_) | Subject::Program(_) | Subject::Command(_) => match &settings.account {
-                Some((namespace, name)) => run.cluster.client_as(User::service_account(namespace, name)),
-                None => run.cluster.client(),
-            },
-        };
-        run.origin = run.cluster.server().store().latest();
-        for number in 1..=settings.replicas.max(1) {
-            let replica = run.supervise(subject, client.clone(), number);
-            run.replicas.push(replica);
         }
-        Ok(run)
+    }
+
+    /// Starts the replicas, or starts them again after they have died.
+    fn launch(&mut self, subject: &Subject, has_died: bool) -> Result<(), Error> {
+        let client = match subject {
+            Subject::Operator(make) => self.env.client_for(&make()).map_err(|error| setup(&error))?,
+            Subject::Prepared(_) | Subject::Program(_) | Subject::Command(_) => {
+                match &self.settings.account {
+                    Some((namespace, name)) => self.cluster.client_as(User::service_account(namespace, name)),
+                    None => self.cluster.client(),
+                }
+            }
+        };
+        for number in 1..=self.settings.replicas.max(1) {
+            let replica = self.supervise(subject, client.clone(), number, has_died);
+            self.replicas.push(replica);
+        }
+        Ok(())
     }
 
     /// Takes all steps, with the faults that are not tied to a request.
     async fn play(&mut self, scenario: &Scenario) -> Result<(), String> {
-        self.settle(Some(0)).await?;
-        for replica in &self.replicas {
-            replica.with_process(|process| self.watches.extend(process.open_watches()));
+        self.network.awaits(Some(0));
+        self.go_on(scenario, 0).await
+    }
+
+    /// Takes the steps after one that was taken: 0 is the start.
+    async fn go_on(&mut self, scenario: &Scenario, taken: u32) -> Result<(), String> {
+        let mut number = usize::try_from(taken).unwrap_or(usize::MAX);
+        if taken == 0 {
+            self.settle(Some(0)).await?;
+            for replica in &self.replicas {
+                replica.with_process(|process| self.watches.extend(process.open_watches()));
+            }
+            self.rest(0).await?;
+        } else {
+            self.end_step(scenario, taken).await?;
         }
-        self.rest(0).await?;
-        let mut number = 0;
         while let Some(step) = scenario.steps.get(number) {
             number += 1;
             let at = u32::try_from(number).unwrap_or(u32::MAX);
@@ -304,16 +342,11 @@ impl<'a> Run<'a> {
                     && matches!(fault, Fault::Down(step) | Fault::Blind(step) if *step == at)
             });
             let Some(fault) = skipping else {
+                self.network.awaits(None);
                 self.take(step).await?;
+                self.network.awaits(Some(at));
                 self.network.revive();
-                self.settle(Some(at)).await?;
-                let next = scenario.steps.get(number);
-                if self.network.stays_dead() && next.is_some_and(|next| !self.waits_for_deletion(next)) {
-                    self.states.push(None);
-                    continue;
-                }
-                self.recover(at).await?;
-                self.rest(at).await?;
+                self.end_step(scenario, at).await?;
                 continue;
             };
             self.network.injected(fault);
@@ -348,6 +381,18 @@ impl<'a> Run<'a> {
             self.rest(last).await?;
         }
         Ok(())
+    }
+
+    /// Waits until a step is over, unless the operator stays dead until the next one.
+    async fn end_step(&mut self, scenario: &Scenario, at: u32) -> Result<(), String> {
+        self.settle(Some(at)).await?;
+        let next = usize::try_from(at).ok().and_then(|at| scenario.steps.get(at));
+        if self.network.stays_dead() && next.is_some_and(|next| !self.waits_for_deletion(next)) {
+            self.states.push(None);
+            return Ok(());
+        }
+        self.recover(at).await?;
+        self.rest(at).await
     }
 
     /// Applies what the scenario applies first, and changes one property after the other, and back.
@@ -458,6 +503,7 @@ impl<'a> Run<'a> {
 
     fn finish(mut self, trouble: Option<String>) -> Outcome {
         let changes = Tables::of(&self.cluster).changes(&self.cluster, self.origin);
+        let past = self.network.crash_points().map(|points| Arc::new(Past::of(&self, points)));
         let mut traffic = self.network.finish();
         let within = |ranges: &[(u64, u64)], revision: u64| {
             ranges.iter().any(|(from, to)| revision > *from && revision <= *to)
@@ -508,6 +554,7 @@ impl<'a> Run<'a> {
             trouble,
             timeline,
             hash,
+            past,
             log: self.log.last(),
             watches: std::mem::take(&mut self.watches),
             properties: std::mem::take(&mut self.properties),

@@ -55,14 +55,24 @@ impl Replica {
 }
 
 impl Run<'_> {
-    /// Starts a replica, and starts it again whenever it ends.
-    pub(super) fn supervise(&self, subject: &Subject, client: Client, number: u32) -> Replica {
+    /// Starts a replica, and starts it again whenever it ends. One that has died is not started at once.
+    pub(super) fn supervise(
+        &self,
+        subject: &Subject,
+        client: Client,
+        number: u32,
+        has_died: bool,
+    ) -> Replica {
         let (down, process) = (watch::Sender::new(false), Arc::new(Mutex::new(None)));
         let (network, env, subject) = (self.network.clone(), Arc::clone(&self.env), subject.clone());
         let (mut is_down, current, exits) = (down.subscribe(), Arc::clone(&process), Arc::clone(&self.exits));
         let (log, (first_delay, longest_delay)) = (self.log.clone(), self.settings.timing.restart);
         let task = tokio::spawn(async move {
             let mut delay = first_delay;
+            if has_died {
+                stay_dead(&network, first_delay).await;
+                tokio::time::sleep(delay).await;
+            }
             loop {
                 // The sender lives as long as this task.
                 let _ = is_down.wait_for(|down| !*down).await;
@@ -80,9 +90,7 @@ impl Run<'_> {
                         }
                         let _ = running.await;
                         delay = first_delay;
-                        while network.stays_dead() {
-                            tokio::time::sleep(first_delay).await;
-                        }
+                        stay_dead(&network, first_delay).await;
                     }
                     ended = &mut running => {
                         let why = match ended {
@@ -104,6 +112,13 @@ impl Run<'_> {
             }
         });
         Replica { down, process, task }
+    }
+}
+
+/// Waits until an operator that is to stay dead may start.
+async fn stay_dead(network: &Network, pause: Duration) {
+    while network.stays_dead() {
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -1,0 +1,64 @@
+//! What runs with a crash have in common with the fault-free run, which is all before the operator dies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{Run, Settings, Subject, config, setup};
+use crate::{
+    Error,
+    fault::Plan,
+    network::{CrashPoint, CrashPoints, Network},
+};
+
+/// The fault-free run, as far as those with a crash go on from it.
+#[derive(Debug)]
+pub(crate) struct Past {
+    seed: u64,
+    points: CrashPoints,
+    origin: u64,
+    states: Vec<Option<BTreeMap<String, Value>>>,
+    by_user: Vec<(u64, u64)>,
+    watches: BTreeSet<String>,
+}
+
+impl Past {
+    pub(super) fn of(run: &Run<'_>, points: CrashPoints) -> Self {
+        Self {
+            seed: run.plan.seed,
+            points,
+            origin: run.origin,
+            states: run.states.clone(),
+            by_user: run.by_user.clone(),
+            watches: run.watches.clone(),
+        }
+    }
+
+    /// Where the run of a plan goes on, if it is like this one until the operator dies.
+    pub(crate) fn crash_point(&self, plan: &Plan) -> Option<&CrashPoint> {
+        self.points.of(plan).filter(|_| plan.seed == self.seed)
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Goes on where the operator has died.
+    pub(super) fn after_crash(
+        subject: &Subject,
+        settings: &'a Settings,
+        plan: &'a Plan,
+        past: &Past,
+        point: &CrashPoint,
+    ) -> Result<Self, Error> {
+        let cluster = point.cluster.start(plan.seed).map_err(|error| setup(&error))?;
+        let network = Network::after_crash(config(&cluster, settings, plan), &past.points, point);
+        let mut run = Self::new(cluster, network, settings, plan);
+        // Each step so far has left a state, and is one change by the user.
+        let steps = usize::try_from(point.step).unwrap_or(usize::MAX);
+        run.origin = past.origin;
+        run.states = past.states.iter().take(steps).cloned().collect();
+        run.by_user = past.by_user.iter().take(steps).copied().collect();
+        run.watches = past.watches.clone();
+        run.launch(subject, true)?;
+        Ok(run)
+    }
+}

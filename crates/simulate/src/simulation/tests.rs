@@ -1,0 +1,73 @@
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use super::*;
+
+/// Writes three objects, one after the other, and rests.
+async fn program(client: Client) -> Result<(), BoxError> {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    for name in ["one", "two", "three"] {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        maps.patch(name, &PatchParams::apply("program").force(), &Patch::Apply(map)).await?;
+    }
+    std::future::pending().await
+}
+
+fn simulation() -> Simulation {
+    let wish = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wish"}});
+    let scenario = Scenario::new().apply(wish.clone()).delete(&wish);
+    Simulation::of_program(program).workloads(false).scenario(scenario)
+}
+
+fn execute(simulation: &Simulation, plan: &str) -> Outcome {
+    simulation.execute(&plan.parse().unwrap(), Course::Scenario, run::REQUEST_LIMIT).unwrap()
+}
+
+#[test]
+fn a_run_that_goes_on_from_a_crash_is_the_whole_run() {
+    let whole = simulation();
+    let mut parted = whole.clone();
+    parted.settings.crash_points = execute(&whole, "1/none").past;
+    let past = parted.settings.crash_points.clone().unwrap();
+    let plans = [
+        "1/crash-before@1",
+        "1/crash-after@2",
+        "1/dead-after@2",
+        "1/stale-restart@3",
+        "1/crash-after@1+lost@3+crash-before@4",
+    ];
+    for plan in plans {
+        assert!(past.crash_point(&plan.parse().unwrap()).is_some(), "{plan}");
+        let (one, other) = (execute(&whole, plan), execute(&parted, plan));
+        let lines = |outcome: &Outcome| outcome.timeline.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(lines(&one), lines(&other), "{plan}");
+        assert_eq!(one.traffic.used, other.traffic.used, "{plan}");
+        assert_eq!(one.traffic.requests, other.traffic.requests, "{plan}");
+        assert_eq!(one.made, other.made, "{plan}");
+        let keys = |outcome: &Outcome| -> Vec<_> {
+            let states = outcome.states.iter();
+            states
+                .map(|state| state.as_ref().map(|state| state.keys().cloned().collect::<Vec<_>>()))
+                .collect()
+        };
+        assert_eq!(keys(&one), keys(&other), "{plan}");
+    }
+}
+
+#[test]
+fn a_run_that_differs_before_the_crash_is_made_as_a_whole() {
+    let past = execute(&simulation(), "1/none").past.unwrap();
+    for plan in [
+        "2/crash-after@2",
+        "1/lost@1+crash-after@2",
+        "1/lost@2",
+        "1/restart@0+crash-after@2",
+        "1/crash-after@9",
+    ] {
+        assert!(past.crash_point(&plan.parse().unwrap()).is_none(), "{plan}");
+    }
+}
