@@ -13,7 +13,7 @@ use crate::{
     invariant::Invariant,
     run::Outcome,
     scenario::{Scenario, Step},
-    state::{Ignored, Masks, State},
+    state::{Change, Ignored, Masks, State},
 };
 
 /// Exits of the process on its own that a run with faults may have.
@@ -86,11 +86,15 @@ pub struct Finding {
 /// Objects by `resource.group/namespace/name`, for invariants.
 pub type Objects = BTreeMap<String, Value>;
 
+/// How often objects were created and deleted.
+type Counts = BTreeMap<String, (usize, usize)>;
+
 /// What runs are compared with.
 #[derive(Debug)]
 pub(crate) struct Baseline {
     pub(crate) states: Vec<State>,
-    pub(crate) counts: BTreeMap<String, (usize, usize)>,
+    /// How often each object of the operator was created and deleted by the end of each step.
+    pub(crate) counts: Vec<Counts>,
     pub(crate) requests: u64,
     pub(crate) masks: Masks,
 }
@@ -115,7 +119,7 @@ impl Baseline {
         let requests = others.iter().map(|other| other.traffic.requests).max().unwrap_or_default();
         Self {
             states: states(first).iter().map(|objects| masks.normalize(objects)).collect(),
-            counts: counts(first, &masks),
+            counts: first.rested_at.iter().map(|revision| counts(first, &masks, *revision)).collect(),
             requests: first.traffic.requests.max(requests),
             masks,
         }
@@ -186,10 +190,16 @@ impl Baseline {
             }
         }
         if outcome.trouble.is_none() && !plan.faults.iter().any(Fault::changes_counts) {
-            let found = counts(outcome, &self.masks);
-            let keys: BTreeSet<_> = self.counts.keys().chain(found.keys()).collect();
+            let found = counts(outcome, &self.masks, u64::MAX);
+            let usual = match outcome.ends_early {
+                true => outcome.states.len().checked_sub(1).and_then(|last| self.counts.get(last)),
+                false => self.counts.last(),
+            };
+            let none = Counts::new();
+            let usual = usual.unwrap_or(&none);
+            let keys: BTreeSet<_> = usual.keys().chain(found.keys()).collect();
             for key in keys {
-                let (expected, found) = (self.counts.get(key), found.get(key));
+                let (expected, found) = (usual.get(key), found.get(key));
                 if expected != found {
                     let (created, deleted) = expected.copied().unwrap_or_default();
                     let (now_created, now_deleted) = found.copied().unwrap_or_default();
@@ -225,7 +235,8 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
         add(Oracle::Stability, format!("{change}, though nothing had happened but a restart"));
     });
     outcome.traffic.deposed_writes.iter().take(SHOWN).for_each(|write| add(Oracle::Deposed, write.clone()));
-    if let Some(Some(last)) = outcome.states.last().filter(|_| outcome.trouble.is_none()) {
+    let is_whole = outcome.trouble.is_none() && !outcome.ends_early;
+    if let Some(Some(last)) = outcome.states.last().filter(|_| is_whole) {
         leaked(last, outcome, scenario, rules).take(SHOWN).for_each(|key| {
             add(
                 Oracle::Leak,
@@ -280,11 +291,13 @@ fn leaked<'a>(
     last.keys().filter(move |key| complete && outcome.made.contains(*key) && !kept(key))
 }
 
-/// How often each object of the operator was created and deleted.
-fn counts(outcome: &Outcome, masks: &Masks) -> BTreeMap<String, (usize, usize)> {
-    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    let counted = |key: &String| outcome.made.contains(key) && !masks.ignores(key);
-    for change in outcome.changes.iter().filter(|change| counted(&change.key)) {
+/// How often each object of the operator was created and deleted, up to a revision.
+fn counts(outcome: &Outcome, masks: &Masks, revision: u64) -> Counts {
+    let mut counts = Counts::new();
+    let is_counted = |change: &&Change| {
+        change.revision <= revision && outcome.made.contains(&change.key) && !masks.ignores(&change.key)
+    };
+    for change in outcome.changes.iter().filter(is_counted) {
         let count = counts.entry(masks.key(&change.key, &change.object())).or_default();
         match change.verb {
             "ADDED" => count.0 += 1,

@@ -21,7 +21,7 @@ use steersman_cluster::Checkpoint;
 use crate::{
     Error,
     command::Command,
-    fault::Plan,
+    fault::{Fault, Plan},
     invariant::Invariant,
     oracle::{Baseline, Finding, Objects, Oracle, Rules, judge_alone},
     report::{Coverage, Failure, Report},
@@ -78,8 +78,16 @@ pub struct Simulation {
     budget: Option<Duration>,
     properties: bool,
     replay: Option<Plan>,
-    /// What runs start from: made once for all clones, as it is the same for every seed.
-    prepared: Arc<OnceLock<Checkpoint>>,
+    prepared: Arc<Prepared>,
+}
+
+/// What all clones of a simulation have in common, as it is the same for every seed.
+#[derive(Default)]
+struct Prepared {
+    /// What runs start from.
+    cluster: OnceLock<Checkpoint>,
+    /// Whether a seed was seen to decide everything.
+    is_repeatable: AtomicBool,
 }
 
 impl Simulation {
@@ -96,6 +104,7 @@ impl Simulation {
                 requests: run::REQUEST_LIMIT,
                 usual_watches: BTreeSet::new(),
                 expected: None,
+                restarted_after: Arc::default(),
                 interrupt: Interrupt::default(),
             },
             rules: Rules::default(),
@@ -328,32 +337,38 @@ impl Simulation {
             return Ok(report.failed_without_faults(free, alone, &first, begin));
         }
         simulation.settings.usual_watches = if is_real { first.watches.clone() } else { BTreeSet::new() };
-        let again = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
+        let known = self.prepared.is_repeatable.load(SeqCst);
+        let again = || (!known).then(|| simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT));
         let another = Plan::new(seed.wrapping_add(1), []);
         let (again, other) = std::thread::scope(|scope| {
             let again = scope.spawn(again);
             let other = simulation.execute(&another, Course::SlowScenario, run::REQUEST_LIMIT);
             (again.join(), other)
         });
-        let mut again = again.map_err(|_| Error::Setup("a fault-free run panicked".into()))??;
+        let again = again.map_err(|_| Error::Setup("a fault-free run panicked".into()))?.transpose()?;
         // The first is what runs with a crash go on from.
-        again.past = None;
+        let again = again.map(|again| Outcome { past: None, ..again });
         let other = other?;
-        if is_real {
-            let watches = &mut simulation.settings.usual_watches;
-            watches.retain(|watch| again.watches.contains(watch) && other.watches.contains(watch));
-        } else if first.hash != again.hash {
-            let message = differing(&first, &again);
-            // A chart is rendered outside of this thread, so the seed alone does not decide when that ends.
-            if matches!(self.subject, Subject::Prepared(_)) && first.trouble == again.trouble {
-                report.varies = Some(message);
+        if let Some(again) = &again {
+            if is_real {
+                simulation.settings.usual_watches.retain(|watch| again.watches.contains(watch));
+            } else if first.hash == again.hash {
+                self.prepared.is_repeatable.store(!matches!(self.subject, Subject::Prepared(_)), SeqCst);
             } else {
-                alone.push(Finding { oracle: Oracle::Determinism, message });
+                let message = differing(&first, again);
+                // A chart is rendered outside of this thread, so the seed alone does not decide when that ends.
+                if matches!(self.subject, Subject::Prepared(_)) && first.trouble == again.trouble {
+                    report.varies = Some(message);
+                } else {
+                    alone.push(Finding { oracle: Oracle::Determinism, message });
+                }
             }
         }
-        let baseline = Arc::new(Baseline::new(&first, &[&again, &other], &self.rules));
-        let pauses = [first.longest_pause, again.longest_pause, other.longest_pause];
-        simulation.settings.timing.learn_quiet(pauses.into_iter().max().unwrap_or_default());
+        simulation.settings.usual_watches.retain(|watch| other.watches.contains(watch));
+        let others: Vec<&Outcome> = again.iter().chain([&other]).collect();
+        let baseline = Arc::new(Baseline::new(&first, &others, &self.rules));
+        let longest = others.iter().map(|other| other.longest_pause).max().unwrap_or_default();
+        simulation.settings.timing.learn_quiet(longest.max(first.longest_pause));
         if alone.is_empty() {
             // Another seed and slower answers must make no difference that the masks do not explain.
             alone = baseline.judge(&other, &free, &self.scenario, &self.rules);
@@ -375,15 +390,29 @@ impl Simulation {
             None => (simulation.plans(&first), true),
         };
         simulation.settings.crash_points = first.past.clone();
+        simulation.settings.restarted_after = Arc::new(simulation.restarted_after(&plans));
         simulation.settings.expected = Some(Arc::clone(&baseline));
         simulation.explore(&baseline, &plans, shrinks, begin, &mut report)?;
         report.elapsed = begin.elapsed();
         Ok(report)
     }
 
+    /// The steps after which a plan restarts the operator and does nothing else. Objects that are not compared may differ, and then a
+    /// state does not say what follows from it.
+    fn restarted_after(&self, plans: &[Plan]) -> BTreeSet<u32> {
+        if self.settings.timing.is_real || !self.rules.ignored.objects.is_empty() {
+            return BTreeSet::new();
+        }
+        let steps = plans.iter().filter_map(|plan| match plan.faults.as_slice() {
+            [Fault::Restart(step)] => Some(*step),
+            _ => None,
+        });
+        steps.collect()
+    }
+
     /// What runs start from, which the first of them makes on a thread of its own.
     fn prepared(&self) -> Result<Checkpoint, Error> {
-        if let Some(prepared) = self.prepared.get() {
+        if let Some(prepared) = self.prepared.cluster.get() {
             return Ok(prepared.clone());
         }
         let prepare = || run::prepare(&self.subject, &self.scenario, &self.settings);
@@ -392,7 +421,7 @@ impl Simulation {
             let prepared = builder.spawn_scoped(scope, prepare).map(std::thread::ScopedJoinHandle::join);
             let prepared = prepared.map_err(|error| Error::Setup(error.to_string()))?;
             let prepared = prepared.map_err(|_| Error::Setup("setting up the cluster panicked".into()))??;
-            Ok(self.prepared.get_or_init(|| prepared).clone())
+            Ok(self.prepared.cluster.get_or_init(|| prepared).clone())
         })
     }
 

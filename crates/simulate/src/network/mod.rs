@@ -138,6 +138,11 @@ impl Network {
         (state.requests, state.writes.len())
     }
 
+    /// Whether all that the plan has has happened.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.lock().used.len() == self.0.config.faults.len()
+    }
+
     /// Whether a crash was to last until the user's next step.
     pub(crate) fn stays_dead(&self) -> bool {
         self.lock().stays_dead

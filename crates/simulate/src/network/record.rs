@@ -28,6 +28,8 @@ pub(crate) struct Recorder {
     /// The step whose end is awaited. Nothing is recorded while users act.
     step: Mutex<Option<u32>>,
     points: Mutex<BTreeMap<Place, CrashPoint>>,
+    /// The ends of steps.
+    rests: Mutex<BTreeMap<u32, CrashPoint>>,
     /// Held by the write that is recorded: another one waits for its turn.
     pub(super) turn: tokio::sync::Mutex<()>,
 }
@@ -36,46 +38,57 @@ pub(crate) struct Recorder {
 #[derive(Debug, Clone)]
 pub(crate) struct CrashPoint {
     pub(crate) cluster: Checkpoint,
-    /// The step whose end was awaited.
+    /// The step whose end was awaited, or has come.
     pub(crate) step: u32,
-    /// The write, and what the timeline says of it.
-    pub(super) write: Write,
-    pub(super) text: String,
-    pub(super) elapsed: Duration,
-    pub(super) revision: u64,
-    pub(super) entries: usize,
-    pub(super) reads: u32,
-    pub(super) requests: u64,
-    pub(super) starts: u32,
-    pub(super) leader: Option<u32>,
+    /// The write that is under way, and what the timeline says of it. None at rest.
+    write: Option<(Write, String)>,
+    elapsed: Duration,
+    revision: u64,
+    writes: usize,
+    entries: usize,
+    reads: u32,
+    requests: u64,
+    starts: u32,
+    leader: Option<u32>,
+}
+
+impl CrashPoint {
+    /// Whether the step is over, and nothing is under way.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.write.is_none()
+    }
 }
 
 /// The crash points of a fault-free run, and what passed in it.
 #[derive(Debug)]
 pub(crate) struct CrashPoints {
     points: BTreeMap<Place, CrashPoint>,
+    rests: BTreeMap<u32, CrashPoint>,
     writes: Vec<Write>,
     entries: Vec<Entry>,
 }
 
 impl Recorder {
     pub(crate) fn new(cluster: Cluster) -> Self {
-        Self {
-            cluster,
-            step: Mutex::default(),
-            points: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
-        }
+        let (step, points, rests) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { cluster, step, points, rests, turn: tokio::sync::Mutex::default() }
     }
 
     fn points(&self) -> MutexGuard<'_, BTreeMap<Place, CrashPoint>> {
         self.points.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rests(&self) -> MutexGuard<'_, BTreeMap<u32, CrashPoint>> {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CrashPoints {
     /// Where a plan parts from the fault-free run of the same seed: at its first fault, if the operator dies of that.
     pub(crate) fn of(&self, plan: &Plan) -> Option<&CrashPoint> {
+        if let [Fault::Restart(step)] = plan.faults.as_slice() {
+            return self.rests.get(step);
+        }
         let faults = plan.faults.iter().map(|fault| Some((fault.at_write()?, fault)));
         let faults: Vec<_> = faults.collect::<Option<_>>()?;
         let (at, first) = faults.into_iter().min_by_key(|(at, _)| *at)?;
@@ -99,31 +112,47 @@ impl Network {
         if recorder.points().len() >= LIMIT {
             return;
         }
-        let (now, elapsed, revision) = (Instant::now(), self.elapsed(), self.0.config.store.latest());
-        let (entries, reads, requests, starts, leader) = {
-            let state = self.lock();
-            (state.entries.len(), state.reads, state.requests, state.starts, state.leader)
-        };
-        let Ok(cluster) = recorder.cluster.checkpoint().await else { return };
-        if Instant::now() > now {
-            return;
+        let under_way = (write.clone(), text.to_owned());
+        if let Some(point) = self.crash_point(recorder, step, Some(under_way)).await {
+            recorder.points().insert((write.number, is_committed), point);
         }
-        let place = (write.number, is_committed);
-        let (write, text) = (write.clone(), text.to_owned());
-        let point = CrashPoint {
+    }
+
+    /// Notes what the operator's death at the end of a step would leave, if that is wanted.
+    pub(crate) async fn record_rest(&self, step: u32) {
+        let Some(recorder) = &self.0.config.recorder else { return };
+        if let Some(point) = self.crash_point(recorder, step, None).await {
+            recorder.rests().insert(step, point);
+        }
+    }
+
+    /// This moment, unless time passes until the cluster has dealt with what was written.
+    async fn crash_point(
+        &self,
+        recorder: &Recorder,
+        step: u32,
+        write: Option<(Write, String)>,
+    ) -> Option<CrashPoint> {
+        let (now, elapsed, revision) = (Instant::now(), self.elapsed(), self.0.config.store.latest());
+        let (writes, entries, reads, requests, starts, leader) = {
+            let state = self.lock();
+            let (writes, entries) = (state.writes.len(), state.entries.len());
+            (writes, entries, state.reads, state.requests, state.starts, state.leader)
+        };
+        let cluster = recorder.cluster.checkpoint().await.ok().filter(|_| Instant::now() == now)?;
+        Some(CrashPoint {
             cluster,
             step,
             write,
-            text,
             elapsed,
             revision,
+            writes,
             entries,
             reads,
             requests,
             starts,
             leader,
-        };
-        recorder.points().insert(place, point);
+        })
     }
 
     /// The crash points of a run that was recorded.
@@ -132,6 +161,7 @@ impl Network {
         let state = self.lock();
         Some(CrashPoints {
             points: std::mem::take(&mut *recorder.points()),
+            rests: std::mem::take(&mut *recorder.rests()),
             writes: state.writes.clone(),
             entries: state.entries.clone(),
         })
@@ -139,10 +169,12 @@ impl Network {
 
     /// The traffic of a run that goes on where the operator has died.
     pub(crate) fn after_crash(config: Config, points: &CrashPoints, point: &CrashPoint) -> Self {
-        let earlier = points.writes.iter().take_while(|write| write.number < point.write.number);
+        let under_way = point.write.as_ref();
+        let counted = under_way.map_or(point.writes, |(write, _)| write.number as usize - 1);
+        let earlier = points.writes.iter().take(counted).cloned();
         let state = State {
             past: point.elapsed,
-            writes: earlier.cloned().chain([point.write.clone()]).collect(),
+            writes: earlier.chain(under_way.map(|(write, _)| write.clone())).collect(),
             entries: points.entries.iter().take(point.entries).cloned().collect(),
             reads: point.reads,
             requests: point.requests,
@@ -151,10 +183,11 @@ impl Network {
             ..State::default()
         };
         let network = Self::with_state(config, state);
-        let fault = network.fault_at(point.write.number);
-        if let Some((index, fault)) = fault {
+        if let Some((write, text)) = under_way
+            && let Some((index, fault)) = network.fault_at(write.number)
+        {
             network.lock().used.insert(index);
-            network.crash(&point.text, fault, &point.write, point.starts, point.revision);
+            network.crash(text, fault, write, point.starts, point.revision);
         }
         network
     }

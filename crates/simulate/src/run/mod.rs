@@ -73,6 +73,9 @@ pub(crate) struct Settings {
     pub(crate) usual_watches: BTreeSet<String>,
     /// What each step ends with, if that is known.
     pub(crate) expected: Option<Arc<Baseline>>,
+    /// Steps after which the operator is restarted at rest in a run of its own: one that was restarted before, and has come to the
+    /// same state, would do the same.
+    pub(crate) restarted_after: Arc<BTreeSet<u32>>,
     pub(crate) interrupt: Interrupt,
 }
 
@@ -98,6 +101,10 @@ impl Interrupt {
 pub(crate) struct Outcome {
     /// Objects after the start and after each step. None where a fault leaves a step no time.
     pub(crate) states: Vec<Option<BTreeMap<String, Value>>>,
+    /// The revisions of these states.
+    pub(crate) rested_at: Vec<u64>,
+    /// Whether the run ended after these states, as what follows is known from another run.
+    pub(crate) ends_early: bool,
     pub(crate) changes: Vec<Change>,
     /// Keys of objects that the operator created.
     pub(crate) made: BTreeSet<String>,
@@ -119,6 +126,15 @@ pub(crate) struct Outcome {
     pub(crate) properties: Vec<Trial>,
     /// The longest time without a change in the middle of a step.
     pub(crate) longest_pause: Duration,
+}
+
+/// Where in a step a run goes on.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// What the user did has not come to its end.
+    Step,
+    /// Nothing happens any more.
+    Rest,
 }
 
 /// What is done in a run.
@@ -149,7 +165,8 @@ pub(crate) fn execute(
         let past = settings.crash_points.as_ref().filter(|_| course == Course::Scenario);
         if let Some((past, point)) = past.and_then(|past| Some((past, past.crash_point(plan)?))) {
             let mut run = Run::after_crash(subject, settings, plan, past, point)?;
-            let trouble = run.go_on(scenario, point.step).await.err();
+            let from = if point.is_at_rest() { Place::Rest } else { Place::Step };
+            let trouble = run.go_on(scenario, point.step, from).await.err();
             return Ok(run.finish(trouble));
         }
         let mut run = Run::start(subject, settings, prepared, plan, course).await?;
@@ -238,6 +255,10 @@ struct Run<'a> {
     /// The revision before the operator's first start.
     origin: u64,
     states: Vec<Option<BTreeMap<String, Value>>>,
+    /// The revisions of these states.
+    rested_at: Vec<u64>,
+    /// Whether what follows is known, and was left out.
+    ends_early: bool,
     /// Revisions that users made: after the first, up to the second.
     by_user: Vec<(u64, u64)>,
     at_restart: Vec<String>,
@@ -288,6 +309,8 @@ impl<'a> Run<'a> {
             plan,
             origin: 0,
             states: Vec::new(),
+            rested_at: Vec::new(),
+            ends_early: false,
             by_user: Vec::new(),
             at_restart: Vec::new(),
             exits: Arc::default(),
@@ -319,22 +342,21 @@ impl<'a> Run<'a> {
     /// Takes all steps, with the faults that are not tied to a request.
     async fn play(&mut self, scenario: &Scenario) -> Result<(), String> {
         self.network.awaits(Some(0));
-        self.go_on(scenario, 0).await
+        self.go_on(scenario, 0, Place::Step).await
     }
 
     /// Takes the steps after one that was taken: 0 is the start.
-    async fn go_on(&mut self, scenario: &Scenario, taken: u32) -> Result<(), String> {
+    async fn go_on(&mut self, scenario: &Scenario, taken: u32, from: Place) -> Result<(), String> {
         let mut number = usize::try_from(taken).unwrap_or(usize::MAX);
-        if taken == 0 {
-            self.settle(Some(0)).await?;
-            for replica in &self.replicas {
-                replica.with_process(|process| self.watches.extend(process.open_watches()));
-            }
-            self.rest(0).await?;
-        } else {
-            self.end_step(scenario, taken).await?;
+        match from {
+            Place::Rest => self.rest(taken).await?,
+            Place::Step => self.end_step(scenario, taken).await?,
         }
         while let Some(step) = scenario.steps.get(number) {
+            if self.is_known_from(number) {
+                self.ends_early = true;
+                break;
+            }
             number += 1;
             let at = u32::try_from(number).unwrap_or(u32::MAX);
             let skipping = self.plan.faults.iter().find(|fault| {
@@ -374,7 +396,7 @@ impl<'a> Run<'a> {
                 replica.with_process(Process::expire_watches);
             }
             if last > at {
-                self.states.push(None);
+                self.skip_state();
             }
             self.settle(Some(last)).await?;
             self.recover(last).await?;
@@ -386,13 +408,24 @@ impl<'a> Run<'a> {
     /// Waits until a step is over, unless the operator stays dead until the next one.
     async fn end_step(&mut self, scenario: &Scenario, at: u32) -> Result<(), String> {
         self.settle(Some(at)).await?;
+        if at == 0 {
+            for replica in &self.replicas {
+                replica.with_process(|process| self.watches.extend(process.open_watches()));
+            }
+        }
         let next = usize::try_from(at).ok().and_then(|at| scenario.steps.get(at));
         if self.network.stays_dead() && next.is_some_and(|next| !self.waits_for_deletion(next)) {
-            self.states.push(None);
+            self.skip_state();
             return Ok(());
         }
         self.recover(at).await?;
         self.rest(at).await
+    }
+
+    /// Notes that a step had no time to come to its end.
+    fn skip_state(&mut self) {
+        self.states.push(None);
+        self.rested_at.push(self.cluster.server().store().latest());
     }
 
     /// Applies what the scenario applies first, and changes one property after the other, and back.
@@ -479,6 +512,8 @@ impl<'a> Run<'a> {
             }
         }
         self.states.push(Some(self.objects()));
+        self.rested_at.push(self.cluster.server().store().latest());
+        self.network.record_rest(at).await;
         Ok(())
     }
 
@@ -542,9 +577,11 @@ impl<'a> Run<'a> {
         timeline.sort_by_key(|entry| (entry.at, entry.revision));
         let hash = timeline::hash(&timeline);
         let exits = std::mem::take(&mut *self.exits.lock().unwrap_or_else(PoisonError::into_inner));
-        let (states, at_restart) = (self.states.clone(), self.at_restart.clone());
+        let at_restart = std::mem::take(&mut self.at_restart);
         Outcome {
-            states,
+            states: std::mem::take(&mut self.states),
+            rested_at: std::mem::take(&mut self.rested_at),
+            ends_early: self.ends_early,
             changes,
             made,
             at_restart,

@@ -18,6 +18,7 @@ pub(crate) struct Past {
     points: CrashPoints,
     origin: u64,
     states: Vec<Option<BTreeMap<String, Value>>>,
+    rested_at: Vec<u64>,
     by_user: Vec<(u64, u64)>,
     watches: BTreeSet<String>,
 }
@@ -29,6 +30,7 @@ impl Past {
             points,
             origin: run.origin,
             states: run.states.clone(),
+            rested_at: run.rested_at.clone(),
             by_user: run.by_user.clone(),
             watches: run.watches.clone(),
         }
@@ -56,9 +58,24 @@ impl<'a> Run<'a> {
         let steps = usize::try_from(point.step).unwrap_or(usize::MAX);
         run.origin = past.origin;
         run.states = past.states.iter().take(steps).cloned().collect();
+        run.rested_at = past.rested_at.iter().take(steps).copied().collect();
         run.by_user = past.by_user.iter().take(steps).copied().collect();
         run.watches = past.watches.clone();
         run.launch(subject, true)?;
         Ok(run)
+    }
+
+    /// Whether all that follows from step `taken` on is known: the operator died last, and the state has become that of the
+    /// fault-free run, after which it is restarted in another run.
+    pub(super) fn is_known_from(&self, taken: usize) -> bool {
+        let Ok(taken) = u32::try_from(taken) else { return false };
+        let died = self.plan.faults.last().is_some_and(|fault| fault.kills().is_some());
+        if !died || !self.settings.restarted_after.contains(&taken) || !self.network.is_exhausted() {
+            return false;
+        }
+        match (&self.settings.expected, self.states.last()) {
+            (Some(baseline), Some(Some(objects))) => baseline.expects(taken, objects),
+            _ => false,
+        }
     }
 }

@@ -38,12 +38,17 @@ fn a_run_that_goes_on_from_a_crash_is_the_whole_run() {
         "1/crash-after@2",
         "1/dead-after@2",
         "1/stale-restart@3",
+        "1/restart@1",
         "1/crash-after@1+lost@3+crash-before@4",
     ];
     for plan in plans {
         assert!(past.crash_point(&plan.parse().unwrap()).is_some(), "{plan}");
         let (one, other) = (execute(&whole, plan), execute(&parted, plan));
-        let lines = |outcome: &Outcome| outcome.timeline.iter().map(ToString::to_string).collect::<Vec<_>>();
+        // Users look at the cluster from the crash on, and so act some milliseconds later.
+        let lines = |outcome: &Outcome| -> Vec<_> {
+            let entries = outcome.timeline.iter();
+            entries.map(|entry| format!("{} {}@{}", entry.actor, entry.text, entry.revision)).collect()
+        };
         assert_eq!(lines(&one), lines(&other), "{plan}");
         assert_eq!(one.traffic.used, other.traffic.used, "{plan}");
         assert_eq!(one.traffic.requests, other.traffic.requests, "{plan}");
@@ -70,4 +75,26 @@ fn a_run_that_differs_before_the_crash_is_made_as_a_whole() {
     ] {
         assert!(past.crash_point(&plan.parse().unwrap()).is_none(), "{plan}");
     }
+}
+
+#[test]
+fn a_run_ends_where_a_restart_at_rest_goes_on() {
+    let mut simulation = simulation().keeps("configmaps");
+    let free = execute(&simulation, "1/none");
+    let baseline = Arc::new(Baseline::new(&free, &[&execute(&simulation, "2/none")], &simulation.rules));
+    simulation.settings.expected = Some(Arc::clone(&baseline));
+    let restarts = ["1/restart@0", "1/restart@1"].map(|plan| plan.parse().unwrap());
+    simulation.settings.restarted_after = Arc::new(simulation.restarted_after(&restarts));
+    // The program writes when it starts, which is before the user's two steps.
+    for (plan, states) in [("1/crash-after@2", 1), ("1/dead-after@2", 2), ("1/lost@2", 3), ("1/restart@0", 3)]
+    {
+        let outcome = execute(&simulation, plan);
+        assert_eq!(outcome.states.len(), states, "{plan}");
+        assert_eq!(outcome.ends_early, states < 3, "{plan}");
+        let findings =
+            baseline.judge(&outcome, &plan.parse().unwrap(), &simulation.scenario, &simulation.rules);
+        assert_eq!(findings, [], "{plan}");
+    }
+    simulation.settings.restarted_after = Arc::default();
+    assert_eq!(execute(&simulation, "1/crash-after@2").states.len(), 3);
 }
