@@ -5,13 +5,14 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use tokio::{sync::broadcast, time::Instant};
 
 use steersman_api::{
     environment::Environment,
     fields::FieldError,
-    http::{Body, Include, Output, json_response},
+    http::{Body, Include, Meta, Output, json_response},
     status::{ApiError, ApiResult},
     store::{Batch, Cursor, Entry, Event, EventKind, RevisionError, frame},
 };
@@ -181,11 +182,17 @@ impl Encoder {
         revision: u64,
         event: Option<&Event>,
     ) -> ApiResult<Bytes> {
-        if self.output == Output::Object && self.resource.serves_bytes(entry) {
-            return Ok(match event {
-                Some(event) => event.frame(),
-                None => frame(kind, entry, revision),
-            });
+        if self.resource.serves_bytes(entry) {
+            match (self.output, event) {
+                (Output::Object, Some(event)) => return Ok(event.frame()),
+                (Output::Object, None) => return Ok(frame(kind, entry, revision)),
+                (Output::Metadata(version) | Output::MetadataList(version), _) => {
+                    if let Some(frame) = metadata_frame(kind, entry, revision, version) {
+                        return Ok(frame);
+                    }
+                }
+                (Output::Table(_), _) => {}
+            }
         }
         let resource = &self.resource;
         let stored = resource.read_as(entry, revision);
@@ -232,10 +239,25 @@ impl Encoder {
     }
 
     fn frame(&self, kind: &str, object: &Value) -> Bytes {
-        let mut text = json!({"type": kind, "object": object}).to_string();
-        text.push('\n');
-        text.into()
+        format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
     }
+}
+
+/// An event with the metadata of an object, which are taken from its bytes as they stand.
+fn metadata_frame(kind: EventKind, entry: &Entry, revision: u64, version: Meta) -> Option<Bytes> {
+    #[derive(Deserialize)]
+    struct Parts<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+    }
+    let mut text = Vec::with_capacity(entry.length());
+    entry.write_as(revision, &mut text);
+    let Parts { metadata } = serde_json::from_slice(&text).ok()?;
+    let (kind, version) = (kind.as_str(), version.api_version());
+    let object = format!(
+        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{version}\",\"metadata\":{metadata}}}"
+    );
+    Some(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into())
 }
 
 struct Watch {

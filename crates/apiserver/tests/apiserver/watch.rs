@@ -190,3 +190,36 @@ async fn a_seeded_server_repeats_itself() {
     assert_eq!(runs[0], runs[1]);
     assert_eq!(runs[0].0["items"].as_array().unwrap().len(), 5);
 }
+
+#[tokio::test]
+async fn a_watch_of_metadata_has_the_metadata_of_each_event_and_nothing_else() {
+    let server = Server::default();
+    let service = server.service();
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let request = |accept: Option<&str>| {
+        let path = format!("{PATH}?watch=true&resourceVersion=1");
+        let request = Request::builder().uri(path);
+        let request = accept.into_iter().fold(request, |request, accept| request.header("accept", accept));
+        request.body(Full::new(Bytes::new())).unwrap()
+    };
+    let mut whole = service.clone().call(request(None)).await.unwrap().into_body();
+    let mut partial = service.clone().call(request(Some(accept))).await.unwrap().into_body();
+    let object =
+        json!({"metadata": {"name": "one", "annotations": {"a": "\"\\<>"}}, "data": {"metadata": "no"}});
+    send(&service, "POST", PATH, object).await;
+    send(&service, "PATCH", &format!("{PATH}/one"), json!({"data": {"n": "1"}})).await;
+    send(&service, "DELETE", &format!("{PATH}/one"), Value::Null).await;
+    for kind in ["ADDED", "MODIFIED", "DELETED"] {
+        let mut events = Vec::new();
+        for body in [&mut whole, &mut partial] {
+            let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(frame.ends_with(b"\n"));
+            events.push(serde_json::from_slice::<Value>(&frame).unwrap());
+        }
+        let metadata = &events[0]["object"]["metadata"];
+        assert_eq!(metadata["name"], "one");
+        let object =
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+        assert_eq!(events[1], json!({"type": kind, "object": object}));
+    }
+}
