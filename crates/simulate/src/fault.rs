@@ -21,10 +21,17 @@ pub enum Fault {
     Lost(u32),
     /// A write is committed, and the answer is 504.
     TimedOut(u32),
+    /// A write that creates an object is refused as a resource quota refuses it (403), and so are others of its kind for ten
+    /// seconds.
+    Quota(u32),
+    /// A write is refused as an admission webhook refuses it (403), and so are others of its kind for ten seconds.
+    Denied(u32),
     /// A write reaches the API server ten seconds late.
     Delayed(u32),
     /// After a write, no watch event arrives for ten seconds.
     WatchHeld(u32),
+    /// After a write, no watch event of one resource arrives for ten seconds, while others do: `resource.group`.
+    KindHeld(u32, String),
     /// After a write, every watch ends and is begun again.
     WatchBroken(u32),
     /// After a write, every watch ends and what it missed is too old (410), so that the operator lists again.
@@ -43,9 +50,50 @@ pub enum Fault {
     Blind(u32),
     /// While nothing happens, an object that the operator made is deleted by someone else: `resource.group/namespace/name`.
     DeletedOutside(u32, String),
+    /// While nothing happens, someone else changes a field that the operator has set, of an object that it made:
+    /// `resource.group/namespace/name`.
+    EditedOutside(u32, String),
+    /// While nothing happens, the containers of all running pods crash for ten seconds.
+    PodFailed(u32),
+    /// While nothing happens, a node is lost until its pods are evicted, and comes back.
+    NodeLost(u32),
+    /// While nothing happens, the clock is set forward by an hour.
+    ClockJump(u32),
+    /// While nothing happens, definitions whose objects are in use get another version, which becomes the one that is stored.
+    VersionChanged(u32),
 }
 
 impl Fault {
+    /// The names of all kinds of faults, for [`Simulation::only`](crate::Simulation::only) and
+    /// [`Simulation::without`](crate::Simulation::without).
+    pub const KINDS: &[&str] = &[
+        "crash-before",
+        "crash-after",
+        "dead-after",
+        "stale-restart",
+        "refused",
+        "lost",
+        "timed-out",
+        "quota",
+        "denied",
+        "delayed",
+        "watch-held",
+        "kind-held",
+        "watch-broken",
+        "watch-expired",
+        "read-failed",
+        "lease-lost",
+        "restart",
+        "down",
+        "blind",
+        "deleted-outside",
+        "edited-outside",
+        "pod-failed",
+        "node-lost",
+        "clock-jump",
+        "version-changed",
+    ];
+
     /// The name of the fault's kind, as in the text form.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -56,8 +104,11 @@ impl Fault {
             Self::Refused(..) => "refused",
             Self::Lost(_) => "lost",
             Self::TimedOut(_) => "timed-out",
+            Self::Quota(_) => "quota",
+            Self::Denied(_) => "denied",
             Self::Delayed(_) => "delayed",
             Self::WatchHeld(_) => "watch-held",
+            Self::KindHeld(..) => "kind-held",
             Self::WatchBroken(_) => "watch-broken",
             Self::WatchExpired(_) => "watch-expired",
             Self::StaleRestart(_) => "stale-restart",
@@ -67,6 +118,11 @@ impl Fault {
             Self::Down(_) => "down",
             Self::Blind(_) => "blind",
             Self::DeletedOutside(..) => "deleted-outside",
+            Self::EditedOutside(..) => "edited-outside",
+            Self::PodFailed(_) => "pod-failed",
+            Self::NodeLost(_) => "node-lost",
+            Self::ClockJump(_) => "clock-jump",
+            Self::VersionChanged(_) => "version-changed",
         }
     }
 
@@ -79,17 +135,38 @@ impl Fault {
             | Self::Refused(at, _)
             | Self::Lost(at)
             | Self::TimedOut(at)
+            | Self::Quota(at)
+            | Self::Denied(at)
             | Self::Delayed(at)
             | Self::WatchHeld(at)
+            | Self::KindHeld(at, _)
             | Self::WatchBroken(at)
             | Self::WatchExpired(at)
             | Self::StaleRestart(at)
             | Self::LeaseLost(at) => Some(*at),
-            Self::ReadFailed(_)
-            | Self::Restart(_)
-            | Self::Down(_)
-            | Self::Blind(_)
-            | Self::DeletedOutside(..) => None,
+            _ => None,
+        }
+    }
+
+    /// The step after which it happens, while nothing else does.
+    pub(crate) fn at_rest(&self) -> Option<u32> {
+        match self {
+            Self::Restart(at)
+            | Self::DeletedOutside(at, _)
+            | Self::EditedOutside(at, _)
+            | Self::PodFailed(at)
+            | Self::NodeLost(at)
+            | Self::ClockJump(at)
+            | Self::VersionChanged(at) => Some(*at),
+            _ => None,
+        }
+    }
+
+    /// The number of its write, read or step.
+    fn number(&self) -> u32 {
+        match self {
+            Self::ReadFailed(at) | Self::Down(at) | Self::Blind(at) => *at,
+            other => other.at_write().or_else(|| other.at_rest()).unwrap_or_default(),
         }
     }
 
@@ -104,20 +181,28 @@ impl Fault {
 
     /// Whether a step may be skipped over or undone, so that objects are rightly made and deleted another number of times.
     pub(crate) fn changes_counts(&self) -> bool {
-        matches!(self, Self::DeadAfter(_) | Self::Down(_) | Self::Blind(_) | Self::DeletedOutside(..))
+        matches!(
+            self,
+            Self::DeadAfter(_)
+                | Self::Down(_)
+                | Self::Blind(_)
+                | Self::DeletedOutside(..)
+                | Self::EditedOutside(..)
+                | Self::PodFailed(_)
+                | Self::NodeLost(_)
+        )
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = self.kind();
+        let (kind, at) = (self.kind(), self.number());
         match self {
-            Self::Refused(at, code) => write!(f, "{kind}-{code}@{at}"),
-            Self::DeletedOutside(at, object) => write!(f, "{kind}@{at}:{object}"),
-            Self::ReadFailed(at) | Self::Restart(at) | Self::Down(at) | Self::Blind(at) => {
-                write!(f, "{kind}@{at}")
+            Self::Refused(_, code) => write!(f, "{kind}-{code}@{at}"),
+            Self::DeletedOutside(_, what) | Self::EditedOutside(_, what) | Self::KindHeld(_, what) => {
+                write!(f, "{kind}@{at}:{what}")
             }
-            other => write!(f, "{kind}@{}", other.at_write().unwrap_or_default()),
+            _ => write!(f, "{kind}@{at}"),
         }
     }
 }
@@ -144,8 +229,11 @@ impl FromStr for Fault {
             ("dead-after", None) => Self::DeadAfter(at),
             ("lost", None) => Self::Lost(at),
             ("timed-out", None) => Self::TimedOut(at),
+            ("quota", None) => Self::Quota(at),
+            ("denied", None) => Self::Denied(at),
             ("delayed", None) => Self::Delayed(at),
             ("watch-held", None) => Self::WatchHeld(at),
+            ("kind-held", Some(resource)) => Self::KindHeld(at, resource.to_owned()),
             ("watch-broken", None) => Self::WatchBroken(at),
             ("watch-expired", None) => Self::WatchExpired(at),
             ("stale-restart", None) => Self::StaleRestart(at),
@@ -155,6 +243,11 @@ impl FromStr for Fault {
             ("down", None) => Self::Down(at),
             ("blind", None) => Self::Blind(at),
             ("deleted-outside", Some(object)) => Self::DeletedOutside(at, object.to_owned()),
+            ("edited-outside", Some(object)) => Self::EditedOutside(at, object.to_owned()),
+            ("pod-failed", None) => Self::PodFailed(at),
+            ("node-lost", None) => Self::NodeLost(at),
+            ("clock-jump", None) => Self::ClockJump(at),
+            ("version-changed", None) => Self::VersionChanged(at),
             (refused, None) => {
                 let code = refused.strip_prefix("refused-").and_then(|code| code.parse().ok());
                 let code = code.filter(|code| matches!(code, 409 | 429 | 500 | 503)).ok_or_else(wrong)?;
@@ -214,16 +307,41 @@ mod tests {
 
     #[test]
     fn a_plan_is_read_back_from_its_text() {
-        let text = "7/crash-before@1+refused-409@2+lost@3+read-failed@4+restart@5+deleted-outside@6:deployments.apps/a/b";
+        let text = "7/crash-before@1+refused-409@2+lost@3+read-failed@4+restart@5+deleted-outside@6:deployments.apps/a/b\
+                    +quota@7+denied@8+kind-held@9:pods+edited-outside@10:secrets/a/b+pod-failed@11+node-lost@12\
+                    +clock-jump@13+version-changed@14+down@15";
         let plan: Plan = text.parse().unwrap();
-        assert_eq!(plan.faults.len(), 6);
+        assert_eq!(plan.faults.len(), 15);
         assert_eq!(plan.to_string(), text);
         assert_eq!("1/none".parse::<Plan>().unwrap().to_string(), "1/none");
     }
 
     #[test]
+    fn every_kind_has_a_text_form() {
+        for kind in Fault::KINDS {
+            let text = match *kind {
+                "refused" => "refused-429@1".to_owned(),
+                "deleted-outside" | "edited-outside" | "kind-held" => format!("{kind}@1:pods/a/b"),
+                kind => format!("{kind}@1"),
+            };
+            let fault: Fault = text.parse().unwrap();
+            assert_eq!((fault.kind(), fault.to_string()), (*kind, text));
+        }
+    }
+
+    #[test]
     fn other_text_is_refused_with_an_example() {
-        for text in ["", "1", "x/none", "1/", "1/crash@1", "1/refused-418@1", "1/lost@x", "1/lost@1:a"] {
+        for text in [
+            "",
+            "1",
+            "x/none",
+            "1/",
+            "1/crash@1",
+            "1/refused-418@1",
+            "1/lost@x",
+            "1/lost@1:a",
+            "1/kind-held@1",
+        ] {
             let error = text.parse::<Plan>().unwrap_err();
             assert!(error.to_string().contains("1/crash-after@3+lost@5"), "{error}");
         }

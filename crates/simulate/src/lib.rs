@@ -1,8 +1,8 @@
 //! Simulation: an operator on an embedded cluster, run again and again while something else breaks each time.
 //!
 //! A [`Scenario`] says what users do. Fault-free runs say how it ends, what the operator writes on the way, and which fields differ
-//! between runs without meaning anything. Then each [`Fault`] is tried at each of those writes, and after them combinations at
-//! random. Whatever breaks, a run must end as the fault-free one did; the [`Oracle`]s say what that means. A failure comes with a
+//! between runs without meaning anything. Then each [`Fault`] is tried at each of those writes, after them crashes in the middle of
+//! recoveries, and then combinations at random. Whatever breaks, a run must end as the fault-free one did; the [`Oracle`]s say what that means. A failure comes with a
 //! timeline and with a [`Plan`], which replays it: the same plan gives the same timeline, in any process.
 //!
 //! An operator in this process runs on a paused clock, in virtual time. [`Simulation::of_command`] runs any program over HTTP and in
@@ -18,11 +18,12 @@
 //! report.assert_passed();
 //! ```
 //!
-//! # What is not injected
-//! Changes of the clock other than its passing, node loss, pods that fail, quotas, admission refusals, and events that arrive in
-//! another order across kinds than their watches deliver them. The operator's webhooks are not served.
+//! # What is not served
+//! The operator's webhooks: definitions that need one for their conversion get no new version.
 
 mod command;
+mod definition;
+mod edit;
 mod fault;
 mod invariant;
 mod network;

@@ -136,6 +136,19 @@ pub(crate) fn refusal(code: u16) -> Answer {
         504 => ("Timeout", "request did not complete within the allotted timeout"),
         _ => ("InternalError", "an error on the server has prevented the request from succeeding"),
     };
+    let mut answer = failure(code, reason, message);
+    if code == 429 {
+        answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+    }
+    answer
+}
+
+/// A refusal by admission control.
+pub(crate) fn forbidden(message: &str) -> Answer {
+    failure(403, "Forbidden", message)
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> Answer {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "reason": reason, "code": code, "message": message,
@@ -143,10 +156,6 @@ pub(crate) fn refusal(code: u16) -> Answer {
     let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
     let mut answer = Response::new(body.boxed_unsync());
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    if code == 429 {
-        headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-    }
+    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     answer
 }

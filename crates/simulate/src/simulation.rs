@@ -103,6 +103,7 @@ impl Simulation {
                 crash_points: None,
                 requests: run::REQUEST_LIMIT,
                 usual_watches: BTreeSet::new(),
+                tried: BTreeSet::new(),
                 expected: None,
                 restarted_after: Arc::default(),
                 interrupt: Interrupt::default(),
@@ -237,7 +238,8 @@ impl Simulation {
         self
     }
 
-    /// Leaves a kind of faults out, by the name of [`Fault::kind`](crate::Fault::kind). Default: none is left out.
+    /// Leaves a kind of faults out, by the name of [`Fault::kind`](crate::Fault::kind): `clock-jump` if the operator acts by the
+    /// time, on a schedule for instance. Default: none is left out.
     pub fn without(mut self, kind: &'static str) -> Self {
         self.without.insert(kind);
         self
@@ -318,7 +320,12 @@ impl Simulation {
         let seed = replay.as_ref().map_or(self.seed, |plan| plan.seed);
         let free = Plan::new(seed, []);
         let is_real = self.settings.timing.is_real;
+        if replay.is_none() {
+            simulation.settings.tried =
+                Fault::KINDS.iter().copied().filter(|kind| self.is_tried(kind)).collect();
+        }
         let first = simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT)?;
+        simulation.settings.tried.clear();
         let mut report = Report::new(seed, &first);
         let mut alone = judge_alone(&first, &self.scenario, &self.rules);
         alone.extend(first.exits.iter().map(|exit| Finding { oracle: Oracle::Exit, message: exit.clone() }));
@@ -385,29 +392,19 @@ impl Simulation {
                 report.failures.push(Failure::new(free, findings, &outcome));
             }
         }
-        let (plans, shrinks) = match replay {
-            Some(plan) => (vec![plan], false),
-            None => (simulation.plans(&first), true),
-        };
         simulation.settings.crash_points = first.past.clone();
-        simulation.settings.restarted_after = Arc::new(simulation.restarted_after(&plans));
         simulation.settings.expected = Some(Arc::clone(&baseline));
-        simulation.explore(&baseline, &plans, shrinks, begin, &mut report)?;
+        if let Some(plan) = replay {
+            simulation.explore(&baseline, &[plan], false, begin, &mut report)?;
+        } else {
+            let (crashes, others) = simulation.plans(&first);
+            simulation.settings.restarted_after = Arc::new(simulation.restarted_after(&others));
+            let mut plans = crashes;
+            plans.extend(others);
+            simulation.explore(&baseline, &plans, true, begin, &mut report)?;
+        }
         report.elapsed = begin.elapsed();
         Ok(report)
-    }
-
-    /// The steps after which a plan restarts the operator and does nothing else. Objects that are not compared may differ, and then a
-    /// state does not say what follows from it.
-    fn restarted_after(&self, plans: &[Plan]) -> BTreeSet<u32> {
-        if self.settings.timing.is_real || !self.rules.ignored.objects.is_empty() {
-            return BTreeSet::new();
-        }
-        let steps = plans.iter().filter_map(|plan| match plan.faults.as_slice() {
-            [Fault::Restart(step)] => Some(*step),
-            _ => None,
-        });
-        steps.collect()
     }
 
     /// What runs start from, which the first of them makes on a thread of its own.
@@ -469,7 +466,7 @@ impl Simulation {
         begin: Instant,
         report: &mut Report,
     ) -> Result<(), Error> {
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(self.stop_early && report.failed > 0));
         let results = Mutex::new(Vec::new());
         let is_over = || {
             stop.load(SeqCst)
@@ -504,8 +501,7 @@ impl Simulation {
         });
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_by_key(|(index, _)| *index);
-        report.untried = plans.len() - results.len();
-        let mut seen = BTreeSet::new();
+        report.untried += plans.len() - results.len();
         for (index, judged) in results {
             let (coverage, hash, was_alone, failed) = judged?;
             report.runs += 1;
@@ -514,8 +510,8 @@ impl Simulation {
             report.unrepeated += usize::from(was_alone);
             let Some(tried) = failed else { continue };
             report.failed += 1;
-            let signature = tried.findings.first().map(|finding| (finding.oracle, finding.message.clone()));
-            if report.failures.len() < KEPT && seen.insert(signature) {
+            let is_known = |known: &Failure| known.findings.first() == tried.findings.first();
+            if report.failures.len() < KEPT && !report.failures.iter().any(is_known) {
                 let failure = match plans.get(index) {
                     Some(plan) if shrinks && plan.faults.len() > 1 => {
                         self.shrink(baseline, plan.clone(), tried)?

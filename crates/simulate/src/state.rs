@@ -302,6 +302,10 @@ impl Words {
     /// An object without what the API server and its controllers count and draw.
     fn clean(&self, object: &Value) -> Value {
         let mut object = self.value(object);
+        // Which version of a kind is stored is not the operator's choice.
+        if let Some(group) = object["apiVersion"].as_str().and_then(|version| version.split_once('/')) {
+            object["apiVersion"] = group.0.into();
+        }
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             for field in
                 ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"]

@@ -42,6 +42,23 @@ impl Target {
         }
     }
 
+    /// The resource with its group: `deployments.apps`, or `pods`.
+    pub(crate) fn group_resource(&self) -> String {
+        match self.group.as_str() {
+            "" => self.resource.clone(),
+            group => format!("{}.{group}", self.resource),
+        }
+    }
+
+    /// The key of the object, `resource.group/namespace/name`, if the request names one.
+    pub(crate) fn key(&self) -> Option<String> {
+        let (resource, name) = (self.group_resource(), self.name.as_ref()?);
+        Some(match &self.namespace {
+            Some(namespace) => format!("{resource}/{namespace}/{name}"),
+            None => format!("{resource}/{name}"),
+        })
+    }
+
     pub(crate) fn is_lease(&self) -> bool {
         self.resource == "leases"
     }
@@ -54,10 +71,7 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.resource)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
+        f.write_str(&self.group_resource())?;
         if let Some(namespace) = &self.namespace {
             write!(f, " {namespace}")?;
         }

@@ -29,6 +29,8 @@ pub(crate) struct Timing {
     pub(crate) staleness: Duration,
     /// How long a replica is cut off: longer than leases last.
     pub(crate) partition: Duration,
+    /// How long a node is lost: longer than pods bear it, unless that takes too long.
+    pub(crate) node_loss: Duration,
     /// Pause between two looks at whether something still changes: the first after a change, and the longest.
     pub(crate) look: (Duration, Duration),
     /// Pause until a process that has ended is started again: the first, and the longest.
@@ -54,6 +56,7 @@ impl Timing {
             delay: Duration::from_secs(10),
             staleness: Duration::from_secs(5),
             partition: Duration::from_secs(30),
+            node_loss: Duration::from_secs(400),
             look: (Duration::from_millis(500), Duration::from_secs(16)),
             restart: (Duration::from_secs(1), Duration::from_secs(60)),
             startup: Duration::ZERO,
@@ -70,6 +73,7 @@ impl Timing {
             is_real: true,
             delay: Duration::from_secs(2),
             staleness: Duration::from_secs(1),
+            node_loss: Duration::from_secs(2),
             look: (Duration::from_millis(20), Duration::from_millis(20)),
             restart: (Duration::from_millis(100), Duration::from_secs(5)),
             startup: Duration::from_secs(20),

@@ -8,7 +8,7 @@ use kube::{
 use serde_json::Value;
 use steersman_cluster::Cluster;
 
-use crate::{properties, scenario::Step, state::Tables};
+use crate::{edit::Edit, properties, scenario::Step, state::Tables};
 
 /// Takes a step.
 pub(crate) async fn take(cluster: &Cluster, step: &Step) -> Result<(), String> {
@@ -81,25 +81,46 @@ async fn delete(cluster: &Cluster, object: &Value) -> Result<(), String> {
 
 /// Deletes an object by its key, `resource.group/namespace/name`.
 pub(crate) async fn delete_key(cluster: &Cluster, key: &str) {
+    let Some((api, name)) = api_of_key(cluster, key) else { return };
+    // An object that is gone already is as good as deleted.
+    let _ = api.delete(&name, &DeleteParams::background()).await;
+}
+
+/// Changes an object by its key, and by a merge patch.
+pub(crate) async fn patch_key(cluster: &Cluster, key: &str, patch: &Value) {
+    let Some((api, name)) = api_of_key(cluster, key) else { return };
+    // It may be gone by now.
+    let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+}
+
+/// Edits an object by its key, or asks whether that would be accepted and make a difference.
+pub(crate) async fn edit_key(cluster: &Cluster, key: &str, edit: &Edit, is_dry_run: bool) -> bool {
+    let Some((api, name)) = api_of_key(cluster, key) else { return false };
+    let Ok(patch) = serde_json::from_value(edit.patch()) else { return false };
+    let params = PatchParams { dry_run: is_dry_run, ..PatchParams::default() };
+    let edited = api.patch(&name, &params, &Patch::<()>::Json(patch)).await;
+    edited.is_ok_and(|object| object.data.pointer(&edit.pointer) == Some(&edit.new))
+}
+
+/// The way to an object by its key, `resource.group/namespace/name`, and its name.
+fn api_of_key(cluster: &Cluster, key: &str) -> Option<(Api<DynamicObject>, String)> {
     let mut parts = key.split('/');
-    let resource = parts.next().unwrap_or_default();
+    let resource = parts.next()?;
     let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
     let (namespace, name) = match (parts.next(), parts.next()) {
         (Some(namespace), Some(name)) => (Some(namespace), name),
-        (Some(name), None) => (None, name),
-        _ => return,
+        (name, None) => (None, name?),
+        _ => return None,
     };
     let catalog = cluster.server().catalog();
-    let found = catalog.resources().find(|resource| resource.group == group && resource.plural == plural);
-    let Some(found) = found else { return };
+    let found = catalog.resources().find(|resource| resource.group == group && resource.plural == plural)?;
     let gvk = GroupVersionKind::gvk(group, &found.version, &found.kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-    let api: Api<DynamicObject> = match namespace {
+    let api = match namespace {
         Some(namespace) => Api::namespaced_with(cluster.client(), namespace, &resource),
         None => Api::all_with(cluster.client(), &resource),
     };
-    // An object that is gone already is as good as deleted.
-    let _ = api.delete(name, &DeleteParams::background()).await;
+    Some((api, name.to_owned()))
 }
 
 /// The way to an object of the scenario, and its name.

@@ -8,14 +8,14 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
 use tower_service::Service;
 
 use super::{
-    Write,
+    Sent, Write,
     process::{Pending, Process, Stream},
 };
 use crate::{
@@ -62,7 +62,7 @@ impl Process {
     async fn write(
         self,
         inner: Client,
-        request: Request<Body>,
+        mut request: Request<Body>,
         target: Target,
     ) -> Result<Answer, kube::Error> {
         let network = &self.0.network;
@@ -72,14 +72,16 @@ impl Process {
             Some(recorder) => Some(recorder.turn.lock().await),
             None => None,
         };
-        let method = request.method().clone();
+        let verb = verb(request.method(), request.headers());
         let number = network.lock().writes.len() + 1;
-        let what = format!("write {number}: {} {target}", verb(&method, request.headers()));
-        let conflicts = matches!(method, Method::PUT | Method::PATCH);
+        let what = format!("write {number}: {verb} {target}");
+        let conflicts = matches!(verb, "update" | "patch" | "apply");
         let at = u32::try_from(number).unwrap_or(u32::MAX);
-        let mut write = Write { number: at, target, revisions: (0, 0), conflicts };
+        let mut write = Write { number: at, verb, target, revisions: (0, 0), conflicts, creates: false };
         network.record(&write, &what, false).await;
-        let fault = network.fault_at(at);
+        // Where other faults shift the numbers, a conflict may be meant for a create or a delete, which is never too old.
+        let happens = |fault: &Fault| conflicts || !matches!(fault, Fault::Refused(_, 409));
+        let fault = network.fault_at(at).filter(|(_, fault)| happens(fault));
         {
             let mut state = network.lock();
             state.writes.push(write.clone());
@@ -88,6 +90,7 @@ impl Process {
         let fault = fault.map(|(_, fault)| fault);
         let timing = &network.0.config.timing;
         let note = |text: String, fault: bool| network.note(self.actor(), text, fault);
+        self.begin_refusal(fault, &write.target);
         match fault {
             Some(fault @ Fault::CrashBefore(_)) => {
                 network.crash(&what, fault, &write, self.0.start, network.0.config.store.latest());
@@ -110,15 +113,22 @@ impl Process {
             }
             _ => {}
         }
+        if let Some((answer, why)) = self.refused(&inner, &mut request, &write.target).await? {
+            note(format!("{what}: {why}"), true);
+            return Ok(answer);
+        }
+        let sent = Sent::of(&mut request, &write.target).await?;
         let before = network.0.config.store.latest();
         let answer = inner.send(request).await?;
         write.revisions = (before, network.0.config.store.latest());
         let status = answer.status();
+        write.creates = status == StatusCode::CREATED && write.target.subresource.is_none();
         {
             let mut state = network.lock();
             if let Some(counted) = state.writes.get_mut(number - 1) {
-                counted.revisions = write.revisions;
+                counted.clone_from(&write);
             }
+            state.sent.extend(sent.filter(|_| status.is_success()));
             if status.is_success() && state.leader.is_some_and(|leader| leader != self.0.start) {
                 state
                     .deposed_writes
@@ -144,6 +154,13 @@ impl Process {
             Some(Fault::WatchHeld(_)) => {
                 note(format!("{what}: watches are held for {:?} from here", timing.delay), true);
                 self.hold_watches();
+            }
+            Some(Fault::KindHeld(_, resource)) => {
+                note(
+                    format!("{what}: watches of {resource} are held for {:?} from here", timing.delay),
+                    true,
+                );
+                self.hold_kind(resource);
             }
             Some(Fault::WatchBroken(_)) => {
                 note(format!("{what}: all watches break"), true);
@@ -209,7 +226,7 @@ impl Process {
         self.reach().await;
         let stream = answer.status().is_success().then(|| Stream::open(&self, identity));
         drop(pending);
-        Ok(answer.map(|body| self.watch(body, initial, stream)))
+        Ok(answer.map(|body| self.watch(target.group_resource(), body, initial, stream)))
     }
 
     fn is_behind(&self) -> bool {
@@ -228,6 +245,7 @@ impl Process {
     /// A watch whose events are held, and that ends, as the plan says.
     fn watch(
         &self,
+        resource: String,
         body: Body,
         initial: Option<Bytes>,
         stream: Option<Stream>,
@@ -235,8 +253,8 @@ impl Process {
         let watches = self.0.watches.subscribe();
         let epoch = watches.borrow().epoch;
         let events = stream::unfold(
-            (body, watches, self.clone(), stream),
-            move |(mut body, mut watches, process, stream)| async move {
+            (body, watches, self.clone(), stream, resource),
+            move |(mut body, mut watches, process, stream, resource)| async move {
                 let broken = async {
                     // The sender lives in the process that this stream holds.
                     let _ = watches.wait_for(|watches| watches.epoch != epoch).await;
@@ -251,16 +269,16 @@ impl Process {
                     if state.epoch != epoch {
                         return None;
                     }
-                    let held = state.held_until.filter(|until| Instant::now() < *until);
+                    let held = state.held_until(&resource).filter(|until| Instant::now() < *until);
+                    if !state.silent && held.is_none() {
+                        break;
+                    }
                     let held = async {
                         match held {
                             Some(until) if !state.silent => tokio::time::sleep_until(until).await,
                             _ => std::future::pending().await,
                         }
                     };
-                    if !state.silent && state.held_until.is_none_or(|until| Instant::now() >= until) {
-                        break;
-                    }
                     tokio::select! {
                         biased;
                         _ = watches.changed() => {}
@@ -268,7 +286,7 @@ impl Process {
                     }
                 }
                 process.reach().await;
-                Some((frame, (body, watches, process, stream)))
+                Some((frame, (body, watches, process, stream, resource)))
             },
         );
         let initial = initial.map(|bytes| Ok(http_body::Frame::data(bytes)));

@@ -3,6 +3,8 @@
 mod forward;
 mod process;
 mod record;
+mod refusals;
+mod sent;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +15,14 @@ use std::{
 use steersman_api::store::Store;
 use tokio::{sync::watch, time::Instant};
 
-use self::process::{Activity, ProcessState, Watches};
 pub(crate) use self::{
     process::Process,
     record::{CrashPoint, CrashPoints, Recorder},
+    sent::Sent,
+};
+use self::{
+    process::{Activity, ProcessState, Watches},
+    refusals::Refusal,
 };
 use crate::{
     fault::Fault,
@@ -65,6 +71,9 @@ struct State {
     stays_dead: bool,
     /// A revision that the next start does not see yet.
     stale: Option<u64>,
+    refusals: Vec<Refusal>,
+    /// What the operator last demanded of each object.
+    sent: BTreeMap<String, Sent>,
 }
 
 /// A write of the operator.
@@ -72,10 +81,13 @@ struct State {
 pub(crate) struct Write {
     /// Its number, from 1 on.
     pub(crate) number: u32,
+    pub(crate) verb: &'static str,
     pub(crate) target: Target,
     /// The revisions that it made: after the first, up to the second.
     pub(crate) revisions: (u64, u64),
     pub(crate) conflicts: bool,
+    /// Whether it made an object.
+    pub(crate) creates: bool,
 }
 
 /// What a run's traffic came to.
@@ -141,6 +153,11 @@ impl Network {
     /// Whether all that the plan has has happened.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.lock().used.len() == self.0.config.faults.len()
+    }
+
+    /// What the operator last created or applied an object with.
+    pub(crate) fn sent(&self, key: &str) -> Option<Sent> {
+        self.lock().sent.get(key).cloned()
     }
 
     /// Whether a crash was to last until the user's next step.

@@ -88,12 +88,26 @@ pub(super) struct Watches {
     /// Without end while it is set; else until a moment.
     pub(super) silent: bool,
     pub(super) held_until: Option<Instant>,
+    /// Watches of single resources, by `resource.group`.
+    pub(super) held_kinds: BTreeMap<String, Instant>,
     /// Moves when all watches are broken.
     pub(super) epoch: u64,
     /// Watches that are told once that their version is too old.
     pub(super) expired: BTreeSet<String>,
     pub(super) open: BTreeSet<String>,
     pub(super) stale_revision: Option<u64>,
+}
+
+impl Watches {
+    /// Until when events of a resource are held.
+    pub(super) fn held_until(&self, group_resource: &str) -> Option<Instant> {
+        self.held_until.max(self.held_kinds.get(group_resource).copied())
+    }
+
+    /// Until when events of any resource are held.
+    fn last_held(&self) -> Option<Instant> {
+        self.held_until.max(self.held_kinds.values().max().copied())
+    }
 }
 
 impl Process {
@@ -156,7 +170,7 @@ impl Process {
         if activity.requests > 0 || !(has_watches || is_late) {
             return None;
         }
-        let held = self.0.watches.borrow().held_until.unwrap_or(activity.since);
+        let held = self.0.watches.borrow().last_held().unwrap_or(activity.since);
         Some(activity.since.max(held).max(*self.0.cut_off_until.borrow()))
     }
 
@@ -185,6 +199,13 @@ impl Process {
     pub(super) fn hold_watches(&self) {
         let until = Instant::now() + self.0.network.0.config.timing.delay;
         self.0.watches.send_modify(|watches| watches.held_until = Some(until));
+    }
+
+    pub(super) fn hold_kind(&self, group_resource: &str) {
+        let until = Instant::now() + self.0.network.0.config.timing.delay;
+        self.0.watches.send_modify(|watches| {
+            watches.held_kinds.insert(group_resource.to_owned(), until);
+        });
     }
 
     /// Waits as long as the process can't reach the API server: for ever if it is dead.

@@ -2,6 +2,7 @@
 
 mod past;
 mod replica;
+mod rest;
 mod settle;
 
 use std::{
@@ -71,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) requests: u64,
     /// Watches that a program opens when it starts, if that is known.
     pub(crate) usual_watches: BTreeSet<String>,
+    /// Kinds of faults that a fault-free run says the places of.
+    pub(crate) tried: BTreeSet<&'static str>,
     /// What each step ends with, if that is known.
     pub(crate) expected: Option<Arc<Baseline>>,
     /// Steps after which the operator is restarted at rest in a run of its own: one that was restarted before, and has come to the
@@ -110,6 +113,8 @@ pub(crate) struct Outcome {
     pub(crate) made: BTreeSet<String>,
     /// What the operator changed after a restart at rest.
     pub(crate) at_restart: Vec<String>,
+    /// Faults at rest that something was there for, of a run without faults.
+    pub(crate) possible: BTreeSet<Fault>,
     pub(crate) traffic: Traffic,
     pub(crate) panics: Vec<String>,
     pub(crate) exits: Vec<String>,
@@ -262,6 +267,9 @@ struct Run<'a> {
     /// Revisions that users made: after the first, up to the second.
     by_user: Vec<(u64, u64)>,
     at_restart: Vec<String>,
+    possible: BTreeSet<Fault>,
+    /// Keys of definitions that a fault changed.
+    redefined: BTreeSet<String>,
     exits: Arc<Mutex<Vec<String>>>,
     log: Log,
     watches: BTreeSet<String>,
@@ -313,6 +321,8 @@ impl<'a> Run<'a> {
             ends_early: false,
             by_user: Vec::new(),
             at_restart: Vec::new(),
+            possible: BTreeSet::new(),
+            redefined: BTreeSet::new(),
             exits: Arc::default(),
             log: Log::default(),
             watches: BTreeSet::new(),
@@ -471,7 +481,9 @@ impl<'a> Run<'a> {
     }
 
     fn objects(&self) -> BTreeMap<String, Value> {
-        Tables::of(&self.cluster).objects(&self.cluster, self.origin)
+        let mut objects = Tables::of(&self.cluster).objects(&self.cluster, self.origin);
+        objects.retain(|key, _| !self.redefined.contains(key));
+        objects
     }
 
     /// Starts an operator that was to stay dead, and again if it dies while it catches up, until it lives.
@@ -480,40 +492,6 @@ impl<'a> Run<'a> {
             self.network.revive();
             self.settle(Some(at)).await?;
         }
-        Ok(())
-    }
-
-    /// Injects the faults that wait for a moment at which nothing happens, and notes the state after them.
-    async fn rest(&mut self, at: u32) -> Result<(), String> {
-        for fault in &self.plan.faults {
-            match fault {
-                Fault::Restart(step) if *step == at => {
-                    self.network.injected(fault);
-                    let (before, writes) = (self.cluster.server().store().latest(), self.network.counts().1);
-                    for replica in &self.replicas {
-                        replica.with_process(Process::kill);
-                    }
-                    self.settle(Some(at)).await?;
-                    if self.network.counts().1 > writes {
-                        let changes = Tables::of(&self.cluster).changes(&self.cluster, before);
-                        self.at_restart.extend(
-                            changes.into_iter().map(|change| format!("{} {}", change.verb, change.key)),
-                        );
-                    }
-                }
-                Fault::DeletedOutside(step, object) if *step == at => {
-                    self.network.injected(fault);
-                    let before = self.cluster.server().store().latest();
-                    user::delete_key(&self.cluster, object).await;
-                    self.by_user.push((before, self.cluster.server().store().latest()));
-                    self.settle(Some(at)).await?;
-                }
-                _ => {}
-            }
-        }
-        self.states.push(Some(self.objects()));
-        self.rested_at.push(self.cluster.server().store().latest());
-        self.network.record_rest(at).await;
         Ok(())
     }
 
@@ -546,11 +524,7 @@ impl<'a> Run<'a> {
         let by_operator = |change: &Change| {
             let resource = change.key.split('/').next().unwrap_or_default();
             traffic.writes.iter().any(|write| {
-                let target = match write.target.group.as_str() {
-                    "" => write.target.resource.clone(),
-                    group => format!("{}.{group}", write.target.resource),
-                };
-                target == resource && within(&[write.revisions], change.revision)
+                write.target.group_resource() == resource && within(&[write.revisions], change.revision)
             })
         };
         let made = changes
@@ -585,6 +559,7 @@ impl<'a> Run<'a> {
             changes,
             made,
             at_restart,
+            possible: std::mem::take(&mut self.possible),
             traffic,
             panics: self.log.panics(),
             exits,

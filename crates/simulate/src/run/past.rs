@@ -70,7 +70,13 @@ impl<'a> Run<'a> {
     pub(super) fn is_known_from(&self, taken: usize) -> bool {
         let Ok(taken) = u32::try_from(taken) else { return false };
         let died = self.plan.faults.last().is_some_and(|fault| fault.kills().is_some());
-        if !died || !self.settings.restarted_after.contains(&taken) || !self.network.is_exhausted() {
+        // Clocks and definitions are no part of the state.
+        let is_state_all = self.plan.faults.iter().all(|fault| fault.at_write().is_some());
+        if !died
+            || !is_state_all
+            || !self.settings.restarted_after.contains(&taken)
+            || !self.network.is_exhausted()
+        {
             return false;
         }
         match (&self.settings.expected, self.states.last()) {

@@ -1,5 +1,7 @@
 //! Which plans are tried.
 
+use std::collections::BTreeSet;
+
 use super::Simulation;
 use crate::{
     fault::{Fault, Plan},
@@ -10,9 +12,16 @@ use crate::{
 const COMBINED: usize = 3;
 
 impl Simulation {
-    /// Every single fault, and then random combinations.
-    pub(super) fn plans(&self, baseline: &Outcome) -> Vec<Plan> {
+    /// Whether a kind of faults is tried.
+    pub(super) fn is_tried(&self, kind: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(kind)) && !self.without.contains(kind)
+    }
+
+    /// Every crash alone, and then every other fault alone and random combinations.
+    pub(super) fn plans(&self, baseline: &Outcome) -> (Vec<Plan>, Vec<Plan>) {
         let mut faults = Vec::new();
+        let watched: BTreeSet<&str> =
+            baseline.watches.iter().filter_map(|identity| identity.split([' ', '?']).next()).collect();
         for (index, write) in baseline.traffic.writes.iter().enumerate() {
             let at = number(index + 1);
             if write.revisions.0 == write.revisions.1 {
@@ -28,6 +37,7 @@ impl Simulation {
                 Fault::Refused(at, 500),
                 Fault::Lost(at),
                 Fault::TimedOut(at),
+                Fault::Denied(at),
                 Fault::Delayed(at),
                 Fault::WatchHeld(at),
                 Fault::WatchBroken(at),
@@ -36,36 +46,46 @@ impl Simulation {
             if write.conflicts {
                 faults.push(Fault::Refused(at, 409));
             }
+            if write.creates && write.target.namespace.is_some() {
+                faults.push(Fault::Quota(at));
+            }
+            if watched.len() > 1 {
+                faults.extend(watched.iter().map(|resource| Fault::KindHeld(at, (*resource).to_owned())));
+            }
             if self.settings.replicas > 1 {
                 faults.push(Fault::LeaseLost(at));
             }
         }
         faults.extend((1..=baseline.traffic.reads).map(Fault::ReadFailed));
         let steps = self.scenario.steps.len();
-        faults.extend((0..=number(steps)).map(Fault::Restart));
         faults.extend((1..number(steps)).flat_map(|step| [Fault::Down(step), Fault::Blind(step)]));
-        for (step, state) in baseline.states.iter().enumerate() {
-            // What outlives the user's objects is kept on purpose, and has no one to bring it back.
-            if !state.as_ref().is_some_and(|state| self.scenario.has_objects_in(state.values())) {
-                continue;
+        let is_wanted = |fault: &&Fault| {
+            let Some(Some(state)) = fault.at_rest().and_then(|step| baseline.states.get(step as usize))
+            else {
+                return false;
+            };
+            match fault {
+                Fault::Restart(_) => true,
+                // What outlives the user's objects is kept on purpose, and has no one to bring it back.
+                _ if !self.scenario.has_objects_in(state.values()) => false,
+                Fault::DeletedOutside(_, key) | Fault::EditedOutside(_, key) => {
+                    let is_live =
+                        state.get(key).is_some_and(|one| one["metadata"]["deletionTimestamp"].is_null());
+                    is_live && baseline.made.contains(key)
+                }
+                _ => true,
             }
-            let live = state
-                .iter()
-                .flatten()
-                .filter(|(_, object)| object["metadata"]["deletionTimestamp"].is_null());
-            let made = live.filter(|(key, _)| baseline.made.contains(*key));
-            faults.extend(made.map(|(key, _)| Fault::DeletedOutside(number(step), key.clone())));
-        }
-        let is_tried =
-            |kind| self.only.as_ref().is_none_or(|only| only.contains(kind)) && !self.without.contains(kind);
-        faults.retain(|fault| is_tried(fault.kind()));
-        // What finds most comes first: crashes, and then what is not tied to a write.
-        faults.sort_by_key(|fault| match fault {
-            Fault::CrashAfter(_) | Fault::CrashBefore(_) => 0,
-            fault if fault.at_write().is_none() => 1,
-            _ => 2,
-        });
-        let mut plans: Vec<Plan> = faults.iter().map(|fault| Plan::new(self.seed, [fault.clone()])).collect();
+        };
+        faults.extend(baseline.possible.iter().filter(is_wanted).cloned());
+        faults.retain(|fault| self.is_tried(fault.kind()));
+        let (crashes, others): (Vec<&Fault>, Vec<&Fault>) =
+            faults.iter().partition(|fault| fault.kills().is_some() || matches!(fault, Fault::LeaseLost(_)));
+        // What finds most comes first: what is not tied to a write.
+        let (at_writes, at_rest): (Vec<&Fault>, Vec<&Fault>) =
+            others.into_iter().partition(|fault| fault.at_write().is_some());
+        let alone = |fault: &Fault| Plan::new(self.seed, [fault.clone()]);
+        let crashes = crashes.into_iter().map(alone).collect();
+        let mut others: Vec<Plan> = at_rest.into_iter().chain(at_writes).map(alone).collect();
         let mut random = fastrand::Rng::with_seed(self.seed);
         if !faults.is_empty() {
             for index in 0..self.random {
@@ -83,10 +103,23 @@ impl Simulation {
                 combined.sort_by_key(|fault| (fault.at_write(), fault.clone()));
                 // Two faults at one write would hide each other.
                 combined.dedup_by_key(|fault| fault.at_write().ok_or_else(|| fault.clone()));
-                plans.push(Plan::new(seed, combined));
+                others.push(Plan::new(seed, combined));
             }
         }
-        plans
+        (crashes, others)
+    }
+
+    /// The steps after which a plan restarts the operator and does nothing else. Objects that are not compared may differ, and then a
+    /// state does not say what follows from it.
+    pub(super) fn restarted_after(&self, plans: &[Plan]) -> BTreeSet<u32> {
+        if self.settings.timing.is_real || !self.rules.ignored.objects.is_empty() {
+            return BTreeSet::new();
+        }
+        let steps = plans.iter().filter_map(|plan| match plan.faults.as_slice() {
+            [Fault::Restart(step)] => Some(*step),
+            _ => None,
+        });
+        steps.collect()
     }
 }
 
