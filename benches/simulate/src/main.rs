@@ -71,8 +71,12 @@ fn rate(budget: Duration, simulation: &Simulation) -> Result<f64, String> {
     let begin = Instant::now();
     let mut runs = 0;
     for seed in 1.. {
-        let simulation =
-            simulation.clone().seed(seed).only(["crash-before", "crash-after", "restart"]).random(0);
+        let simulation = simulation
+            .clone()
+            .seed(seed)
+            .only(["crash-before", "crash-after", "restart"])
+            .random(0)
+            .pairs(false);
         let report = simulation.run().map_err(|error| error.to_string())?;
         if !report.passed() {
             return Err(report.to_string());

@@ -98,6 +98,10 @@ pub struct Report {
     pub unrepeated: usize,
     /// Plans that were left out, as time was up.
     pub untried: usize,
+    /// Pairs of crashes that were planned: the second at the first write after the restart.
+    pub pairs: usize,
+    /// Pairs of crashes that were left out, as the second leads to a state that was tried.
+    pub equivalent: usize,
     /// Changes of properties, each taken back.
     pub properties: usize,
     /// Failures with different findings, ten at most.
@@ -123,6 +127,8 @@ impl Report {
             failed: 0,
             unrepeated: 0,
             untried: 0,
+            pairs: 0,
+            equivalent: 0,
             properties: 0,
             failures: Vec::new(),
             faults: BTreeMap::new(),
@@ -184,7 +190,8 @@ impl Report {
             .collect();
         json!({
             "seed": self.seed, "hash": self.hash, "writes": self.writes, "reads": self.reads, "requests": self.requests,
-            "runs": self.runs, "failed": self.failed, "unrepeated": self.unrepeated, "untried": self.untried, "properties": self.properties, "faults": self.faults, "failures": failures,
+            "runs": self.runs, "failed": self.failed, "unrepeated": self.unrepeated, "untried": self.untried,
+            "pairs": self.pairs, "equivalent": self.equivalent, "properties": self.properties, "faults": self.faults, "failures": failures,
             "timeline": self.timeline,
         })
     }
@@ -286,6 +293,10 @@ impl Report {
         }
         if self.properties > 0 {
             text += &format!("{} changes of properties, each taken back\n", self.properties);
+        }
+        if self.pairs + self.equivalent > 0 {
+            let (pairs, equivalent) = (self.pairs, self.equivalent);
+            text += &format!("{pairs} pairs of crashes; {equivalent} more lead to states that were tried\n");
         }
         if self.unrepeated > 0 {
             text += &format!("{} more failed once and not again\n", self.unrepeated);

@@ -1,5 +1,6 @@
 //! What is simulated, and how its plans are tried.
 
+mod pairs;
 mod plans;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use kube::Client;
 use steersman::{BoxError, Operator};
 use steersman_cluster::Checkpoint;
 
+use self::pairs::Recovery;
 use crate::{
     Error,
     command::Command,
@@ -71,6 +73,7 @@ pub struct Simulation {
     rules: Rules,
     seed: u64,
     random: usize,
+    pairs: bool,
     stop_early: bool,
     only: Option<BTreeSet<&'static str>>,
     without: BTreeSet<&'static str>,
@@ -111,6 +114,7 @@ impl Simulation {
             rules: Rules::default(),
             seed: 1,
             random: 50,
+            pairs: true,
             stop_early: false,
             only: None,
             without: BTreeSet::new(),
@@ -181,6 +185,13 @@ impl Simulation {
     /// [`RANDOM`] overrides it. Default: 50.
     pub fn random(mut self, plans: usize) -> Self {
         self.random = plans;
+        self
+    }
+
+    /// Whether the operator is crashed a second time at the first write after a restart, where that leads to a state which no single
+    /// crash has shown: twice as many pairs as there are writes at most. Default: yes.
+    pub fn pairs(mut self, yes: bool) -> Self {
+        self.pairs = yes;
         self
     }
 
@@ -399,7 +410,12 @@ impl Simulation {
         } else {
             let (crashes, others) = simulation.plans(&first);
             simulation.settings.restarted_after = Arc::new(simulation.restarted_after(&others));
-            let mut plans = crashes;
+            let recoveries = simulation.explore(&baseline, &crashes, true, begin, &mut report)?;
+            let mut plans = Vec::new();
+            if simulation.pairs {
+                (plans, report.equivalent) = simulation.plan_pairs(&first, &baseline, recoveries);
+                report.pairs = plans.len();
+            }
             plans.extend(others);
             simulation.explore(&baseline, &plans, true, begin, &mut report)?;
         }
@@ -465,7 +481,7 @@ impl Simulation {
         shrinks: bool,
         begin: Instant,
         report: &mut Report,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Recovery>, Error> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(self.stop_early && report.failed > 0));
         let results = Mutex::new(Vec::new());
         let is_over = || {
@@ -485,8 +501,9 @@ impl Simulation {
                 // Timelines are many, and only those of failures are shown.
                 let kept = judged.map(|tried| {
                     let coverage = Coverage::of(plan, &tried.outcome);
+                    let recovery = Recovery::of(plan, &tried.outcome, baseline);
                     let hash = (!shrinks).then(|| tried.outcome.hash.clone());
-                    (coverage, hash, tried.was_alone, (!tried.findings.is_empty()).then_some(tried))
+                    (coverage, recovery, hash, tried.was_alone, (!tried.findings.is_empty()).then_some(tried))
                 });
                 results.lock().unwrap_or_else(PoisonError::into_inner).push((index, kept));
                 if failed && self.stop_early {
@@ -502,8 +519,10 @@ impl Simulation {
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_by_key(|(index, _)| *index);
         report.untried += plans.len() - results.len();
+        let mut recoveries = Vec::new();
         for (index, judged) in results {
-            let (coverage, hash, was_alone, failed) = judged?;
+            let (coverage, recovery, hash, was_alone, failed) = judged?;
+            recoveries.extend(recovery);
             report.runs += 1;
             report.replayed = hash;
             report.cover(&coverage);
@@ -522,7 +541,7 @@ impl Simulation {
                 report.failures.push(failure);
             }
         }
-        Ok(())
+        Ok(recoveries)
     }
 
     /// Makes the run of a plan and judges it. That of a program counts as failed if it fails twice.

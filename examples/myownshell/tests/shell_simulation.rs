@@ -42,7 +42,7 @@ fn the_program_survives_a_crash() {
 #[test]
 #[ignore = "seconds for each run, as pods are simulated too: make sim"]
 fn shells_survive_every_crash() {
-    let report = simulation().only(["crash-before", "crash-after"]).random(0).run().unwrap();
+    let report = simulation().only(["crash-before", "crash-after"]).random(0).pairs(false).run().unwrap();
     report.assert_passed();
     let crashes = report.faults["crash-after"];
     assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{report}");

@@ -1,0 +1,100 @@
+//! Pairs of crashes that the traces of single ones suggest: the operator dies again at the first write of its recovery.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+
+use super::Simulation;
+use crate::{
+    fault::{Fault, Plan},
+    oracle::{Baseline, Objects},
+    run::Outcome,
+};
+
+/// Pairs for each write of the fault-free run, at most.
+const PAIRS_PER_WRITE: usize = 2;
+
+/// A write and the state that it is made in. A crash after it leads to the same, whatever the operator did before: the process
+/// that follows knows nothing but the state.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment {
+    write: String,
+    state: [u8; 32],
+}
+
+/// Crashes after a write.
+fn crashes(at: u32) -> [Fault; 2] {
+    [Fault::CrashAfter(at), Fault::StaleRestart(at)]
+}
+
+/// The first write of a recovery.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    fault: Fault,
+    /// The number of the write.
+    at: u32,
+    moment: Moment,
+}
+
+impl Moment {
+    /// The moment of a write, numbered from 1 on, if it changed something.
+    fn of(outcome: &Outcome, baseline: &Baseline, number: u32) -> Option<Self> {
+        let write = outcome.traffic.writes.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
+        let (before, after) = write.revisions;
+        if before == after {
+            return None;
+        }
+        let mut objects = Objects::new();
+        for change in outcome.changes.iter().take_while(|change| change.revision <= before) {
+            match change.verb {
+                "DELETED" => drop(objects.remove(&change.key)),
+                _ => drop(objects.insert(change.key.clone(), change.object())),
+            }
+        }
+        let mut hash = Sha256::new();
+        for (key, object) in baseline.masks.normalize(&objects) {
+            hash.update(format!("{key} {object}\n"));
+        }
+        Some(Self { write: format!("{} {}", write.verb, write.target), state: hash.finalize().into() })
+    }
+}
+
+impl Recovery {
+    /// The first write after the restart, in a run with nothing but a crash after a write.
+    pub(super) fn of(plan: &Plan, outcome: &Outcome, baseline: &Baseline) -> Option<Self> {
+        let [fault @ (Fault::CrashAfter(crash) | Fault::StaleRestart(crash))] = plan.faults.as_slice() else {
+            return None;
+        };
+        let at = crash.checked_add(1)?;
+        Some(Self { fault: fault.clone(), at, moment: Moment::of(outcome, baseline, at)? })
+    }
+}
+
+impl Simulation {
+    /// Crashes at the first write of each recovery, without those at moments which a crash has shown before, in the fault-free run
+    /// or in another recovery. Returns the plans, and how many were left out.
+    pub(super) fn plan_pairs(
+        &self,
+        free: &Outcome,
+        baseline: &Baseline,
+        recoveries: Vec<Recovery>,
+    ) -> (Vec<Plan>, usize) {
+        let writes = u32::try_from(free.traffic.writes.len()).unwrap_or(u32::MAX);
+        let moments = (1..=writes).filter_map(|at| Some((at, Moment::of(free, baseline, at)?)));
+        let mut seen: BTreeSet<(&str, Moment)> = moments
+            .flat_map(|(at, moment)| crashes(at).map(|crash| (crash.kind(), moment.clone())))
+            .collect();
+        let (mut plans, mut left_out) = (Vec::new(), 0);
+        for Recovery { fault, at, moment } in recoveries {
+            for crash in crashes(at).into_iter().filter(|crash| self.is_tried(crash.kind())) {
+                if seen.insert((crash.kind(), moment.clone())) {
+                    plans.push(Plan::new(self.seed, [fault.clone(), crash]));
+                } else {
+                    left_out += 1;
+                }
+            }
+        }
+        plans.truncate(free.traffic.writes.len() * PAIRS_PER_WRITE);
+        (plans, left_out)
+    }
+}
