@@ -12,12 +12,12 @@ use steersman::{Action, Context, Controller, Error, Operator, Result};
 
 use crate::site::{FINALIZER, Maps, Site, SiteStatus, is_conflict, operator, unwatched};
 
-async fn clean_up(_: Arc<Site>, ctx: Context) -> Result<Action> {
+pub(crate) async fn clean_up(_: Arc<Site>, ctx: Context) -> Result<Action> {
     Maps::of(&ctx).delete_all().await?;
     Ok(Action::await_change())
 }
 
-fn status(site: &Site) -> SiteStatus {
+pub(crate) fn status(site: &Site) -> SiteStatus {
     site.status.clone().unwrap_or_default()
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn operator(controller: Controller<Site>) -> Operator {
     unwatched(controller.watches_mapped(owner::<ConfigMap>).watches_mapped(owner::<Secret>))
 }
 
-fn owner<K: Resource<DynamicType = ()>>(object: &K) -> Vec<Key> {
+pub(crate) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> Vec<Key> {
     let site = object.labels().get("site").map(|site| Key::new(object.namespace().as_deref(), site));
     site.into_iter().collect()
 }
@@ -146,4 +146,8 @@ pub(crate) async fn delete_secret(ctx: &Context) -> Result<()> {
 
 pub(crate) fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+pub(crate) fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }

@@ -1,6 +1,12 @@
 //! Mistakes in what operators clean up.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use futures::{StreamExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,17 +23,17 @@ use steersman::{Action, BoxError, Context, Controller, Error, Operator, Result};
 use crate::site::{FINALIZER, Maps, Site, SiteStatus, delete_secret, operator, put_secret};
 
 /// What the operators on plain kube-rs share.
-struct Shared {
+pub(crate) struct Shared {
     client: Client,
     corrected: bool,
 }
 
 impl Shared {
-    fn maps(&self, site: &Site) -> Maps {
+    pub(crate) fn maps(&self, site: &Site) -> Maps {
         Maps::new(self.client.clone(), &site.namespace().unwrap_or_default(), &site.name_any())
     }
 
-    async fn set_finalizers(&self, site: &Site, finalizers: &[&str]) -> Result<()> {
+    pub(crate) async fn set_finalizers(&self, site: &Site, finalizers: &[&str]) -> Result<()> {
         let sites: Api<Site> = Api::namespaced(self.client.clone(), &site.namespace().unwrap_or_default());
         let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
         match sites.patch(&site.name_any(), &PatchParams::default(), &patch).await {
@@ -38,7 +44,7 @@ impl Shared {
 }
 
 /// An operator on plain kube-rs, which leaves finalizers to its author.
-async fn on_plain_kube<F, R>(client: Client, corrected: bool, reconcile: F) -> Result<(), BoxError>
+pub(crate) async fn on_plain_kube<F, R>(client: Client, corrected: bool, reconcile: F) -> Result<(), BoxError>
 where
     F: FnMut(Arc<Site>, Arc<Shared>) -> R,
     R: Future<Output = Result<KubeAction>> + Send + 'static,
@@ -165,6 +171,41 @@ pub(crate) fn orphan_on_rename(corrected: bool) -> Operator {
         } else {
             maps.delete(&site.status.clone().unwrap_or_default().child).await?;
         }
+        Ok::<_, Error>(Action::await_change())
+    };
+    operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
+}
+
+/// Notes that a rename is under way, and finishes one that broke off when it starts, but in an order that must not break off again.
+pub(crate) fn recovery_breaks_off(corrected: bool) -> Operator {
+    let first = Arc::new(AtomicBool::new(true));
+    let reconcile = move |site: Arc<Site>, ctx: Context| {
+        let is_first = first.swap(false, SeqCst);
+        async move {
+            let maps = Maps::of(&ctx);
+            let child = format!("shop-{}", site.spec.color);
+            let moving = SiteStatus { phase: "Moving".into(), ..SiteStatus::default() };
+            let moved = SiteStatus { phase: "Moved".into(), child: child.clone(), ..SiteStatus::default() };
+            let status = site.status.clone().unwrap_or_default();
+            let is_done = status == moved;
+            if !is_done && status.phase != "Moving" {
+                ctx.update_status(&moving).await?;
+            }
+            if status.phase == "Moving" && is_first && !corrected {
+                ctx.update_status(&moved).await?;
+            }
+            maps.put(&child, json!({})).await?;
+            if !is_done {
+                for map in maps.list().await?.iter().filter(|map| map.name_any() != child) {
+                    maps.delete(&map.name_any()).await?;
+                }
+            }
+            ctx.update_status(&moved).await?;
+            Ok::<_, Error>(Action::await_change())
+        }
+    };
+    let cleanup = move |_: Arc<Site>, ctx: Context| async move {
+        Maps::of(&ctx).delete_all().await?;
         Ok::<_, Error>(Action::await_change())
     };
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
