@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use steersman_simulate::{Interrupt, Plan};
+use clap::builder::PossibleValuesParser;
+use steersman_simulate::{Fault, Interrupt, Plan};
 
 use self::rules::RuleArgs;
 use crate::commands::cluster::interrupted;
@@ -72,6 +73,10 @@ pub(crate) struct Sim {
     #[arg(long)]
     crashes: bool,
 
+    /// Kind of faults to leave out, clock-jump for an operator that acts by the time; may be repeated
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Fault::KINDS), hide_possible_values = true)]
+    without: Vec<String>,
+
     /// Change each property of the samples by itself, as its definition allows, and back
     #[arg(long)]
     properties: bool,
@@ -132,7 +137,11 @@ impl Sim {
             .properties(self.properties)
             .stop_early(self.fail_fast);
         if self.crashes {
-            simulation = simulation.only(["crash-before", "crash-after"]).random(0);
+            simulation = simulation.only(["crash-before", "crash-after"]).random(0).pairs(false);
+        }
+        let is_left_out = |kind: &&&str| self.without.iter().any(|without| without == **kind);
+        for kind in Fault::KINDS.iter().filter(is_left_out) {
+            simulation = simulation.without(kind);
         }
         if let Some(plan) = &self.replay {
             simulation = simulation.replay(plan.clone());
