@@ -103,6 +103,11 @@ oracle-sim: ## Simulate operators in Go, on controller-runtime and on Helm's pac
 	oracles/sim/build generated-name late-finalizer >/dev/null
 	$(CARGO) test --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_go::
 
+.PHONY: sim-public
+sim-public: ## Simulate public operators in Go, unmodified, and write what is found to target/sim-public: an hour (needs Go)
+	$(CARGO) build --quiet --profile checks --bin steer
+	oracles/sim/public/run $(BIN)/steer $(OPERATORS)
+
 .PHONY: test-scaffold
 test-scaffold: ## Make projects in Rust as `steer init` and the tutorials do, build them, run their tests, and change one under `steer dev`
 	$(CARGO) test --quiet --test cli -- --ignored --nocapture scaffold_rust:: dev::a_change_of_the_reconciler

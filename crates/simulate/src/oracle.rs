@@ -291,26 +291,89 @@ fn leaked<'a>(
     last.keys().filter(move |key| complete && outcome.made.contains(*key) && !kept(key))
 }
 
-/// How often each object of the operator was created and deleted, up to a revision.
+/// How often each object of the operator was created and deleted, up to a revision. An object that is made for an owner that is
+/// gone does not count: the garbage collector takes it, and whether it is made depends on which of two watches is faster.
 fn counts(outcome: &Outcome, masks: &Masks, revision: u64) -> Counts {
     let mut counts = Counts::new();
-    let is_counted = |change: &&Change| {
-        change.revision <= revision && outcome.made.contains(&change.key) && !masks.ignores(&change.key)
-    };
-    for change in outcome.changes.iter().filter(is_counted) {
-        let count = counts.entry(masks.key(&change.key, &change.object())).or_default();
-        match change.verb {
-            "ADDED" => count.0 += 1,
-            "DELETED" => count.1 += 1,
-            _ => {}
+    let counted = |key: &String| outcome.made.contains(key) && !masks.ignores(key);
+    let (mut gone, mut orphans) = (BTreeSet::new(), BTreeSet::new());
+    let is_relevant = |change: &&Change| change.revision <= revision && change.verb != "MODIFIED";
+    for change in outcome.changes.iter().filter(is_relevant) {
+        let object = change.object();
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let is_added = change.verb == "ADDED";
+        if is_added && is_orphan(&object, &gone) {
+            orphans.insert(uid.clone());
+        }
+        if counted(&change.key) && !orphans.contains(&uid) {
+            let count = counts.entry(masks.key(&change.key, &object)).or_default();
+            if is_added {
+                count.0 += 1;
+            } else {
+                count.1 += 1;
+            }
+        }
+        if !is_added {
+            gone.insert(uid);
         }
     }
     counts
+}
+
+/// Whether an object has owners, and all of them are gone.
+fn is_orphan(object: &Value, gone: &BTreeSet<String>) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array().filter(|owners| !owners.is_empty());
+    owners.is_some_and(|owners| {
+        owners.iter().all(|owner| owner["uid"].as_str().is_some_and(|uid| gone.contains(uid)))
+    })
 }
 
 fn place(scenario: &Scenario, number: usize) -> String {
     match number.checked_sub(1).and_then(|index| scenario.steps.get(index)) {
         Some(step) => format!("after step {number} ({})", step.describe()),
         None => "after the start".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kube::{
+        Api,
+        api::{DeleteParams, PostParams},
+    };
+    use serde_json::{from_value, json};
+    use steersman_cluster::Cluster;
+
+    use super::*;
+    use crate::state::Tables;
+
+    #[tokio::test]
+    async fn objects_made_for_an_owner_that_is_gone_are_not_counted() {
+        let cluster = Cluster::builder().start().await.unwrap();
+        let client = cluster.client();
+        let owners: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let children: Api<Secret> = Api::namespaced(client, "default");
+        let before = cluster.server().store().latest();
+        let owner = from_value(json!({"metadata": {"name": "owner"}})).unwrap();
+        let owner = owners.create(&PostParams::default(), &owner).await.unwrap();
+        let child = |name: &str| {
+            let owner =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid});
+            from_value(json!({"metadata": {"name": name, "ownerReferences": [owner]}})).unwrap()
+        };
+        children.create(&PostParams::default(), &child("timely")).await.unwrap();
+        owners.delete("owner", &DeleteParams::background()).await.unwrap();
+        children.create(&PostParams::default(), &child("late")).await.unwrap();
+        cluster.settled().await;
+        let key = |name: &str| format!("secrets/default/{name}");
+        let outcome = Outcome {
+            changes: Tables::of(&cluster).changes(&cluster, before),
+            made: [key("timely"), key("late")].into(),
+            ..Outcome::default()
+        };
+        let late = outcome.changes.iter().filter(|change| change.key == key("late"));
+        assert_eq!(late.map(|change| change.verb).collect::<Vec<_>>(), ["ADDED", "DELETED"]);
+        assert_eq!(counts(&outcome, &Masks::default(), u64::MAX), BTreeMap::from([(key("timely"), (1, 1))]));
     }
 }

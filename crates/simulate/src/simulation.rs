@@ -103,6 +103,7 @@ impl Simulation {
                 replicas: 1,
                 account: None,
                 workloads: true,
+                pod_run_time: None,
                 crash_points: None,
                 requests: run::REQUEST_LIMIT,
                 usual_watches: BTreeSet::new(),
@@ -239,6 +240,13 @@ impl Simulation {
     /// nothing becomes of deployments, pods and owner references. Default: yes.
     pub fn workloads(mut self, yes: bool) -> Self {
         self.settings.workloads = yes;
+        self.prepared = Arc::default();
+        self
+    }
+
+    /// How long pods run that are meant to end, those of jobs for instance. Default: 100 ms.
+    pub fn pod_run_time(mut self, time: Duration) -> Self {
+        self.settings.pod_run_time = Some(time);
         self.prepared = Arc::default();
         self
     }

@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use serde_json::Value;
 use steersman::{BoxError, Operator, testing::TestEnv};
-use steersman_cluster::{Checkpoint, Cluster, User};
+use steersman_cluster::{Builder, Checkpoint, Cluster, User};
 
 pub(crate) use self::past::Past;
 use self::{replica::Replica, settle::Pace};
@@ -66,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) replicas: u32,
     pub(crate) account: Option<(String, String)>,
     pub(crate) workloads: bool,
+    /// How long pods run that are meant to end, if it is not the cluster's own choice.
+    pub(crate) pod_run_time: Option<Duration>,
     /// Where runs of this seed go on if the operator dies, if that is known.
     pub(crate) crash_points: Option<Arc<Past>>,
     /// Requests after which a run is given up.
@@ -80,6 +82,17 @@ pub(crate) struct Settings {
     /// same state, would do the same.
     pub(crate) restarted_after: Arc<BTreeSet<u32>>,
     pub(crate) interrupt: Interrupt,
+}
+
+impl Settings {
+    /// The cluster of a run, described.
+    fn cluster(&self) -> Builder {
+        let builder = Cluster::builder().workloads(self.workloads);
+        match self.pod_run_time {
+            Some(time) => builder.pod_run_time(time),
+            None => builder,
+        }
+    }
 }
 
 /// Ends a simulation early. Cheap to clone.
@@ -198,7 +211,7 @@ pub(crate) fn prepare(
 ) -> Result<Checkpoint, Error> {
     fastrand::seed(PREPARED);
     runtime(settings)?.block_on(async {
-        let mut builder = Cluster::builder().seed(PREPARED).workloads(settings.workloads);
+        let mut builder = settings.cluster().seed(PREPARED);
         if settings.timing.is_real {
             builder = builder.starting_at(jiff::Timestamp::now());
         }

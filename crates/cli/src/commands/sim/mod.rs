@@ -101,6 +101,10 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "RUNS")]
     jobs: Option<usize>,
 
+    /// How long pods run that are meant to end, unless their program says it, as sleep does [default: 100ms]
+    #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
+    pod_run_time: Option<Duration>,
+
     #[command(flatten)]
     rules: RuleArgs,
 
@@ -151,6 +155,9 @@ impl Sim {
         }
         if let Some(time) = self.budget {
             simulation = simulation.budget(time);
+        }
+        if let Some(time) = self.pod_run_time {
+            simulation = simulation.pod_run_time(time);
         }
         if let Some(jobs) = self.jobs {
             simulation = simulation.threads(jobs);
