@@ -9,7 +9,13 @@ use std::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{fault::Plan, oracle::Finding, run::Outcome, simulation::REPLAY, timeline::Entry};
+use crate::{
+    fault::{Fault, Plan},
+    oracle::Finding,
+    run::Outcome,
+    simulation::REPLAY,
+    timeline::Entry,
+};
 
 /// A run that did not end as it should have.
 #[derive(Debug, Clone)]
@@ -54,11 +60,15 @@ impl fmt::Display for Failure {
 }
 
 /// Which faults of a plan have happened.
-pub(crate) struct Coverage(Vec<(&'static str, bool)>);
+pub(crate) struct Coverage {
+    faults: Vec<(&'static str, bool)>,
+    ends_early: bool,
+}
 
 impl Coverage {
     pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
-        Self(plan.faults.iter().map(|fault| (fault.kind(), outcome.traffic.used.contains(fault))).collect())
+        let happened = |fault: &Fault| (fault.kind(), outcome.traffic.used.contains(fault));
+        Self { faults: plan.faults.iter().map(happened).collect(), ends_early: outcome.ends_early }
     }
 }
 
@@ -92,6 +102,8 @@ pub struct Report {
     pub requests: u64,
     /// Runs with faults.
     pub runs: usize,
+    /// Runs that ended when the operator was back at a fault-free state, from which a run with a restart goes on.
+    pub ended_early: usize,
     /// Runs that failed.
     pub failed: usize,
     /// Plans of a program that failed once, and not a second time.
@@ -124,6 +136,7 @@ impl Report {
             reads: baseline.traffic.reads,
             requests: baseline.traffic.requests,
             runs: 0,
+            ended_early: 0,
             failed: 0,
             unrepeated: 0,
             untried: 0,
@@ -151,7 +164,8 @@ impl Report {
     }
 
     pub(crate) fn cover(&mut self, coverage: &Coverage) {
-        for (kind, injected) in &coverage.0 {
+        self.ended_early += usize::from(coverage.ends_early);
+        for (kind, injected) in &coverage.faults {
             let tried = self.faults.entry(kind).or_default();
             tried.planned += 1;
             tried.injected += usize::from(*injected);
@@ -190,7 +204,7 @@ impl Report {
             .collect();
         json!({
             "seed": self.seed, "hash": self.hash, "writes": self.writes, "reads": self.reads, "requests": self.requests,
-            "runs": self.runs, "failed": self.failed, "unrepeated": self.unrepeated, "untried": self.untried,
+            "runs": self.runs, "endedEarly": self.ended_early, "failed": self.failed, "unrepeated": self.unrepeated, "untried": self.untried,
             "pairs": self.pairs, "equivalent": self.equivalent, "properties": self.properties, "faults": self.faults, "failures": failures,
             "timeline": self.timeline,
         })
@@ -297,6 +311,9 @@ impl Report {
         if self.pairs + self.equivalent > 0 {
             let (pairs, equivalent) = (self.pairs, self.equivalent);
             text += &format!("{pairs} pairs of crashes; {equivalent} more lead to states that were tried\n");
+        }
+        if self.ended_early > 0 {
+            text += &format!("{} runs ended at a state from which a restart goes on\n", self.ended_early);
         }
         if self.unrepeated > 0 {
             text += &format!("{} more failed once and not again\n", self.unrepeated);

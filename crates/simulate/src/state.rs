@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use steersman_api::store::{Batch, Entry, Event};
@@ -153,6 +154,10 @@ struct Owner {
 
 /// Whether an object is made by a workload controller of the cluster from another one: pods of a replica set for instance.
 fn is_derived(entry: &Entry) -> bool {
+    // Nearly all are not, and need not be parsed.
+    if memmem::find(entry.outline(), b"\"ownerReferences\":").is_none() {
+        return false;
+    }
     entry.part::<Owned>().metadata.owner_references.iter().any(|owner| {
         let group = owner.api_version.as_str();
         owner.controller && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
