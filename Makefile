@@ -136,7 +136,7 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
 		$(CARGO) test --quiet --test ansible_operator -- --ignored --nocapture --test-threads 2 $(ANSIBLE_SUITES) && \
 		$(CARGO) test --quiet --test cli -- --ignored --nocapture ansible_kill:: && \
-		$(CARGO) test --quiet --test cli -- --ignored --nocapture an_ansible_project && \
+		$(CARGO) test --quiet --test cli -- --ignored --nocapture --test-threads 1 an_ansible_project && \
 		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --test cli -- --nocapture documents::ansible documents::tutorial_memcached_ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)

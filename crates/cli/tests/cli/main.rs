@@ -27,6 +27,7 @@ mod scaffold_rust;
 mod scaffold_update;
 #[path = "../../../registry/tests/registry/support/mod.rs"]
 mod servers;
+mod sim_ansible;
 mod sim_command;
 mod sim_go;
 mod support;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
-fn sim(project: &Path, words: &[&str]) -> (bool, String) {
+pub(crate) fn sim(project: &Path, words: &[&str]) -> (bool, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_steer")).arg("sim").arg(project).args(words).output().unwrap();
     let text =

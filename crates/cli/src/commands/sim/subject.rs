@@ -1,4 +1,4 @@
-//! What is simulated: the operator of a project's charts in this process, its program in Rust, or any command.
+//! What is simulated: the operator of a project's charts in this process, that of its plays, its program in Rust, or any command.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +13,11 @@ use super::Sim;
 use crate::commands::dev::cargo;
 use crate::commands::dev::project::{self, Given, NAMESPACE, Part, Project};
 use crate::failure::{Failure, Result, note};
+
+/// Arguments by which an Ansible operator runs beside others.
+#[cfg(unix)]
+const RUN_ANSIBLE: [&str; 4] =
+    ["run", "ansible", "--metrics-bind-address=0", "--health-probe-bind-address=0"];
 
 /// Arguments by which a program of the crate `steersman` runs beside others.
 const RUN: [&str; 5] = [
@@ -35,12 +40,14 @@ impl Sim {
         for part in &project.parts {
             match part {
                 Part::Charts(watches) => return self.of_charts(&project, watches),
+                #[cfg(unix)]
+                Part::Plays(_) => return self.of_plays(&project),
                 Part::Crate => return self.of_crate(&project).await,
                 _ => {}
             }
         }
         let what = self.project.display();
-        Err(Failure::new(format!("{what} has no operator of charts and none in Rust"))
+        Err(Failure::new(format!("{what} has no operator of charts or plays, and none in Rust"))
             .help("name a program after the arguments: steer sim . -- ./bin/manager"))
     }
 
@@ -109,6 +116,15 @@ impl Sim {
             simulation = simulation.account(namespace, name);
         }
         Ok(simulation)
+    }
+
+    /// Simulates this program itself, as the operator of the project's plays.
+    #[cfg(unix)]
+    fn of_plays(&self, project: &Project) -> Result<Simulation> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::new(format!("this program can't be run again: {error}")))?;
+        let command = RUN_ANSIBLE.iter().fold(Command::new(program), Command::argument);
+        self.of_command(project, command.directory(&self.project), Vec::new())
     }
 
     /// Builds the operator, and simulates its program with the definitions and roles that it prints.
