@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
+use kube::core::Status;
 use kube::{Api, Client};
 use steersman_release::RecordKey;
 use tokio::sync::OnceCell;
@@ -21,14 +22,37 @@ const FIELD: &str = "key";
 #[derive(Debug, Default)]
 pub(crate) struct KeyStore(OnceCell<Option<RecordKey>>);
 
-impl KeyStore {
-    /// The key; nothing if the operator may not keep one. Then no record is trusted, and everything is rendered again.
-    pub(crate) async fn key(&self, client: &Client) -> kube::Result<Option<RecordKey>> {
-        self.0.get_or_try_init(|| load(client)).await.cloned()
+/// Why there is no key.
+#[derive(Debug)]
+enum NoKey {
+    /// A quota or an admission webhook refused it, which may pass.
+    Refused,
+    Failed(kube::Error),
+}
+
+impl From<kube::Error> for NoKey {
+    fn from(error: kube::Error) -> Self {
+        Self::Failed(error)
     }
 }
 
-async fn load(client: &Client) -> kube::Result<Option<RecordKey>> {
+impl KeyStore {
+    /// The key; nothing if the operator may not keep one. Then no record is trusted, and everything is rendered again.
+    pub(crate) async fn key(&self, client: &Client) -> kube::Result<Option<RecordKey>> {
+        match self.0.get_or_try_init(|| load(client)).await {
+            Ok(key) => Ok(key.clone()),
+            Err(NoKey::Refused) => Ok(None),
+            Err(NoKey::Failed(error)) => Err(error),
+        }
+    }
+}
+
+/// Whether a refusal comes from the operator's role, and not from admission control.
+fn is_role_missing(status: &Status) -> bool {
+    status.message.contains(" cannot ")
+}
+
+async fn load(client: &Client) -> Result<Option<RecordKey>, NoKey> {
     let namespace = client.default_namespace();
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let without = |reason: &str| {
@@ -45,13 +69,17 @@ async fn load(client: &Client) -> kube::Result<Option<RecordKey>> {
             Ok(made) => made,
             // Another replica was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => secrets.get(KEY_SECRET).await?,
+            Err(kube::Error::Api(status)) if status.code == 403 && !is_role_missing(&status) => {
+                tracing::warn!(reason = status.message, "the key of release records can't be made yet");
+                return Err(NoKey::Refused);
+            }
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
                 return without(&status.message);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         },
         Err(kube::Error::Api(status)) if status.code == 403 => return without(&status.message),
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let bytes = found.data.as_ref().and_then(|data| data.get(FIELD)).map(|bytes| bytes.0.as_slice());
     match bytes.and_then(|bytes| <[u8; RecordKey::LENGTH]>::try_from(bytes).ok()) {

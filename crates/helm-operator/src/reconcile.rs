@@ -158,7 +158,9 @@ impl Reconciler {
             Ok(action) => {
                 status.unset(IRRECONCILABLE);
                 status.unset(RELEASE_FAILED);
-                status.write(&context).await?;
+                // What the status does not say yet is found out anew by the next reconcile.
+                let forget = |_: &_| self.drop_state(&object.uid().unwrap_or_default());
+                status.write(&context).await.inspect_err(forget)?;
                 Ok(match period {
                     Some(period) => action.or_sooner(Action::requeue(period)),
                     None => action,
