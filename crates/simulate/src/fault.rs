@@ -185,6 +185,9 @@ impl Fault {
         matches!(
             self,
             Self::DeadAfter(_)
+                | Self::Refused(..)
+                | Self::Lost(_)
+                | Self::TimedOut(_)
                 | Self::Quota(_)
                 | Self::Denied(_)
                 | Self::Down(_)
