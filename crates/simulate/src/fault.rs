@@ -179,17 +179,19 @@ impl Fault {
         }
     }
 
-    /// Whether a step may be skipped over, undone or tried again as a whole, so that objects are rightly made and deleted another
-    /// number of times.
+    /// Whether a write fails, or seems to.
+    pub(crate) fn fails_write(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(..) | Self::Lost(_) | Self::TimedOut(_) | Self::Quota(_) | Self::Denied(_)
+        )
+    }
+
+    /// Whether a step may be skipped over or undone, so that objects are rightly made and deleted another number of times.
     pub(crate) fn changes_counts(&self) -> bool {
         matches!(
             self,
             Self::DeadAfter(_)
-                | Self::Refused(..)
-                | Self::Lost(_)
-                | Self::TimedOut(_)
-                | Self::Quota(_)
-                | Self::Denied(_)
                 | Self::Down(_)
                 | Self::Blind(_)
                 | Self::DeletedOutside(..)

@@ -105,6 +105,8 @@ pub(crate) struct Rules {
     /// Resources and objects that may outlive their owner.
     pub(crate) kept: BTreeSet<String>,
     pub(crate) ignored: Ignored,
+    /// Whether a write that fails may be answered by undoing the whole step.
+    pub(crate) rolls_back: bool,
     pub(crate) invariants: Vec<Invariant>,
     /// Paths of properties that need not show.
     pub(crate) ignored_properties: Vec<String>,
@@ -189,7 +191,8 @@ impl Baseline {
                 break;
             }
         }
-        if outcome.trouble.is_none() && !plan.faults.iter().any(Fault::changes_counts) {
+        let may_differ = |fault: &Fault| fault.changes_counts() || (rules.rolls_back && fault.fails_write());
+        if outcome.trouble.is_none() && !plan.faults.iter().any(may_differ) {
             let found = counts(outcome, &self.masks, u64::MAX);
             let usual = match outcome.ends_early {
                 true => outcome.states.len().checked_sub(1).and_then(|last| self.counts.get(last)),

@@ -269,6 +269,13 @@ impl Simulation {
         self
     }
 
+    /// Whether the operator answers a write that fails by undoing the step and taking it again, as Helm does with an install: how often
+    /// objects are made and deleted says nothing then. Default: no.
+    pub fn rolls_back(mut self, yes: bool) -> Self {
+        self.rules.rolls_back = yes;
+        self
+    }
+
     /// Leaves objects out of the comparison with the fault-free run, `secrets/*/sh.helm.release.v1.*` for instance: `*` stands
     /// for any text. They must be gone in the end all the same. Default: none.
     pub fn ignores(mut self, objects: impl Into<String>) -> Self {

@@ -104,7 +104,7 @@ impl Sim {
                 add_watches(operator, &watches, &defaults, &client).await.map_err(BoxError::from)
             }
         };
-        let mut simulation = Simulation::of_prepared(prepare).scenario(scenario);
+        let mut simulation = Simulation::of_prepared(prepare).scenario(scenario).rolls_back(true);
         // All releases share the key that signs their records.
         simulation = simulation.keeps(format!("secrets/{NAMESPACE}/{KEY_SECRET}"));
         // It is made with the first release that is worked on, and anew at a start: what is signed without it is adopted.
