@@ -94,7 +94,7 @@ package-check: ## Package every crate as for a registry, and look at what is in 
 
 .PHONY: sim
 sim: ## Simulate operators with every fault: all mistakes of the zoo must be found, and no corrected twin nor example may fail
-	$(CARGO) test --quiet --profile checks --test zoo $(patsubst %,--test %_simulation,shell memcached ptemplate cronjob foo) \
+	$(CARGO) test --quiet --profile checks --test zoo $(patsubst %,--test %_simulation,shell memcached ptemplate cronjob foo collector) \
 		-- --ignored --nocapture --test-threads 1
 	$(CARGO) test --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_command::
 
@@ -220,7 +220,7 @@ oracle-operators: ## Run the example operators' suites on a real control plane
 	oracles/kubernetes/build kube-apiserver etcd kube-controller-manager kube-scheduler kwok >/dev/null
 	scratch=$$(mktemp -d) && oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
 		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --quiet \
-			$(patsubst %,--test %,shell memcached ptemplate cronjob foo) -- --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
+			$(patsubst %,--test %,shell memcached ptemplate cronjob foo collector) -- --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
 
 .PHONY: oracle-kuttl
 oracle-kuttl: ## Run the same suites by the real kuttl and by steer, and compare the verdict of every test case

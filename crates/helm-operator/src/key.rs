@@ -101,3 +101,28 @@ fn fresh() -> kube::Result<Secret> {
         ..Secret::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ResourceQuota;
+    use kube::api::DeleteParams;
+    use serde_json::{from_value, json};
+    use steersman_cluster::Cluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_key_that_a_quota_refuses_is_made_later() {
+        let cluster = Cluster::builder().start().await.unwrap();
+        let client = cluster.client();
+        let quotas: Api<ResourceQuota> = Api::default_namespaced(client.clone());
+        let quota = from_value(json!({"metadata": {"name": "none"}, "spec": {"hard": {"secrets": "0"}}}));
+        quotas.create(&PostParams::default(), &quota.unwrap()).await.unwrap();
+        // Quotas count once their usage is known.
+        cluster.settled().await;
+        let store = KeyStore::default();
+        assert!(store.key(&client).await.unwrap().is_none());
+        quotas.delete("none", &DeleteParams::default()).await.unwrap();
+        assert!(store.key(&client).await.unwrap().is_some());
+    }
+}

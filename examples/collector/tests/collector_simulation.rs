@@ -1,0 +1,58 @@
+//! The operator under simulation: every crash, lost answer and stale view.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use steersman::Operator;
+use steersman_chart::Chart;
+use steersman_helm_operator::KEY_SECRET;
+use steersman_simulate::{Scenario, Simulation};
+
+fn read(file: &str) -> Value {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    steersman_yaml::from_str(&text).unwrap()
+}
+
+fn simulation() -> Simulation {
+    let collector = read("config/samples/telemetry_v1alpha1_collector.yaml");
+    let update = json!({"spec": {"collector": {"version": "0.101.0"}}});
+    let scenario = Scenario::new()
+        .given(read("config/crd/bases/telemetry.example.com_collectors.yaml"))
+        .apply(collector.clone())
+        .patch(&collector, update)
+        .delete(&collector);
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("helm-charts/collector");
+    Simulation::of_prepared(move |_| {
+        let chart = chart.clone();
+        async move {
+            let controller = collector_operator::controller(Chart::load(&chart)?);
+            Ok(Operator::new("collector-operator").controller(controller.controller()))
+        }
+    })
+    .scenario(scenario)
+    .rolls_back(true)
+    // All releases share the key that signs their records.
+    .keeps(format!("secrets/default/{KEY_SECRET}"))
+    .ignores(format!("secrets/default/{KEY_SECRET}"))
+    // A crash in the middle of an install leaves a failed revision, and the next one has another number.
+    .ignores("secrets/*/sh.helm.release.v1.*")
+    .ignores_field("Collector", ".status.history")
+}
+
+/// In the middle of the install.
+#[test]
+fn it_survives_a_crash() {
+    let report = simulation().replay("1/crash-after@3".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(report.faults["crash-after"].injected, 1);
+}
+
+#[test]
+#[ignore = "hundreds of runs: make sim"]
+fn it_survives_every_fault() {
+    let report = simulation().run().unwrap();
+    println!("Collector: {}", report.summary());
+    report.assert_passed();
+    let crashes = report.faults["crash-after"];
+    assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{report}");
+}
