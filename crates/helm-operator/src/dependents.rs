@@ -114,7 +114,7 @@ impl Reconciler {
                                         .await?,
                                 ),
                             };
-                            self.correct_drift(context, releases, target, &ignored).await?
+                            self.correct_drift(context, releases, dependent, &ignored).await?
                         }
                     }
                 }
@@ -167,11 +167,16 @@ impl Reconciler {
         &self,
         context: &Context,
         releases: &Releases,
-        mut target: Object,
+        dependent: &Dependent,
         ignored: &[String],
     ) -> Result<DynamicObject, ReconcileError> {
-        for pointer in ignored {
-            remove(&mut target.content, pointer);
+        let mut target = dependent.object();
+        if !ignored.is_empty() {
+            // What others have set is no older than this: a cache may be.
+            let objects = context.objects_of(&dependent.kind).namespace(&dependent.id.namespace).live();
+            if let Some(live) = objects.get(&dependent.id.name).await? {
+                keep(&mut target.content, &json!(live), ignored);
+            }
         }
         let (outcome, live) = releases.enforce(&target).await?;
         let what = match outcome {
@@ -260,11 +265,38 @@ fn owners(owner: &Kind, snapshot: &Snapshot) -> Vec<Key> {
     }
 }
 
+/// Takes fields from the live object: one that an apply leaves out is removed if it is the operator's own. Fields that are not desired
+/// stay as they are.
+fn keep(content: &mut Value, live: &Value, pointers: &[String]) {
+    for pointer in pointers {
+        match (content.pointer_mut(pointer), live.pointer(pointer)) {
+            (Some(desired), Some(value)) => *desired = value.clone(),
+            (Some(_), None) => remove(content, pointer),
+            (None, _) => {}
+        }
+    }
+}
+
 /// Removes what a JSON pointer points at.
 fn remove(content: &mut Value, pointer: &str) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     let key = key.replace("~1", "/").replace("~0", "~");
     if let Some(map) = content.pointer_mut(parent).and_then(Value::as_object_mut) {
         map.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_fields_are_those_of_the_live_object() {
+        let wanted = json!({"spec": {"replicas": 2, "image": "new", "gone": 1}});
+        let live = json!({"spec": {"replicas": 5, "image": "old", "other": 1}});
+        let pointers = ["/spec/replicas", "/spec/gone", "/spec/other"].map(str::to_owned);
+        let mut kept = wanted.clone();
+        keep(&mut kept, &live, &pointers);
+        assert_eq!(kept, json!({"spec": {"replicas": 5, "image": "new"}}));
     }
 }

@@ -102,6 +102,7 @@ impl Simulation {
                 account: None,
                 workloads: true,
                 pod_run_time: None,
+                allowed_edits: Vec::new(),
                 crash_points: None,
                 requests: run::REQUEST_LIMIT,
                 usual_watches: BTreeSet::new(),
@@ -266,6 +267,13 @@ impl Simulation {
     /// Default: nothing may.
     pub fn keeps(mut self, resource: impl Into<String>) -> Self {
         self.rules.kept.insert(resource.into());
+        self
+    }
+
+    /// A field of a kind, as a JSON pointer, that others may change and the operator leaves as they set it: `edited-outside` changes
+    /// another one. Default: there is none.
+    pub fn allows_edits(mut self, kind: impl Into<String>, pointer: impl Into<String>) -> Self {
+        self.settings.allowed_edits.push((kind.into(), pointer.into()));
         self
     }
 

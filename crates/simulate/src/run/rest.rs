@@ -138,7 +138,11 @@ impl Run<'_> {
     /// The first edit of an object that the API server accepts.
     async fn edit_of(&self, key: &str, live: &Value) -> Option<edit::Edit> {
         let sent = self.network.sent(key)?.object();
-        for edit in edit::candidates(&sent, live) {
+        let is_allowed = |edit: &edit::Edit| {
+            let allowed = self.settings.allowed_edits.iter();
+            allowed.filter(|(kind, _)| live["kind"] == kind.as_str()).any(|(_, field)| edit.pointer == *field)
+        };
+        for edit in edit::candidates(&sent, live).into_iter().filter(|edit| !is_allowed(edit)) {
             if user::edit_key(&self.cluster, key, &edit, true).await {
                 return Some(edit);
             }

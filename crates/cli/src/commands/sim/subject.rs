@@ -113,6 +113,13 @@ impl Sim {
         simulation = simulation.ignores("secrets/*/sh.helm.release.v1.*");
         for watch in charts {
             simulation = simulation.ignores_field(&watch.kind, ".status.history");
+            for rule in &watch.ignore {
+                for (kind, pointer) in
+                    rule.kind.iter().flat_map(|kind| rule.paths.iter().map(move |path| (kind, path)))
+                {
+                    simulation = simulation.allows_edits(kind, pointer);
+                }
+            }
         }
         if let Some((namespace, name)) = account {
             simulation = simulation.account(namespace, name);
