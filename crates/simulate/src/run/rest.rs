@@ -28,6 +28,8 @@ impl Run<'_> {
             let (revision, writes) = (self.revision(), self.network.counts().1);
             if self.inject(fault).await {
                 self.settle(Some(at)).await?;
+                // One that died over this has no other step to wait for.
+                self.recover(at).await?;
             }
             if matches!(fault, Fault::Restart(_)) && self.network.counts().1 > writes {
                 let changes = Tables::of(&self.cluster).changes(&self.cluster, revision);

@@ -98,3 +98,12 @@ fn a_run_ends_where_a_restart_at_rest_goes_on() {
     simulation.settings.restarted_after = Arc::default();
     assert_eq!(execute(&simulation, "1/crash-after@2").states.len(), 3);
 }
+
+#[test]
+fn an_operator_that_dies_over_a_fault_at_rest_is_started_for_it() {
+    let outcome =
+        execute(&simulation(), "1/deleted-outside@0:configmaps/default/three+restart@0+dead-after@4");
+    let state = outcome.states[0].as_ref().unwrap();
+    assert!(state.contains_key("configmaps/default/three"), "{:?}", outcome.timeline);
+    assert_eq!(outcome.traffic.used.len(), 3);
+}
