@@ -45,7 +45,15 @@ mod tests {
 
     #[test]
     fn marked_processes_end_and_no_others() {
-        let start = |mark: &str| Command::new("sleep").arg("60").env(MARK, mark).spawn().unwrap();
+        let start = |mark: &str| {
+            let child = Command::new("sleep").arg("60").env(MARK, mark).spawn().unwrap();
+            // The parent goes on before the system shows the new program's environment.
+            let environ = format!("/proc/{}/environ", child.id());
+            while !String::from_utf8_lossy(&std::fs::read(&environ).unwrap()).contains(mark) {
+                std::thread::yield_now();
+            }
+            child
+        };
         let (mut one, mut other) = (start("/lab-1/7/2"), start("/lab-1/77/1"));
         kill_marked(Path::new("/lab-1/7"));
         assert_eq!(one.wait().unwrap().signal(), Some(9));
