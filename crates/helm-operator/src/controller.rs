@@ -50,7 +50,8 @@ pub struct NamespacedName {
     pub namespace: String,
 }
 
-/// Why an object gets no release: it is not retried until it, or something it depends on, changes.
+/// Why an object gets no release: it is not retried until it, or something it depends on, changes, unless the refusal is
+/// [transient](Refusal::transient).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -58,12 +59,20 @@ pub struct Refusal {
     pub reason: String,
     /// The condition's message: what is wrong, and where.
     pub message: String,
+    /// Whether it may pass without a change of the object.
+    pub is_transient: bool,
 }
 
 impl Refusal {
     /// A reason in one word, and a message for people.
     pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason: reason.into(), message: message.into() }
+        Self { reason: reason.into(), message: message.into(), is_transient: false }
+    }
+
+    /// The same for what may pass by itself, a request that failed for instance: the object is tried again, with backoff.
+    #[must_use]
+    pub fn transient(self) -> Self {
+        Self { is_transient: true, ..self }
     }
 }
 

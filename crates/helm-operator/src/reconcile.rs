@@ -92,7 +92,7 @@ pub(crate) struct DesiredRelease {
 
 /// Why a reconcile failed.
 pub(crate) enum ReconcileError {
-    /// Trying again cannot help until something changes.
+    /// Trying again cannot help until something changes, unless the refusal is transient.
     Refused(Refusal),
     /// A release failed; the reason is operator-sdk's.
     Release { reason: &'static str, message: String },
@@ -105,8 +105,9 @@ impl ReconcileError {
     fn redacted(self, redactor: &Redactor) -> Self {
         let redact = |message: String| redactor.redact(&message).into_owned();
         match self {
-            Self::Refused(Refusal { reason, message }) => {
-                Self::Refused(Refusal { reason, message: redact(message) })
+            Self::Refused(refusal) => {
+                let message = redact(refusal.message);
+                Self::Refused(Refusal { message, ..refusal })
             }
             Self::Release { reason, message } => Self::Release { reason, message: redact(message) },
             Self::Other(message) => Self::Other(redact(message)),
@@ -178,10 +179,13 @@ impl Reconciler {
         mut status: Status,
     ) -> Result<Action, RuntimeError> {
         let error = match error {
-            ReconcileError::Refused(Refusal { reason, message }) => {
+            ReconcileError::Refused(Refusal { reason, message, is_transient }) => {
                 status.set(context, IRRECONCILABLE, true, &reason, message.clone());
                 status.set(context, READY, false, &reason, message.clone());
-                RuntimeError::terminal(message)
+                match is_transient {
+                    true => RuntimeError::other(message),
+                    false => RuntimeError::terminal(message),
+                }
             }
             ReconcileError::Release { reason, message } => {
                 status.set(context, RELEASE_FAILED, true, reason, message.clone());

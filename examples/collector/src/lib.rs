@@ -76,7 +76,7 @@ async fn make_namespace(object: &Arc<DynamicObject>, context: &Context) -> Resul
         ObjectMeta { name: Some(text(object, "spec.tenant")?.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
     let made = context.apply_unowned(namespace).await;
-    made.map(|_| ()).map_err(|error| Refusal::new("NamespaceFailed", error.to_string()))
+    made.map(|_| ()).map_err(|error| Refusal::new("NamespaceFailed", error.to_string()).transient())
 }
 
 /// Whether Prometheus hears of the collector.
