@@ -270,10 +270,10 @@ impl Simulation {
         self
     }
 
-    /// A field of a kind, as a JSON pointer, that others may change and the operator leaves as they set it: `edited-outside` changes
-    /// another one. Default: there is none.
-    pub fn allows_edits(mut self, kind: impl Into<String>, pointer: impl Into<String>) -> Self {
-        self.settings.allowed_edits.push((kind.into(), pointer.into()));
+    /// Leaves a field of a kind, or of all kinds, out of what `edited-outside` changes: the operator leaves it as others have set it.
+    /// It is a JSON pointer, `/spec/replicas` for instance. Default: none.
+    pub fn allows_edits(mut self, kind: Option<&str>, pointer: impl Into<String>) -> Self {
+        self.settings.allowed_edits.push((kind.map(str::to_owned), pointer.into()));
         self
     }
 

@@ -68,8 +68,8 @@ pub(crate) struct Settings {
     pub(crate) workloads: bool,
     /// How long pods run that are meant to end, if it is not the cluster's own choice.
     pub(crate) pod_run_time: Option<Duration>,
-    /// Kinds, and JSON pointers to fields in them that others may change.
-    pub(crate) allowed_edits: Vec<(String, String)>,
+    /// Kinds, all of them if there is none, and JSON pointers to fields in them that others may change.
+    pub(crate) allowed_edits: Vec<(Option<String>, String)>,
     /// Where runs of this seed go on if the operator dies, if that is known.
     pub(crate) crash_points: Option<Arc<Past>>,
     /// Requests after which a run is given up.

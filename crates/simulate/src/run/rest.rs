@@ -141,8 +141,9 @@ impl Run<'_> {
     async fn edit_of(&self, key: &str, live: &Value) -> Option<edit::Edit> {
         let sent = self.network.sent(key)?.object();
         let is_allowed = |edit: &edit::Edit| {
-            let allowed = self.settings.allowed_edits.iter();
-            allowed.filter(|(kind, _)| live["kind"] == kind.as_str()).any(|(_, field)| edit.pointer == *field)
+            self.settings.allowed_edits.iter().any(|(kind, pointer)| {
+                *pointer == edit.pointer && kind.as_ref().is_none_or(|kind| live["kind"] == kind.as_str())
+            })
         };
         for edit in edit::candidates(&sent, live).into_iter().filter(|edit| !is_allowed(edit)) {
             if user::edit_key(&self.cluster, key, &edit, true).await {

@@ -114,10 +114,8 @@ impl Sim {
         for watch in charts {
             simulation = simulation.ignores_field(&watch.kind, ".status.history");
             for rule in &watch.ignore {
-                for (kind, pointer) in
-                    rule.kind.iter().flat_map(|kind| rule.paths.iter().map(move |path| (kind, path)))
-                {
-                    simulation = simulation.allows_edits(kind, pointer);
+                for pointer in &rule.paths {
+                    simulation = simulation.allows_edits(rule.kind.as_deref(), pointer);
                 }
             }
         }
