@@ -228,16 +228,21 @@ pub(crate) async fn restore(ask: &Ask, kind: &Kind, live: &Value, value: &Value)
     let wanted = value.as_u64().ok_or_else(|| Problem::invalid("value", "is no revision's number"))?;
     let revisions = revisions(&ask.shared.own, &path(ask, live), live).await?;
     let kept = &find(&revisions, wanted)?["data"];
-    // What the revision does not have goes, so the object is replaced, with the metadata and status that it has now.
-    let mut body = kept.clone();
-    for name in ["apiVersion", "kind", "metadata", "status"] {
-        if let Some(value) = live.get(name) {
-            body[name] = value.clone();
+    // A patch of what revisions keep, so that a status or a finalizer that others write meanwhile is no conflict.
+    let pointer = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+    let members = |object: &Value| content(object).as_object().cloned().unwrap_or_default();
+    let mut operations = Vec::new();
+    for (name, value) in members(kept) {
+        if name != "apiVersion" && name != "kind" {
+            operations.push(json!({"op": "add", "path": pointer(&name), "value": value}));
         }
     }
-    if let Some(metadata) = body["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
+    for (name, _) in members(live) {
+        if kept.get(&name).is_none() {
+            operations.push(json!({"op": "remove", "path": pointer(&name)}));
+        }
     }
+    let body = Value::from(operations);
     let path = kind.path(namespace_of(live), Some(name_of(live)));
-    Ok(Change { method: Method::PUT, path, content_type: writes::JSON, body, behind: None })
+    Ok(Change { method: Method::PATCH, path, content_type: writes::JSON_PATCH, body, behind: None })
 }

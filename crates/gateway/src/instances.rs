@@ -424,21 +424,10 @@ pub(crate) async fn write_one(
 ) -> Result<Response<Body>> {
     ask.query.allow(writes::PARAMETERS)?;
     let path = kind.path(namespace, Some(name));
-    let (action, change, live) = match ask.method {
+    let (action, change) = match ask.method {
         Method::PUT => {
-            let mut body = object_body(ask, kind, namespace, Some(name))?;
-            let mut live = None;
-            if body.pointer("/metadata/resourceVersion").is_none() && ask.if_match()?.is_none() {
-                // Custom resources cannot be replaced without a version, so the caller's word is taken for the latest.
-                let current = ask.caller.cluster.get(&path).await?;
-                body["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"].clone();
-                live = Some(current);
-            }
-            (
-                "update",
-                Change { method: Method::PUT, path, content_type: writes::JSON, body, behind: None },
-                live,
-            )
+            let body = object_body(ask, kind, namespace, Some(name))?;
+            ("update", Change { method: Method::PUT, path, content_type: writes::JSON, body, behind: None })
         }
         Method::PATCH => {
             let body = ask.json()?;
@@ -451,7 +440,7 @@ pub(crate) async fn write_one(
             if !fits {
                 return Err(Problem::bad_request(format!("the body is no patch of type {content_type}")));
             }
-            ("patch", Change { method: Method::PATCH, path, content_type, body, behind: None }, None)
+            ("patch", Change { method: Method::PATCH, path, content_type, body, behind: None })
         }
         _ => {
             let policy = match ask.query.get("propagation").unwrap_or("background") {
@@ -468,11 +457,10 @@ pub(crate) async fn write_one(
             (
                 "delete",
                 Change { method: Method::DELETE, path, content_type: writes::JSON, body, behind: None },
-                None,
             )
         }
     };
-    writes::perform(ask, kind, namespace, Some(name), action, change, live).await
+    writes::perform(ask, kind, namespace, Some(name), action, change, None).await
 }
 
 /// `GET …/status`.

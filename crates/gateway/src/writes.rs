@@ -29,6 +29,8 @@ pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "steer";
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// How often a replacement of any version is tried, as client-go's `RetryOnConflict` does by default.
+const ATTEMPTS: usize = 5;
 
 /// A write to the cluster.
 pub(crate) struct Change {
@@ -56,6 +58,12 @@ impl Change {
             }
             self.body["metadata"]["resourceVersion"] = version.into();
         }
+    }
+
+    /// Whether this replaces an object of any version. Custom resources cannot be replaced without one, so it is made for the
+    /// latest, again if another write comes between.
+    fn is_unversioned(&self) -> bool {
+        self.method == Method::PUT && version_of(&self.body).is_empty()
     }
 
     /// Has the cluster try the write alone.
@@ -110,8 +118,10 @@ pub(crate) async fn perform(
     }
     let cluster = &ask.caller.cluster;
     let object_path = name.map(|name| kind.path(namespace, Some(name)));
-    let before = match (live, &object_path) {
+    let unversioned = change.is_unversioned();
+    let mut before = match (live, &object_path) {
         (Some(live), _) => live,
+        (None, Some(path)) if unversioned => cluster.get(path).await?,
         // Whoever may write and not read gets no difference; the write itself is not held up.
         (None, Some(path)) => cluster.get(path).await.unwrap_or_default(),
         (None, None) => Value::Null,
@@ -127,8 +137,21 @@ pub(crate) async fn perform(
         return Err(problem.with("current", current));
     }
     let path = format!("{}{}", change.path, change.query(dry_run));
-    let body = serde_json::to_vec(&change.body).unwrap_or_default();
-    let written = cluster.write(change.method.clone(), &path, change.content_type, body).await;
+    let mut attempts = 0;
+    let written = loop {
+        if unversioned {
+            change.only_if(version_of(&before));
+        }
+        let body = serde_json::to_vec(&change.body).unwrap_or_default();
+        let written = cluster.write(change.method.clone(), &path, change.content_type, body).await;
+        attempts += 1;
+        match (&written, &object_path) {
+            (Err(problem), Some(path)) if unversioned && attempts < ATTEMPTS && is_stale(problem) => {
+                before = cluster.get(path).await?;
+            }
+            _ => break written,
+        }
+    };
     let (status, result) = match written {
         Ok(written) => written,
         Err(problem) => {
@@ -196,14 +219,17 @@ async fn conflict(
     path: Option<&str>,
     problem: Problem,
 ) -> Problem {
-    let stale = problem.status == StatusCode::CONFLICT && problem.reason == "Conflict";
     let named = change.method == Method::PUT && change.content_type == JSON;
-    let Some(path) = path.filter(|_| stale && (if_match || named)) else { return problem };
+    let Some(path) = path.filter(|_| is_stale(&problem) && (if_match || named)) else { return problem };
     let current = match ask.caller.cluster.get(path).await {
         Ok(current) => instances::shown(ask, kind, &current).unwrap_or_default(),
         Err(_) => Value::Null,
     };
     problem.with_status(StatusCode::PRECONDITION_FAILED, "PreconditionFailed").with("current", current)
+}
+
+fn is_stale(problem: &Problem) -> bool {
+    problem.status == StatusCode::CONFLICT && problem.reason == "Conflict"
 }
 
 /// Applies a merge patch (RFC 7386).

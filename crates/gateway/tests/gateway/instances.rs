@@ -266,6 +266,29 @@ async fn every_change_of_spec_can_be_compared_and_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn writes_of_any_version_have_no_conflicts() {
+    let place = Place::new().await;
+    place.post(EDITOR, SHOPS, &shop("corner", 1)).await.expect(201);
+    let one = format!("{SHOPS}/corner");
+    place.patch(EDITOR, &one, &json!({"spec": {"replicas": 2}})).await.expect(200);
+    let (rollback, revision) = (format!("{one}/actions/rollback"), json!({"value": 1}));
+    for _ in 0..10 {
+        // A replacement that is made again has lost to another one of these four, so that five attempts are enough.
+        let [first, second] = [shop("corner", 3), shop("corner", 4)];
+        let (first, second, third, back) = tokio::join!(
+            place.put(EDITOR, &one, &first),
+            place.put(EDITOR, &one, &second),
+            place.put(EDITOR, &one, &first),
+            place.post(EDITOR, &rollback, &revision),
+        );
+        assert_eq!(first.expect(200)["spec"]["replicas"], 3);
+        assert_eq!(second.expect(200)["spec"]["replicas"], 4);
+        assert_eq!(third.expect(200)["spec"]["replicas"], 3);
+        assert_eq!(back.expect(200)["spec"]["replicas"], 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_makes_a_request_once() {
     let place = Place::new().await;
     let send = async |token: &str, key: &str, body: Value| {
