@@ -4,12 +4,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use kube::{
     api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions},
-    core::{DynamicObject, Request},
+    core::{DynamicObject, PartialObjectMeta, Request},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Context, difference::would_change};
+use super::{Context, Primary, difference::would_change};
 use crate::{
     cache::{Incoming, Snapshot},
     error::{Error, Result, describe},
@@ -196,6 +196,29 @@ impl Context {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the API server still has the object that is reconciled, and it is not being deleted. If it is gone, the cache is
+    /// told. Operators that may not ask go by their cache.
+    pub(crate) async fn is_current(&self) -> Result<bool> {
+        let Primary { kind, key, uid, .. } = &*self.primary;
+        let request = Request::new(kind.url(key.namespace()))
+            .get_metadata(key.name(), &GetParams::default())
+            .map_err(kube::Error::BuildRequest)?;
+        let live: PartialObjectMeta<DynamicObject> = match self.primary.client.request(request).await {
+            Ok(live) => live,
+            Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(true),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
+                self.caches(kind).deleted(key, uid, &self.author());
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if live.metadata.uid.as_ref() != Some(uid) {
+            self.caches(kind).deleted(key, uid, &self.author());
+            return Ok(false);
+        }
+        Ok(live.metadata.deletion_timestamp.is_none())
     }
 
     /// Deletes an object that the object that is reconciled owns, if it is still the one that was seen.

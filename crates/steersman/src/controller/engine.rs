@@ -1,7 +1,7 @@
 //! A running controller.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicUsize},
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     store: RwLock<Option<Arc<Store>>>,
     reads: Mutex<Reads>,
     pending: Mutex<PendingCleanup>,
+    /// Objects to look up before they are reconciled: one that they control was deleted, and not by their controller.
+    recheck: Mutex<HashSet<Key>>,
     /// Slow reconciles whose workers have substitutes.
     pub(super) slow: AtomicUsize,
 }
@@ -84,6 +86,7 @@ impl Engine {
             store: RwLock::default(),
             reads: Mutex::default(),
             pending: Mutex::default(),
+            recheck: Mutex::default(),
             slow: AtomicUsize::default(),
         };
         (Arc::new(engine), spec.streams.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -251,6 +254,15 @@ impl Engine {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The objects to look up before they are reconciled.
+    pub(super) fn recheck(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.recheck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn exists(&self, key: &Key) -> bool {
+        self.store().is_ok_and(|store| store.get(key).is_some())
+    }
+
     /// The controlled objects of an owner that wait for a cleanup. They are kept: the cleanup may be broken off.
     pub(super) fn pending_cleanups(&self, owner: &Key) -> BTreeSet<(usize, Key)> {
         self.pending().0.get(owner).cloned().unwrap_or_default()
@@ -301,6 +313,9 @@ impl Engine {
             keys.retain(|key| *key != author.object);
         }
         for key in keys {
+            if matches!(watch.relation, Relation::Owned) && change.new.is_none() && self.exists(&key) {
+                self.recheck().insert(key.clone());
+            }
             self.queue.add(&key, priority);
         }
     }

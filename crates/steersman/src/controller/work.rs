@@ -107,10 +107,6 @@ impl Engine {
         done
     }
 
-    fn exists(&self, key: &Key) -> bool {
-        self.store().is_ok_and(|store| store.get(key).is_some())
-    }
-
     /// Reports a failure, and decides how to go on.
     fn failed(self: &Arc<Self>, key: &Key, error: &Error, shared: &Arc<Shared>) -> (Done, Ended) {
         let class = error.class();
@@ -161,10 +157,23 @@ impl Engine {
         let uid = self.store()?.get(key).and_then(|found| Some(found.meta().ok()?.uid.to_string()));
         self.queue.identify(key, &uid.unwrap_or_default());
         let rest = self.finalize_owned(key, shared).await?;
+        // The garbage collector may have taken what the object controls: then the object is gone, and only the cache is behind.
+        // To make those objects again would go on until it has caught up.
+        let recheck = self.recheck().remove(key);
         let Some(mut snapshot) = self.store()?.get(key) else { return Ok(rest) };
         let deleting = {
             let meta = snapshot.meta()?;
             let context = self.context_of(&meta, shared);
+            if recheck && !meta.deleting() {
+                match context.is_current().await {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(rest),
+                    Err(error) => {
+                        self.recheck().insert(key.clone());
+                        return Err(error);
+                    }
+                }
+            }
             if meta.deleting() {
                 true
             } else {

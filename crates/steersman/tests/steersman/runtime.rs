@@ -24,7 +24,7 @@ use steersman::{
     testing::{TestEnv, object},
 };
 
-use crate::common::{Widget, WidgetStatus, free_port, get, shown, widget};
+use crate::common::{Widget, WidgetStatus, faults::Faults, free_port, get, shown, widget};
 
 async fn env() -> Result<TestEnv> {
     let env = TestEnv::start().await?;
@@ -190,6 +190,36 @@ async fn the_finalizer_is_there_before_the_reconciler_and_until_the_cleanup_succ
     env.wait("one", |widget: Option<&Widget>| widget.is_none()).await?;
     let order = order.lock().unwrap().clone();
     assert_eq!(order, [("first", false), ("first", true), ("first", true), ("second", true)]);
+    Ok(())
+}
+
+/// The garbage collector takes what an object controlled, and the watch of the object itself is late.
+#[tokio::test]
+async fn nothing_is_made_for_an_object_that_is_gone() -> Result<()> {
+    let env = env().await?;
+    let reconcile = |widget: Arc<Widget>, ctx: Context| async move {
+        ctx.apply(map("mine", &[("color", &widget.spec.color)])).await?;
+        ctx.update_status(&WidgetStatus { color: widget.spec.color.clone(), note: None }).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let operator = Operator::new("test").controller(Controller::of::<Widget>(reconcile).owns::<ConfigMap>());
+    let faults = Faults::new(Vec::new());
+    let running = tokio::spawn(operator.run_until(faults.put_into(env.client()), std::future::pending()));
+    for color in ["red", "blue"] {
+        env.create(&widget("one", color)).await?;
+        env.wait("one", |widget| shown(widget) == Some(color)).await?;
+        env.delete::<ConfigMap>("mine").await?;
+        env.wait("mine", |map: Option<&ConfigMap>| map.is_some()).await?;
+
+        faults.hold(Some("widgets"));
+        let writes = faults.writes();
+        env.delete::<Widget>("one").await?;
+        env.wait("mine", |map: Option<&ConfigMap>| map.is_none()).await?;
+        env.quiet().await;
+        assert_eq!(faults.writes(), writes, "the object is gone");
+        faults.hold(None);
+    }
+    running.abort();
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use futures::{StreamExt as _, future::BoxFuture, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
+use tokio::sync::watch;
 use tower_service::Service;
 
 /// What happens to the next thing that passes.
@@ -35,6 +36,7 @@ pub(crate) struct Faults {
     plan: Arc<Mutex<Plan>>,
     on: Arc<AtomicBool>,
     writes: Arc<AtomicU64>,
+    held: watch::Sender<Option<&'static str>>,
 }
 
 struct Plan {
@@ -49,7 +51,13 @@ impl Faults {
             plan: Arc::new(Mutex::new(Plan { faults, next: 0 })),
             on: Arc::new(AtomicBool::new(true)),
             writes: Arc::default(),
+            held: watch::Sender::default(),
         }
+    }
+
+    /// Holds back what watches of a resource have to say until this is called with none.
+    pub(crate) fn hold(&self, resource: Option<&'static str>) {
+        self.held.send_replace(resource);
     }
 
     /// Whether things go wrong at all.
@@ -107,7 +115,8 @@ impl Service<Request<Body>> for Faulty {
             if faults.next() == Fault::Expired && !initial {
                 return Ok(expired());
             }
-            Ok(client.send(request).await?.map(|body| suffer(body, faults)))
+            let path = request.uri().path().to_owned();
+            Ok(client.send(request).await?.map(|body| suffer(body, path, faults)))
         })
     }
 }
@@ -137,15 +146,17 @@ fn expired() -> Answer {
 }
 
 /// A watch whose parts come late, or not at all.
-fn suffer(body: Body, faults: Faults) -> UnsyncBoxBody<Bytes, kube::Error> {
-    let frames = stream::unfold((body, faults), |(mut body, faults)| async move {
+fn suffer(body: Body, path: String, faults: Faults) -> UnsyncBoxBody<Bytes, kube::Error> {
+    let frames = stream::unfold((body, path, faults), |(mut body, path, faults)| async move {
         let frame = body.frame().await?;
+        let is_free = |held: &Option<&str>| held.is_none_or(|held| !path.ends_with(held));
+        faults.held.subscribe().wait_for(is_free).await.ok()?;
         match faults.next() {
             Fault::Lost => return None,
             Fault::Late(time) => tokio::time::sleep(Duration::from_millis(time.into())).await,
             Fault::None | Fault::Expired => {}
         }
-        Some((frame, (body, faults)))
+        Some((frame, (body, path, faults)))
     });
     StreamBody::new(frames.boxed()).boxed_unsync()
 }
