@@ -10,15 +10,28 @@ use steersman_api::{
     store::{Draft, Entry},
 };
 
-use crate::call::Call;
+use crate::{call::Call, catalog::Resource};
 
 /// What a write ended in.
 #[derive(Debug)]
 pub(crate) enum Written {
     /// The object is stored.
     Stored(Arc<Entry>),
+    /// The object is gone: its last state, and the revision of its deletion, which answers show.
+    Deleted(Arc<Entry>, u64),
     /// The object as it would have been stored, or as it was when its last finalizer went. Its records of fields may be packed.
     Value(Value),
+}
+
+impl Written {
+    /// The object as it reads today, in the stored version.
+    pub(crate) fn into_value(self, resource: &Resource) -> Value {
+        match self {
+            Self::Stored(entry) => resource.read(&entry),
+            Self::Deleted(entry, revision) => resource.read_as(&entry, revision),
+            Self::Value(value) => value,
+        }
+    }
 }
 
 /// Stores a new object.
@@ -111,7 +124,7 @@ pub(crate) async fn settle(call: &Call, name: &str, written: &Written) -> ApiRes
         Written::Stored(_) if *call.resource.storage == *crate::crd::RESOURCE => call.core.store.latest(),
         Written::Stored(entry) => entry.revision(),
         // The object is gone with its last finalizer, which has a revision of its own.
-        Written::Value(_) => call.core.store.latest(),
+        Written::Deleted(..) | Written::Value(_) => call.core.store.latest(),
     };
     call.core.store.durable(revision).await.map_err(|error| ApiError::read_only(&error))
 }

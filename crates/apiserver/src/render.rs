@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
 use steersman_api::{
     http::{Body, Include, Meta, Output, json_response, text_response},
     status::{ApiError, ApiResult, Reason},
+    store::Entry,
 };
 use steersman_patch::apply::unpack;
 
@@ -47,18 +50,30 @@ impl ListMeta {
 
 /// Writes an object in the form that the client asked for.
 pub(crate) async fn answer(call: &Call, written: Written, code: StatusCode) -> ApiResult<Response<Body>> {
-    if let Written::Stored(entry) = &written
-        && call.output == Output::Object
-        && call.resource.serves_bytes(entry)
-    {
-        return Ok(json_response(code, Body::whole(entry.json())));
-    }
-    let stored = match written {
-        Written::Stored(entry) => call.resource.read(&entry),
-        Written::Value(value) => value,
+    let bytes = match &written {
+        Written::Stored(entry) => bytes(call, entry, entry.revision()),
+        Written::Deleted(entry, revision) => bytes(call, entry, *revision),
+        Written::Value(_) => None,
     };
-    let served = call.to_served(stored).await?;
+    if let Some(bytes) = bytes {
+        return Ok(json_response(code, Body::whole(bytes)));
+    }
+    let served = call.to_served(written.into_value(&call.resource)).await?;
     answer_value(call, served, code)
+}
+
+/// A stored object in the form that the client asked for, if that can be had from its bytes.
+fn bytes(call: &Call, entry: &Entry, revision: u64) -> Option<Bytes> {
+    match call.output {
+        _ if !call.resource.serves_bytes(entry) => None,
+        Output::Object => {
+            let mut out = Vec::with_capacity(entry.length());
+            entry.write_as(revision, &mut out);
+            Some(out.into())
+        }
+        Output::Metadata(version) => partial_bytes(entry, revision, version).map(Bytes::from),
+        Output::MetadataList(_) | Output::Table(_) => None,
+    }
 }
 
 /// Writes an object of the request's version in the form that the client asked for.
@@ -108,6 +123,22 @@ pub(crate) fn partial(object: &Value, version: Meta) -> Value {
         "apiVersion": version.api_version(),
         "metadata": object.get("metadata").cloned().unwrap_or_default(),
     })
+}
+
+/// `PartialObjectMetadata` of a stored object, whose metadata are taken from its bytes as they stand.
+pub(crate) fn partial_bytes(entry: &Entry, revision: u64, version: Meta) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Parts<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+    }
+    let mut text = Vec::with_capacity(entry.length());
+    entry.write_as(revision, &mut text);
+    let Parts { metadata } = serde_json::from_slice(&text).ok()?;
+    let version = version.api_version();
+    Some(format!(
+        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{version}\",\"metadata\":{metadata}}}"
+    ))
 }
 
 /// `PartialObjectMetadataList`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use steersman_api::{
@@ -127,6 +128,18 @@ fn warn_of_orphans(call: &Call, options: &DeleteOptions, warnings: &mut Vec<Stri
     }
 }
 
+/// What says which object it was.
+#[derive(Default, Deserialize)]
+struct Identified {
+    metadata: Identity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Identity {
+    uid: String,
+}
+
 /// What a deletion came to.
 enum Outcome {
     /// The object is gone; this was its last state.
@@ -153,7 +166,9 @@ pub(super) async fn delete(
         Outcome::Gone(written) if returns_object(call) => answer(call, written, StatusCode::OK).await,
         Outcome::Gone(written) => {
             let uid = match &written {
-                Written::Stored(entry) => object::uid(&entry.value()).to_owned(),
+                Written::Stored(entry) | Written::Deleted(entry, _) => {
+                    entry.part::<Identified>().metadata.uid
+                }
                 Written::Value(value) => object::uid(value).to_owned(),
             };
             let mut details = json!({"name": call.name, "kind": call.resource.plural, "uid": uid});
@@ -195,7 +210,7 @@ fn returns_object(call: &Call) -> bool {
 async fn delete_one(call: &Call, options: &DeleteOptions, warnings: &mut Vec<String>) -> ApiResult<Outcome> {
     for _ in 0..ATTEMPTS {
         let entry = call.stored()?;
-        let stored = call.to_stored(call.resource.read(&entry)).await?;
+        let stored = call.to_stored(call.resource.read_packed(&entry)).await?;
         check_preconditions(call, options, &stored)?;
         if *call.resource.storage == *"namespaces" && admission::IMMORTAL.contains(&call.name.as_str()) {
             let why = "this namespace may not be deleted";
@@ -312,9 +327,7 @@ fn attempt(
     match store.delete(storage, key, current.revision()) {
         Ok((last, revision)) => {
             strategy.release(&call.core.allocators, &stored);
-            let mut last = last.value();
-            object::metadata(&mut last).insert("resourceVersion".into(), revision.to_string().into());
-            Ok(Some(Outcome::Gone(Written::Value(last))))
+            Ok(Some(Outcome::Gone(Written::Deleted(last, revision))))
         }
         Err(_) => Ok(None),
     }

@@ -20,7 +20,6 @@ use crate::{
     apply::Detached,
     call::Call,
     catalog::Verb,
-    commit::Written,
     decode,
     render::answer_value,
     scale::{at, paths, set, to_scale},
@@ -59,11 +58,7 @@ pub(super) async fn scale(
     let complained = decode::complain_of(call, "Scale", "v1", &complaints, warnings);
     let (written, _) = result?;
     complained?;
-    let stored = match written {
-        Written::Stored(entry) => call.resource.read(&entry),
-        Written::Value(value) => value,
-    };
-    let object = call.to_served(stored).await?;
+    let object = call.to_served(written.into_value(&call.resource)).await?;
     answer_value(call, to_scale(&call.resource, paths, &object), StatusCode::OK)
 }
 

@@ -5,8 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Response, StatusCode};
-use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use tokio::{sync::broadcast, time::Instant};
 
 use steersman_api::{
@@ -245,18 +244,7 @@ impl Encoder {
 
 /// An event with the metadata of an object, which are taken from its bytes as they stand.
 fn metadata_frame(kind: EventKind, entry: &Entry, revision: u64, version: Meta) -> Option<Bytes> {
-    #[derive(Deserialize)]
-    struct Parts<'a> {
-        #[serde(borrow)]
-        metadata: &'a RawValue,
-    }
-    let mut text = Vec::with_capacity(entry.length());
-    entry.write_as(revision, &mut text);
-    let Parts { metadata } = serde_json::from_slice(&text).ok()?;
-    let (kind, version) = (kind.as_str(), version.api_version());
-    let object = format!(
-        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{version}\",\"metadata\":{metadata}}}"
-    );
+    let (kind, object) = (kind.as_str(), render::partial_bytes(entry, revision, version)?);
     Some(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into())
 }
 
