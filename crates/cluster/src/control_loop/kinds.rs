@@ -16,6 +16,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
+use steersman_apiserver::Server;
 
 use super::{ControlLoop, Controller, cache::Cache};
 
@@ -76,9 +77,15 @@ macro_rules! kinds {
             }
 
             /// Watches every kind with a cache, all of which are right up to a revision.
-            pub(super) fn resume_kinds(&mut self, revision: u64) {
-                $(self.resume_kind::<$kind>(revision);)*
+            pub(super) fn resume_kinds(&mut self, server: &Server, revision: u64) {
+                $(self.resume_kind::<$kind>(server, revision);)*
             }
+        }
+
+        /// Group, version and plural of every kind with a cache.
+        #[cfg(test)]
+        pub(super) fn cached_kinds() -> Vec<[String; 3]> {
+            vec![$([<$kind>::group(&()), <$kind>::version(&()), <$kind>::plural(&())].map(String::from)),*]
         }
     };
 }

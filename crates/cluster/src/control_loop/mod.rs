@@ -14,6 +14,7 @@
 mod actor;
 mod cache;
 mod clock;
+mod deletion;
 mod events;
 mod graph;
 mod handle;
@@ -54,6 +55,7 @@ use steersman_apiserver::Server;
 pub(crate) use actor::Actor;
 pub(crate) use cache::{controller_uid, name_of};
 pub(crate) use clock::Clock;
+pub(crate) use deletion::Deletion;
 pub(crate) use events::NewEvent;
 pub(crate) use graph::{FOREGROUND, Graph, Node as GraphNode, ORPHAN, ResourceInfo, qualified};
 pub(crate) use handle::LoopHandle;
@@ -192,7 +194,7 @@ pub(crate) async fn run(mut config: LoopConfig, server: Server, handle: LoopHand
     loop {
         let mut control = ControlLoop::new(&config, Arc::clone(&handle.panics));
         match config.saved.take() {
-            Some(saved) => control.load(&saved),
+            Some(saved) => control.load(&saved, &server),
             None => control.begin(),
         }
         let Err(panic) = AssertUnwindSafe(control.run(server.clone(), handle.clone())).catch_unwind().await
@@ -481,23 +483,17 @@ impl ControlLoop {
             ..DeleteParams::default()
         };
         self.spend();
-        match K::api(&self.client, &name.0).delete(&name.1, &options).await {
-            Ok(answer) => {
-                // Some kinds answer with their last state where others say that they are gone.
-                let waiting = answer.left().filter(|left| {
-                    let meta = left.meta();
-                    meta.finalizers.as_ref().is_some_and(|f| !f.is_empty())
-                        || meta.deletion_grace_period_seconds.is_some_and(|g| g > 0)
-                });
-                match waiting {
-                    Some(waiting) => self.put_object(waiting),
-                    None => self.remove_object::<K>(&name, object.uid().as_deref(), false),
-                }
-                Ok(())
+        let api = K::api(&self.client, &name.0);
+        match Deletion::of(&self.client, api.resource_url(), &name.1, &options).await {
+            Ok(Deletion::Pending(answer)) => {
+                let pending: K = serde_json::from_str(&answer).map_err(kube::Error::SerdeError)?;
+                self.put_object(pending);
             }
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(error) => Err(error),
+            Ok(Deletion::Gone) => self.remove_object::<K>(&name, object.uid().as_deref(), false),
+            Err(error) if is_not_found(&error) => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     /// Stores an object in the caches and enqueues what the change concerns.

@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use futures::{AsyncBufReadExt as _, Stream, StreamExt as _, future, stream};
-use http::{HeaderValue, Request, header};
-use kube::{
-    Api, Client, Resource,
-    core::{DynamicObject, PartialObjectMeta},
-    runtime::watcher::Event,
-};
+use futures::{Stream, StreamExt as _, future, stream};
+use kube::{Api, core::ApiResource, runtime::watcher::Event};
 use serde::Deserialize;
+use steersman_api::{
+    resource::Resource,
+    store::{Batch, Event as LogEvent, EventKind},
+};
+use steersman_apiserver::Server;
 use tokio::time::Instant;
 
 use super::{
@@ -24,36 +24,17 @@ use super::{
 };
 use crate::workloads;
 
-const METADATA: HeaderValue =
-    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
-
-/// The beginning of a line that ends a watch.
-const ERROR: &str = "{\"type\":\"ERROR\"";
-
-/// The type of an event that ends an object.
-const DELETED: &str = "DELETED";
-
-/// A watch event as it is sent.
-#[derive(Deserialize)]
-struct Line<T> {
-    #[serde(rename = "type")]
-    kind: String,
-    object: T,
-}
-
-/// What says whether an object is news.
-#[derive(Deserialize)]
-struct Outline {
-    metadata: OutlineMeta,
+/// What says which object an entry was.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Identified {
+    metadata: Identity,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct OutlineMeta {
-    namespace: String,
-    name: String,
+#[serde(default)]
+struct Identity {
     uid: Option<String>,
-    resource_version: String,
 }
 
 /// What a control loop knew when it had dealt with everything up to a revision.
@@ -115,7 +96,7 @@ impl ControlLoop {
     }
 
     /// Goes on from what another control loop knew.
-    pub(super) fn load(&mut self, saved: &SavedLoop) {
+    pub(super) fn load(&mut self, saved: &SavedLoop, server: &Server) {
         let clock = ClockChange { from: saved.at, to: self.clock.now() };
         self.caches = saved.caches.clone();
         self.graph = saved.graph.clone();
@@ -126,7 +107,7 @@ impl ControlLoop {
         self.autoscalers = saved.autoscalers.on_clock(clock);
         self.queue = saved.queue.on_clock(clock, self.clock.clone());
         self.events = saved.events.clone();
-        self.resume_kinds(saved.revision);
+        self.resume_kinds(server, saved.revision);
         let cached = std::mem::replace(&mut self.watched, saved.watched.clone());
         let uncached: Vec<_> = self
             .resources
@@ -135,56 +116,57 @@ impl ControlLoop {
             .map(|(_, info)| Arc::clone(info))
             .collect();
         for info in uncached {
-            self.resume_metadata(&info, saved.revision);
+            self.resume_metadata(server, &info, saved.revision);
         }
     }
 
     /// Watches a kind that has a cache, which is right up to a revision.
-    pub(super) fn resume_kind<K: Kind>(&mut self, revision: u64) {
+    pub(super) fn resume_kind<K: Kind>(&mut self, server: &Server, revision: u64) {
         self.watched_name(&super::qualified(&K::group(&()), &K::plural(&())));
-        let (client, request) = (self.watch_client.clone(), request(&K::url_path(&(), None), revision, None));
-        let lines = lines(client, request).map(|line| {
-            let change: Change = Box::new(move |control| control.handle_line::<K>(&line));
+        let catalog = server.catalog();
+        let resource = catalog.find(&K::group(&()), &K::version(&()), &K::plural(&()));
+        // Objects that are stored in another version have to be listed.
+        let resource = resource.filter(|resource| resource.is_storage_version());
+        let news = logged(server, resource, revision).map(|event| {
+            let change: Change = Box::new(move |control| control.handle_logged::<K>(&event));
             change
         });
         let later = listing(Api::<K>::all(self.watch_client.clone())).map(|event| {
             let change: Change = Box::new(move |control| control.handle_event::<K>(event));
             change
         });
-        self.changes.push(lines.chain(later).boxed());
+        self.changes.push(news.chain(later).boxed());
     }
 
-    /// Takes a watch event, of which no more is read than is news: most are of the controllers' own writes.
-    fn handle_line<K: Kind>(&mut self, line: &str) {
-        let outline = match serde_json::from_str::<Line<Outline>>(line) {
-            Ok(outline) => outline,
-            Err(error) => return tracing::debug!(%error, "an event of a watch can't be read"),
-        };
-        let metadata = outline.object.metadata;
-        let name = (metadata.namespace, metadata.name);
-        if outline.kind == DELETED {
-            return self.remove_object::<K>(&name, metadata.uid.as_deref(), true);
+    /// Takes a change from the log, of which no more is read than is news: most are of the controllers' own writes.
+    fn handle_logged<K: Kind>(&mut self, event: &LogEvent) {
+        let entry = &event.entry;
+        let name = (entry.namespace().to_owned(), entry.name().to_owned());
+        if event.kind == EventKind::Deleted {
+            let uid = entry.part::<Identified>().metadata.uid;
+            return self.remove_object::<K>(&name, uid.as_deref(), true);
         }
-        let version = metadata.resource_version.parse().unwrap_or(u64::MAX);
-        if K::cache(&self.caches).is_current(&name, version) {
+        if K::cache(&self.caches).is_current(&name, event.revision) {
             return;
         }
-        match serde_json::from_str::<Line<K>>(line) {
-            Ok(line) => self.put_object(line.object),
-            Err(error) => tracing::debug!(%error, "an event of a watch can't be read"),
+        match serde_json::from_slice(&entry.json()) {
+            Ok(object) => self.put_object::<K>(object),
+            Err(error) => tracing::debug!(%error, "an object of the store can't be read"),
         }
     }
 
     /// Watches the metadata of a kind whose objects are known up to a revision.
-    fn resume_metadata(&mut self, resource: &ResourceInfo, revision: u64) {
-        let request = request(&DynamicObject::url_path(&resource.api, None), revision, Some(METADATA));
-        let news = lines(self.watch_client.clone(), request).filter_map(|line| {
-            let event = serde_json::from_str::<Line<PartialObjectMeta<DynamicObject>>>(&line);
-            future::ready(event.ok().map(|event| {
-                Ok(if event.kind == DELETED {
-                    Event::Delete(event.object)
+    fn resume_metadata(&mut self, server: &Server, resource: &ResourceInfo, revision: u64) {
+        let ApiResource { group, version, plural, .. } = &resource.api;
+        let catalog = server.catalog();
+        let news = logged(server, catalog.find(group, version, plural), revision);
+        let news = news.filter_map(|event| {
+            let object = serde_json::from_slice(event.entry.outline());
+            future::ready(object.ok().map(|object| {
+                Ok(if event.kind == EventKind::Deleted {
+                    Event::Delete(object)
                 } else {
-                    Event::Apply(event.object)
+                    Event::Apply(object)
                 })
             }))
         });
@@ -193,23 +175,25 @@ impl ControlLoop {
     }
 }
 
-fn request(path: &str, revision: u64, accept: Option<HeaderValue>) -> Request<Vec<u8>> {
-    let mut request = Request::new(Vec::new());
-    // Paths of resources are URIs.
-    *request.uri_mut() = format!("{path}?watch=true&resourceVersion={revision}").parse().unwrap_or_default();
-    request.headers_mut().extend(accept.map(|accept| (header::ACCEPT, accept)));
-    request
-}
-
-/// The events of a watch until it fails or ends, as they are sent.
-fn lines(client: Client, request: Request<Vec<u8>>) -> impl Stream<Item = String> + Send {
-    let opened = stream::once(async move { client.request_stream(request).await });
-    let lines = opened.flat_map(|opened| match opened {
-        Ok(body) => body.lines().map(Result::ok).boxed(),
-        Err(_) => stream::empty().boxed(),
+/// The changes of a resource after a revision, until it is no longer served. They come from the store, since runs that go on from a
+/// checkpoint are short, and the requests for dozens of watches would be a good part of them.
+fn logged(
+    server: &Server,
+    resource: Option<&Arc<Resource>>,
+    revision: u64,
+) -> impl Stream<Item = Arc<LogEvent>> + Send + use<> {
+    let cursor = resource.and_then(|resource| server.store().follow(&resource.storage, revision).ok());
+    let batches = stream::unfold(cursor, |cursor| async {
+        let mut cursor = cursor?;
+        loop {
+            match cursor.poll() {
+                Ok(Batch::Events(events)) => return Some((stream::iter(events), Some(cursor))),
+                Ok(Batch::Idle(_)) => cursor.changed().await,
+                Ok(Batch::Ended) | Err(_) => return None,
+            }
+        }
     });
-    let lines = lines.map(|line| line.filter(|line| !line.starts_with(ERROR)));
-    lines.take_while(|line| future::ready(line.is_some())).filter_map(future::ready)
+    batches.flatten()
 }
 
 #[cfg(test)]
@@ -217,6 +201,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn every_kind_with_a_cache_is_stored_in_its_version() {
+        let server = Server::builder().build();
+        for [group, version, plural] in super::super::kinds::cached_kinds() {
+            let catalog = server.catalog();
+            let resource = catalog.find(&group, &version, &plural).unwrap();
+            assert!(resource.is_storage_version(), "{plural}.{group} in {version} would be listed");
+        }
+    }
 
     #[test]
     fn moments_keep_their_distance_from_the_present() {

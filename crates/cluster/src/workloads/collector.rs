@@ -8,7 +8,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::control_loop::{ControlLoop, Controller, FOREGROUND, GraphNode, MANAGER, ORPHAN, is_not_found};
+use crate::control_loop::{
+    ControlLoop, Controller, Deletion, FOREGROUND, GraphNode, MANAGER, ORPHAN, is_not_found,
+};
 
 /// How an owner stands to its dependent.
 enum OwnerState {
@@ -164,7 +166,8 @@ async fn delete(
         // The change is on its way here.
         return Ok(());
     }
-    ignore_not_found(api.delete(&node.name, &options).await.map(drop))
+    let deletion = Deletion::of(&control.client, api.resource_url(), &node.name, &options).await;
+    ignore_not_found(deletion.map(drop))
 }
 
 /// Removes the references to `owners`.
