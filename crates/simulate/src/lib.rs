@@ -23,6 +23,7 @@
 
 mod command;
 mod definition;
+mod derived;
 mod edit;
 mod fault;
 mod invariant;

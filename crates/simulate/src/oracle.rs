@@ -302,7 +302,7 @@ fn counts(outcome: &Outcome, masks: &Masks, revision: u64) -> Counts {
     let (mut gone, mut orphans) = (BTreeSet::new(), BTreeSet::new());
     let is_relevant = |change: &&Change| change.revision <= revision && change.verb != "MODIFIED";
     for change in outcome.changes.iter().filter(is_relevant) {
-        let object = change.object();
+        let object = change.metadata();
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let is_added = change.verb == "ADDED";
         if is_added && is_orphan(&object, &gone) {

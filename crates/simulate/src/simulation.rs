@@ -356,7 +356,16 @@ impl Simulation {
             simulation.settings.tried =
                 Fault::KINDS.iter().copied().filter(|kind| self.is_tried(kind)).collect();
         }
-        let first = simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT)?;
+        let another = Plan::new(seed.wrapping_add(1), []);
+        let first = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
+        // Where a seed is known to decide everything, the other fault-free run needs nothing of the first.
+        let (first, other) = if self.prepared.is_repeatable.load(SeqCst) {
+            let other = || self.execute(&another, Course::SlowScenario, run::REQUEST_LIMIT);
+            let (first, other) = side_by_side(first, other)?;
+            (first?, Some(other?))
+        } else {
+            (first()?, None)
+        };
         simulation.settings.tried.clear();
         let mut report = Report::new(seed, &first);
         let mut alone = judge_alone(&first, &self.scenario, &self.rules);
@@ -376,18 +385,16 @@ impl Simulation {
             return Ok(report.failed_without_faults(free, alone, &first, begin));
         }
         simulation.settings.usual_watches = if is_real { first.watches.clone() } else { BTreeSet::new() };
-        let known = self.prepared.is_repeatable.load(SeqCst);
-        let again = || (!known).then(|| simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT));
-        let another = Plan::new(seed.wrapping_add(1), []);
-        let (again, other) = std::thread::scope(|scope| {
-            let again = scope.spawn(again);
-            let other = simulation.execute(&another, Course::SlowScenario, run::REQUEST_LIMIT);
-            (again.join(), other)
-        });
-        let again = again.map_err(|_| Error::Setup("a fault-free run panicked".into()))?.transpose()?;
-        // The first is what runs with a crash go on from.
-        let again = again.map(|again| Outcome { past: None, ..again });
-        let other = other?;
+        let (again, other) = match other {
+            Some(other) => (None, other),
+            None => {
+                let again = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
+                let other = || simulation.execute(&another, Course::SlowScenario, run::REQUEST_LIMIT);
+                let (again, other) = side_by_side(again, other)?;
+                // The first is what runs with a crash go on from.
+                (Some(Outcome { past: None, ..again? }), other?)
+            }
+        };
         if let Some(again) = &again {
             if is_real {
                 simulation.settings.usual_watches.retain(|watch| again.watches.contains(watch));
@@ -431,9 +438,9 @@ impl Simulation {
         } else {
             let (crashes, others) = simulation.plans(&first);
             simulation.settings.restarted_after = Arc::new(simulation.restarted_after(&others));
-            let recoveries = simulation.explore(&baseline, &crashes, true, begin, &mut report)?;
-            let mut plans = Vec::new();
+            let mut plans = crashes;
             if simulation.pairs {
+                let recoveries = simulation.explore(&baseline, &plans, true, begin, &mut report)?;
                 (plans, report.equivalent) = simulation.plan_pairs(&first, &baseline, recoveries);
                 report.pairs = plans.len();
             }
@@ -493,6 +500,19 @@ impl Simulation {
             }
         }
     }
+}
+
+/// Makes two runs at the same time.
+fn side_by_side<A: Send, B>(
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B,
+) -> Result<(A, B), Error> {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        let one = one.join().map_err(|_| Error::Setup("a fault-free run panicked".into()))?;
+        Ok((one, other))
+    })
 }
 
 /// The first lines in which two runs of one seed differ.

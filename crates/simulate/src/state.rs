@@ -6,11 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use memchr::memmem;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use steersman_api::store::{Batch, Entry, Event};
 use steersman_cluster::Cluster;
+
+use crate::derived::is_derived;
 
 /// Annotations by which built-in controllers count changes of a pod template: an operator that was down saw several as one.
 const COUNTERS: [&str; 3] = [
@@ -51,6 +52,15 @@ impl Change {
     /// The object after the change, or its last version: read when it is asked for, since few are.
     pub(crate) fn object(&self) -> Value {
         self.event.entry.value()
+    }
+
+    /// An object with the metadata alone of that one, without the records of managed fields.
+    pub(crate) fn metadata(&self) -> Value {
+        #[derive(Default, Deserialize)]
+        struct Part {
+            metadata: Value,
+        }
+        json!({"metadata": self.event.entry.part::<Part>().metadata})
     }
 }
 
@@ -130,38 +140,6 @@ fn events(cluster: &Cluster, table: &str, after: u64) -> Vec<Arc<Event>> {
         events.extend(more);
     }
     events
-}
-
-/// What says who made an object, read without the rest of it.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Owned {
-    metadata: Owners,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Owners {
-    owner_references: Vec<Owner>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Owner {
-    api_version: String,
-    controller: bool,
-}
-
-/// Whether an object is made by a workload controller of the cluster from another one: pods of a replica set for instance.
-fn is_derived(entry: &Entry) -> bool {
-    // Nearly all are not, and need not be parsed.
-    if memmem::find(entry.outline(), b"\"ownerReferences\":").is_none() {
-        return false;
-    }
-    entry.part::<Owned>().metadata.owner_references.iter().any(|owner| {
-        let group = owner.api_version.as_str();
-        owner.controller && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
-    })
 }
 
 /// What the user says means nothing.
@@ -425,8 +403,6 @@ fn compare(path: &str, one: &Value, other: &Value, differ: &mut dyn FnMut(&str, 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn objects(list: &[(&str, Value)]) -> BTreeMap<String, Value> {
