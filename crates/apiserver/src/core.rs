@@ -5,21 +5,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use steersman_api::{
-    allocator::Allocators,
-    environment::Environment,
-    store::{EventKind, Store, UndoneEvent},
-};
+use steersman_api::{allocator::Allocators, environment::Environment, store::Store};
 use tokio::sync::broadcast;
 
 use crate::{
     admission::{Admission, policy::Policies, webhook::Webhooks},
-    aggregation::{self, Aggregator},
+    aggregation::Aggregator,
     auth::{Authenticator, Authorizer, Recorder, User, rbac::Rbac, token::Tokens},
     catalog::Catalog,
     connector::Connector,
-    expiry::{self, Expiry},
-    flow_control::{self, FlowControl},
+    crd::Definitions,
+    expiry::Expiry,
+    flow_control::FlowControl,
     settings::Settings,
 };
 
@@ -47,7 +44,7 @@ pub(crate) struct Core {
     pub(crate) allocators: Allocators,
     /// Held by writes that a quota counts.
     pub(crate) quotas: Mutex<()>,
-    pub(crate) definitions: crate::crd::Definitions,
+    pub(crate) definitions: Definitions,
     pub(crate) expiry: Expiry,
     /// Names users whose open watches end.
     pub(crate) ended_watches: broadcast::Sender<Arc<str>>,
@@ -61,48 +58,24 @@ impl Core {
         Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Learns from what is stored at `key` now.
-    pub(crate) fn learn(self: &Arc<Self>, resource: &crate::catalog::Resource, name: &str, key: &str) {
-        crate::crd::after_write(self, resource, name);
-        self.rbac.learn(&resource.storage, key);
-        self.webhooks.learn(&self.store, &resource.storage);
-        self.policies.learn(&self.store, &resource.storage);
-        aggregation::learn(self, &resource.storage, key);
-        flow_control::learn(self, &resource.storage, key);
-        if *resource.storage == *aggregation::RESOURCE {
-            // One that the server keeps comes back.
-            aggregation::register_custom(self);
-        }
-        if *resource.storage == *expiry::EVENTS {
-            self.lease(key);
-        }
+    /// The settings at this moment.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets what was learned from changes that were undone, which come latest first.
-    pub(crate) fn unlearn(&self, events: &[UndoneEvent]) {
-        let catalog = self.catalog();
-        let mut definitions = false;
-        for (storage, event) in events {
-            let resource = catalog.resources().find(|r| r.storage == *storage);
-            if let Some(resource) = resource.filter(|_| event.kind != EventKind::Deleted) {
-                resource.strategy.release(&self.allocators, &event.entry.value());
-            }
-            if let (Some(resource), Some(former)) = (resource, &event.previous) {
-                resource.strategy.claim(&self.allocators, &former.value());
-            }
-            if **storage == *expiry::EVENTS {
-                self.lease(event.entry.key());
-            }
-            definitions |= **storage == *crate::crd::RESOURCE;
-            self.rbac.learn(storage, event.entry.key());
-            self.webhooks.learn(&self.store, storage);
-            self.policies.learn(&self.store, storage);
-            aggregation::learn(self, storage, event.entry.key());
-            self.flow_control.forget(storage);
-        }
-        if definitions {
-            crate::crd::rebuild(self);
-        }
+    /// Takes up other settings.
+    pub(crate) fn configure(&self, settings: Settings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Whether an admission plugin is at work.
+    pub(crate) fn has_plugin(&self, name: &str) -> bool {
+        !self.settings().disabled_plugins.contains(name)
+    }
+
+    /// Lets the event at `key` expire after its lifetime, unless it is written again.
+    pub(crate) fn lease(&self, key: &str) {
+        self.expiry.lease(&self.store, self.environment.now(), self.settings().event_ttl, key);
     }
 
     /// Serves something else from now on.

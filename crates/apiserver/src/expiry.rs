@@ -7,9 +7,8 @@ use std::{
 };
 
 use jiff::Timestamp;
+use steersman_api::{environment::Environment, store::Store};
 use tokio::sync::Notify;
-
-use crate::core::Core;
 
 /// The store's table of events.
 pub(crate) const EVENTS: &str = "events";
@@ -39,23 +38,20 @@ impl Expiry {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Core {
     /// Lets the event at `key` expire after its lifetime, unless it is written again.
-    pub(crate) fn lease(&self, key: &str) {
-        let Some(entry) = self.store.get(EVENTS, key) else { return };
-        let now = self.environment.now();
-        let expires = now.checked_add(self.settings().event_ttl).unwrap_or(Timestamp::MAX);
-        self.expiry.lock().push_back(Lease { expires, key: key.to_owned(), revision: entry.revision() });
-        self.expiry.added.notify_one();
+    pub(crate) fn lease(&self, store: &Store, now: Timestamp, lifetime: Duration, key: &str) {
+        let Some(entry) = store.get(EVENTS, key) else { return };
+        let expires = now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
+        self.lock().push_back(Lease { expires, key: key.to_owned(), revision: entry.revision() });
+        self.added.notify_one();
     }
 
     /// Deletes the events that have expired, and says when the next one does.
-    pub(crate) fn expire(&self) -> Option<Duration> {
+    fn expire(&self, store: &Store, environment: &dyn Environment) -> Option<Duration> {
         loop {
-            let now = self.environment.now();
-            let mut leases = self.expiry.lock();
+            let now = environment.now();
+            let mut leases = self.lock();
             let first = leases.front()?;
             if first.expires > now {
                 return Some(Duration::try_from(first.expires.duration_since(now)).unwrap_or_default());
@@ -63,16 +59,16 @@ impl Core {
             let Some(Lease { key, revision, .. }) = leases.pop_front() else { continue };
             drop(leases);
             // One that was written since has another lease.
-            let _ = self.store.delete(EVENTS, &key, revision);
+            let _ = store.delete(EVENTS, &key, revision);
         }
     }
 
     /// Deletes events when they expire, for ever.
-    pub(crate) async fn keep_expiring(&self) {
+    pub(crate) async fn keep_expiring(&self, store: &Store, environment: &dyn Environment) {
         loop {
-            match self.expire() {
+            match self.expire(store, environment) {
                 Some(wait) => tokio::time::sleep(wait).await,
-                None => self.expiry.added.notified().await,
+                None => self.added.notified().await,
             }
         }
     }

@@ -28,6 +28,7 @@ mod expiry;
 mod flow_control;
 mod handlers;
 mod health;
+mod learn;
 mod openapi;
 mod pipeline;
 mod render;

@@ -67,7 +67,8 @@ impl Server {
 
     /// Deletes events one hour after their last write, until it is dropped: they stay where this does not run.
     pub async fn expire_events(self) {
-        self.core.keep_expiring().await;
+        let Core { expiry, store, environment, .. } = &*self.core;
+        expiry.keep_expiring(store, &**environment).await;
     }
 
     /// Keeps the conditions of APIServices whose APIs other servers have, until it is dropped: requests are passed on to no

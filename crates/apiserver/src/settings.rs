@@ -1,12 +1,6 @@
 //! What can be changed of a server while it runs.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
-
-use crate::core::Core;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Lifetime of an event after its last write.
 const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -25,22 +19,5 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self { disabled_plugins: BTreeSet::new(), allow_all: false, event_ttl: EVENT_TTL }
-    }
-}
-
-impl Core {
-    /// The settings at this moment.
-    pub(crate) fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Takes up other settings.
-    pub(crate) fn configure(&self, settings: Settings) {
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-    }
-
-    /// Whether an admission plugin is at work.
-    pub(crate) fn has_plugin(&self, name: &str) -> bool {
-        !self.settings().disabled_plugins.contains(name)
     }
 }

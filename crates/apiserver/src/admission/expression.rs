@@ -1,16 +1,8 @@
 //! Expressions of policies and of conditions on webhooks: what they can name, what they have to give, and what they may cost.
 
-use std::sync::Arc;
-
 use serde_json::Value;
-use steersman_cel::{AccessCheck, AccessDecision, Authorizer, Program, Value as Cel};
+use steersman_cel::{Program, Value as Cel};
 pub(super) use steersman_kinds::expression::{Compiler, Gives};
-
-use super::attempt::Attempt;
-use crate::{
-    auth::{self, Attributes, User},
-    core::Core,
-};
 
 /// One expression may cost so much.
 const CALL_LIMIT: u64 = 1_000_000;
@@ -54,8 +46,8 @@ pub(super) struct Scope<'a> {
 /// The variables by which expressions ask what users may do.
 #[derive(Debug)]
 pub(super) struct Access {
-    authorizer: Cel,
-    request_resource: Cel,
+    pub(super) authorizer: Cel,
+    pub(super) request_resource: Cel,
 }
 
 impl Access {
@@ -63,51 +55,6 @@ impl Access {
     pub(super) fn none() -> Self {
         let missing = |name: &str| Cel::Invalid(format!("no such attribute(s): {name}").into());
         Self { authorizer: missing("authorizer"), request_resource: missing("authorizer.requestResource") }
-    }
-
-    /// Asks the server's own authorizer, about the user and the resource of a write.
-    pub(super) fn new(attempt: &Attempt<'_>) -> Self {
-        let call = attempt.call;
-        let asker: Arc<dyn Authorizer> =
-            Arc::new(RequestAuthorizer { core: Arc::clone(&call.core), user: call.user.clone() });
-        let check = AccessCheck {
-            group: call.resource.group.as_str().into(),
-            resource: call.resource.plural.as_str().into(),
-            subresource: call.subresource_name().into(),
-            namespace: attempt.namespace().into(),
-            name: attempt.name().into(),
-            ..AccessCheck::default()
-        };
-        Self {
-            authorizer: Cel::authorizer(Arc::clone(&asker)),
-            request_resource: Cel::resource_check(asker, check),
-        }
-    }
-}
-
-/// Decides the checks of expressions, by default for the user of a request.
-#[derive(Debug)]
-struct RequestAuthorizer {
-    core: Arc<Core>,
-    user: User,
-}
-
-impl Authorizer for RequestAuthorizer {
-    fn authorize(&self, check: &AccessCheck) -> AccessDecision {
-        let account = check.account.as_ref().map(|(namespace, name)| User::service_account(namespace, name));
-        let user = account.as_ref().unwrap_or(&self.user);
-        let attributes = Attributes {
-            verb: &check.verb,
-            group: &check.group,
-            version: if check.path.is_some() { "" } else { "*" },
-            resource: &check.resource,
-            subresource: &check.subresource,
-            namespace: &check.namespace,
-            name: &check.name,
-            path: check.path.as_deref().unwrap_or_default(),
-        };
-        let (allowed, reason) = auth::explain(&self.core, user, &attributes);
-        AccessDecision { allowed, reason, error: None }
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use steersman_api::{environment::EnvironmentExt as _, object, status::quote};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Documents, RESOURCE, Remote, documents, lock, proxy::fetch};
+use super::{Documents, RESOURCE, Remote, fetch::fetch_all, lock, proxy::fetch};
 use crate::{
     cluster_service::{self, has_ready},
     conditions,
@@ -106,7 +106,7 @@ pub(crate) async fn keep_checking(core: &Arc<Core>) {
 async fn check(core: &Arc<Core>, name: &str) -> Option<bool> {
     let remote = core.aggregator.remotes().get(name).cloned()?;
     let verdict = judge(core, &remote).await;
-    let documents = if verdict.is_available() { documents::fetch_all(core, &remote).await } else { None };
+    let documents = if verdict.is_available() { fetch_all(core, &remote).await } else { None };
     learn_documents(core, &remote, documents);
     record(core, name, &verdict);
     Some(verdict.is_available())

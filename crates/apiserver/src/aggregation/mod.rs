@@ -6,6 +6,9 @@
 mod authentication;
 mod availability;
 mod documents;
+mod fetch;
+mod learn;
+mod priority;
 mod proxy;
 mod registration;
 
@@ -32,13 +35,12 @@ pub(crate) use authentication::publish;
 pub use authentication::{ClientAuthentication, RequestHeaderAuthentication};
 pub(crate) use availability::keep_checking;
 pub(crate) use documents::{Documents, OldDocument, RemoteVersion};
+pub(crate) use learn::{learn, learn_all};
+pub(crate) use priority::{group_priority, version_priority};
 pub(crate) use proxy::proxy;
-pub(crate) use registration::{group_priority, populate, register_custom, version_priority};
+pub(crate) use registration::{populate, register_custom};
 
-use crate::{
-    cluster_service::{ENDPOINT_SLICES, Endpoints, SERVICES, ServiceTarget},
-    core::Core,
-};
+use crate::cluster_service::{Endpoints, ServiceTarget};
 
 /// The store's table of APIServices.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
@@ -219,56 +221,4 @@ impl Aggregator {
         lock(&self.dirty).insert(name.to_owned());
         self.changed.notify_one();
     }
-}
-
-/// Learns from what is stored at a key of a table now.
-pub(crate) fn learn(core: &Core, storage: &str, key: &str) {
-    let aggregator = &core.aggregator;
-    match storage {
-        RESOURCE if take_over(core, key) => crate::crd::rebuild(core),
-        SERVICES | ENDPOINT_SLICES => {
-            let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-            for remote in aggregator.remotes().values().filter(|remote| remote.namespace == namespace) {
-                aggregator.mark_dirty(&remote.name);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Takes over everything that is stored.
-pub(crate) fn learn_all(core: &Core) {
-    let mut found = false;
-    for entry in core.store.snapshot(RESOURCE, "", None).entries {
-        found |= take_over(core, entry.key());
-    }
-    if found {
-        crate::crd::rebuild(core);
-    }
-}
-
-/// Takes over one APIService, and says whether that changes what is served.
-fn take_over(core: &Core, name: &str) -> bool {
-    let aggregator = &core.aggregator;
-    let mut remotes = aggregator.remotes.write().unwrap_or_else(PoisonError::into_inner);
-    // Read under the lock: of two writers, the later one here sees the later state.
-    let new = core.store.get(RESOURCE, name).and_then(|entry| Remote::new(&entry.value()));
-    let old = remotes.get(name);
-    if old.map(|old| &**old) == new.as_ref() {
-        return false;
-    }
-    let is_other = old.zip(new.as_ref()).is_none_or(|(old, new)| old.is_other(new));
-    let mut next = (**remotes).clone();
-    match new {
-        Some(remote) => next.insert(name.to_owned(), Arc::new(remote)),
-        None => next.remove(name),
-    };
-    *remotes = Arc::new(next);
-    drop(remotes);
-    if is_other {
-        // What another server said is not said by this one.
-        lock(&aggregator.documents).remove(name);
-        aggregator.mark_dirty(name);
-    }
-    true
 }

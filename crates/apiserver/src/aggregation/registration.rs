@@ -8,7 +8,10 @@ use steersman_api::{
     store::{Draft, Template},
 };
 
-use super::RESOURCE;
+use super::{
+    RESOURCE,
+    priority::{BUILT_IN, CUSTOM},
+};
 use crate::core::Core;
 
 /// Says of an APIService that the server keeps it.
@@ -17,33 +20,6 @@ const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 const ON_START: &str = "onstart";
 /// It is kept as long as what it stands for is served.
 const ALWAYS: &str = "true";
-
-/// Group, version, and the priorities of both, of what is built in.
-const BUILT_IN: [(&str, &str, i64, i64); 21] = [
-    ("", "v1", 18_000, 1),
-    ("apps", "v1", 17_800, 15),
-    ("events.k8s.io", "v1", 17_750, 15),
-    ("authentication.k8s.io", "v1", 17_700, 15),
-    ("authorization.k8s.io", "v1", 17_600, 15),
-    ("autoscaling", "v2", 17_500, 30),
-    ("autoscaling", "v1", 17_500, 15),
-    ("batch", "v1", 17_400, 15),
-    ("certificates.k8s.io", "v1", 17_300, 15),
-    ("networking.k8s.io", "v1", 17_200, 15),
-    ("policy", "v1", 17_100, 15),
-    ("rbac.authorization.k8s.io", "v1", 17_000, 15),
-    ("storage.k8s.io", "v1", 16_800, 15),
-    ("admissionregistration.k8s.io", "v1", 16_700, 15),
-    ("apiextensions.k8s.io", "v1", 16_700, 15),
-    ("scheduling.k8s.io", "v1", 16_600, 15),
-    ("coordination.k8s.io", "v1", 16_500, 15),
-    ("node.k8s.io", "v1", 16_300, 15),
-    ("discovery.k8s.io", "v1", 16_200, 15),
-    ("resource.k8s.io", "v1", 16_200, 21),
-    ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
-];
-/// Priorities of the group and the version of a custom resource.
-const CUSTOM: (i64, i64) = (1_000, 100);
 
 /// Stands for the uid in a template.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -59,20 +35,6 @@ static TEMPLATES: LazyLock<Vec<(String, Template)>> = LazyLock::new(|| {
         })
         .collect()
 });
-
-/// The priority of a group that the server has itself. The group of APIServices comes before all others.
-pub(crate) fn group_priority(group: &str) -> i64 {
-    if group == "apiregistration.k8s.io" {
-        return i64::MAX;
-    }
-    BUILT_IN.iter().find(|(name, ..)| *name == group).map_or(CUSTOM.0, |(_, _, priority, _)| *priority)
-}
-
-/// The priority of a version, within its group, that the server has itself.
-pub(crate) fn version_priority(group: &str, version: &str) -> i64 {
-    let built_in = BUILT_IN.iter().find(|(g, v, ..)| (*g, *v) == (group, version));
-    built_in.map_or(CUSTOM.1, |(_, _, _, priority)| *priority)
-}
 
 /// An APIService as it rests in the store, with gaps for uid and time: starting a server copies bytes and parses nothing.
 fn template(group: &str, version: &str, priorities: (i64, i64), managed: &str) -> Option<Template> {

@@ -14,8 +14,8 @@ use steersman_api::{
 };
 
 use super::{
-    ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, rbac::MASTERS,
-    refuse, split_account,
+    ANONYMOUS, AUTHENTICATED, Attributes, Decision, UNAUTHENTICATED, User, account_groups, decide::refuse,
+    rbac::MASTERS, split_account,
 };
 use crate::core::Core;
 

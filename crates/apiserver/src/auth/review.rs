@@ -8,7 +8,7 @@ use steersman_api::{
     status::{ApiError, ApiResult, aggregate},
 };
 
-use super::{Attributes, User, explain, rbac, token};
+use super::{Attributes, User, explain, rbac};
 use crate::{
     apply,
     call::{Call, Decoded},
@@ -68,7 +68,8 @@ fn review_token(call: &Call, review: &Value) -> ApiResult<Value> {
     if given.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
     }
-    Ok(match token::review(&call.core, given, &texts(&review["spec"]["audiences"])) {
+    let (core, audiences) = (&call.core, texts(&review["spec"]["audiences"]));
+    Ok(match core.tokens.review(&core.store, core.environment.now(), given, &audiences) {
         Ok(found) => json!({
             "authenticated": true,
             "user": user_info(&found.user),

@@ -1,18 +1,20 @@
 //! Custom resource definitions: what they must say, what they add to the catalog, and how their objects behave.
 
 mod conversion;
+mod definitions;
 mod strategy;
 mod version;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
 use serde_json::{Value, json};
 use steersman_api::resource::{EmptyObject, Verb};
 
 use conversion::Converter;
+pub(crate) use definitions::Definitions;
 use steersman_api::{
     environment::EnvironmentExt as _,
     object,
@@ -32,27 +34,6 @@ use crate::{
 pub(crate) const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// Holds a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// The resources of a definition, one per version, with the generation that they come from.
-type Served = (i64, Vec<Arc<Resource>>);
-
-/// What has been derived from the stored definitions, by their names.
-#[derive(Debug, Default)]
-pub(crate) struct Definitions {
-    served: Mutex<BTreeMap<String, Served>>,
-}
-
-impl Definitions {
-    /// The same definitions for another server, without those whose objects a webhook converts: it is asked by one server. Says
-    /// whether these are all.
-    pub(crate) fn fork(&self) -> (Self, bool) {
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let all = served.len();
-        served.retain(|_, (_, resources)| resources.iter().all(|r| r.strategy.converter().is_none()));
-        let is_whole = served.len() == all;
-        (Self { served: Mutex::new(served) }, is_whole)
-    }
-}
 
 /// Looks at one definition again: its conditions, what it serves, whether its end is near.
 pub(crate) fn reconcile(core: &Arc<Core>, name: &str) {

@@ -1,6 +1,7 @@
 //! OpenAPI: for version 3 an index and one document per group and version, for version 2 one document.
 
 mod binary;
+mod form;
 mod merge;
 mod v2;
 mod words;
@@ -9,15 +10,9 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use steersman_api::schema::{self, PREFIX, reference};
 
-use crate::catalog::{Catalog, Resource, Verb, api_version};
+pub(crate) use form::Form;
 
-/// How a document is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Form {
-    Json,
-    /// Version 2 has this one besides.
-    Protobuf,
-}
+use crate::catalog::{Catalog, Resource, Verb, api_version};
 
 /// The document at a path below `/openapi`. Other versions than the second are JSON whatever the form.
 pub(crate) fn document(catalog: &Catalog, path: &str, form: Form) -> Option<Bytes> {

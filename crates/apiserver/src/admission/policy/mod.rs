@@ -1,25 +1,23 @@
 //! Policies of admission: expressions that refuse or change writes, put into force by bindings.
 
 mod mutating;
+mod stored;
 mod validating;
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 use steersman_cel::Value as Cel;
 
 pub(crate) use mutating::Mutators;
+pub(crate) use stored::Policies;
 pub(crate) use validating::validate;
 
-use steersman_api::{object, selector::LabelSelector, status::ApiResult, store::Store};
+use steersman_api::{object, status::ApiResult};
 
 use super::{
     attempt::Attempt,
-    constraints::Constraints,
-    expression::{Access, Budget, CONDITIONS_LIMIT, Compiler, Expression, Scope, Variables},
+    expression::{Access, Budget, CONDITIONS_LIMIT, Scope, Variables},
     values::cel,
     webhook::EXEMPT,
 };
@@ -28,166 +26,9 @@ use crate::{
     catalog::{Resource, split_api_version},
     convert,
 };
-use mutating::Mutating;
-use validating::Validating;
-
-/// The policies of a server that are in force.
-#[derive(Debug, Default)]
-pub(crate) struct Policies {
-    validating: Shelf<Validating>,
-    mutating: Shelf<Mutating>,
-}
-
-/// Policies of one kind, by their names.
-#[derive(Debug)]
-struct Shelf<A> {
-    hooks: RwLock<Arc<[Hook<A>]>>,
-    /// Held while policies are read and compiled, so that requests need not wait for it.
-    learning: Mutex<()>,
-}
-
-/// A policy, and by the names of them its bindings, of which there is at least one.
-#[derive(Debug)]
-struct Hook<A> {
-    policy: Policy<A>,
-    bindings: Vec<Binding>,
-}
-
-/// What policies of a kind do.
-trait Action: fmt::Debug + Sized {
-    /// The store's table of policies.
-    const POLICIES: &str;
-    /// The store's table of their bindings.
-    const BINDINGS: &str;
-    /// Whether expressions can always name `variables`.
-    const COMPOSES: bool;
-
-    /// Reads what is particular to the kind out of a policy's `spec`.
-    fn new(spec: &Value, compiler: &Compiler) -> Self;
-}
-
-#[derive(Debug)]
-struct Policy<A> {
-    name: String,
-    constraints: Constraints,
-    ignores_failure: bool,
-    /// The kind of its parameters, by apiVersion and kind.
-    parameter: Option<(String, String)>,
-    conditions: Vec<Expression>,
-    /// By name, each of which may use those before it.
-    variables: Vec<(String, Expression)>,
-    action: A,
-}
-
-#[derive(Debug)]
-struct Binding {
-    name: String,
-    constraints: Option<Constraints>,
-    denies: bool,
-    warns: bool,
-    parameter: Option<Reference>,
-}
-
-/// Which parameters a binding takes.
-#[derive(Debug)]
-struct Reference {
-    name: String,
-    namespace: String,
-    selector: Option<Result<LabelSelector, String>>,
-    needed: bool,
-}
-
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-impl<A: Action> Policy<A> {
-    fn new(policy: &Value) -> Self {
-        let spec = &policy["spec"];
-        let constraints = &spec["matchConstraints"];
-        let kind = &spec["paramKind"];
-        let mut compiler = Compiler::new(spec, A::COMPOSES);
-        let conditions = items(&spec["matchConditions"])
-            .map(|condition| Expression::new(&condition["expression"], |text| compiler.condition(text)))
-            .collect();
-        let variables = items(&spec["variables"])
-            .map(|variable| {
-                let name = text(&variable["name"]);
-                let compile = |text: &str| compiler.variable(&name, text);
-                let expression = Expression::new(&variable["expression"], compile);
-                (name, expression)
-            })
-            .collect();
-        Self {
-            name: object::name(policy).to_owned(),
-            constraints: Constraints::new(constraints, &constraints["resourceRules"]),
-            ignores_failure: spec["failurePolicy"] == "Ignore",
-            parameter: kind.is_object().then(|| (text(&kind["apiVersion"]), text(&kind["kind"]))),
-            conditions,
-            variables,
-            action: A::new(spec, &compiler),
-        }
-    }
-}
-
-impl Binding {
-    fn new(binding: &Value) -> Self {
-        let spec = &binding["spec"];
-        let acts = |action: &str| items(&spec["validationActions"]).any(|given| given == action);
-        let reference = &spec["paramRef"];
-        Self {
-            name: object::name(binding).to_owned(),
-            constraints: spec["matchResources"]
-                .is_object()
-                .then(|| Constraints::any(&spec["matchResources"])),
-            denies: acts("Deny"),
-            warns: acts("Warn"),
-            parameter: reference.is_object().then(|| Reference {
-                name: text(&reference["name"]),
-                namespace: text(&reference["namespace"]),
-                selector: reference["selector"]
-                    .is_object()
-                    .then(|| LabelSelector::from_object(&reference["selector"])),
-                needed: reference["parameterNotFoundAction"] == "Deny",
-            }),
-        }
-    }
-}
-
-impl<A> Default for Shelf<A> {
-    fn default() -> Self {
-        Self { hooks: RwLock::new(Arc::from([])), learning: Mutex::new(()) }
-    }
-}
+use stored::{Action, Binding, Hook, Policy, Reference, Shelf};
 
 impl<A: Action> Shelf<A> {
-    fn fork(&self) -> Self {
-        let hooks = Arc::clone(&self.hooks.read().unwrap_or_else(PoisonError::into_inner));
-        Self { hooks: RwLock::new(hooks), learning: Mutex::new(()) }
-    }
-
-    /// Takes over what is stored.
-    fn learn(&self, store: &Store) {
-        // Read under the lock: of two writers, the later one here sees the later state.
-        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
-        let bindings: Vec<Value> =
-            store.snapshot(A::BINDINGS, "", None).entries.iter().map(|entry| entry.value()).collect();
-        let mut all = Vec::new();
-        for entry in &store.snapshot(A::POLICIES, "", None).entries {
-            let policy = entry.value();
-            let of_policy = |binding: &&Value| binding["spec"]["policyName"] == object::name(&policy);
-            let bindings: Vec<Binding> = bindings.iter().filter(of_policy).map(Binding::new).collect();
-            if !bindings.is_empty() {
-                all.push(Hook { policy: Policy::new(&policy), bindings });
-            }
-        }
-        *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = all.into();
-    }
-
     /// The policies that may concern a call.
     fn current(&self, call: &Call) -> Arc<[Hook<A>]> {
         if call.resource.group == EXEMPT {
@@ -199,28 +40,6 @@ impl<A: Action> Shelf<A> {
     /// Whether any policy may have to do with a write.
     fn concerns(&self, attempt: &Attempt<'_>) -> bool {
         self.current(attempt.call).iter().any(|hook| attempt.concerns(&hook.policy.constraints))
-    }
-}
-
-impl Policies {
-    /// The same policies for another server.
-    pub(crate) fn fork(&self) -> Self {
-        Self { validating: self.validating.fork(), mutating: self.mutating.fork() }
-    }
-
-    /// Takes over what is stored, if it is of a kind that matters here.
-    pub(crate) fn learn(&self, store: &Store, storage: &str) {
-        match storage {
-            Validating::POLICIES | Validating::BINDINGS => self.validating.learn(store),
-            Mutating::POLICIES | Mutating::BINDINGS => self.mutating.learn(store),
-            _ => {}
-        }
-    }
-
-    /// Takes over everything that is stored.
-    pub(crate) fn learn_all(&self, store: &Store) {
-        self.validating.learn(store);
-        self.mutating.learn(store);
     }
 }
 

@@ -12,50 +12,16 @@ use steersman_api::{
     status::{ApiError, ApiResult, Cause, Reason},
 };
 
-use super::{Action, Denial, Hook, Invocation, invocations, items, namespace};
+use super::{
+    Denial, Hook, Invocation, invocations, namespace,
+    stored::{Mutating, Mutation},
+};
 use crate::admission::{
     attempt::{Attempt, View},
-    expression::{Budget, Compiler, Expression, Gives, LIMIT, Scope},
+    expression::{Budget, Expression, LIMIT, Scope},
     reinvocation::Reinvocation,
     values::{cel, json as to_json},
 };
-
-/// What a policy does to writes.
-#[derive(Debug)]
-pub(super) struct Mutating {
-    mutations: Vec<Mutation>,
-    /// Whether it wants to see what others change after it.
-    reinvocable: bool,
-}
-
-/// One change.
-#[derive(Debug)]
-enum Mutation {
-    /// A configuration, which is merged as an apply does it.
-    Apply(Expression),
-    /// The steps of a JSON patch.
-    Patch(Expression),
-}
-
-impl Action for Mutating {
-    const POLICIES: &str = "mutatingadmissionpolicies.admissionregistration.k8s.io";
-    const BINDINGS: &str = "mutatingadmissionpolicybindings.admissionregistration.k8s.io";
-    const COMPOSES: bool = true;
-
-    fn new(spec: &Value, compiler: &Compiler) -> Self {
-        let compile = |value: &Value, gives: Gives| {
-            Expression::new(&value["expression"], |text| compiler.expression(text, gives))
-        };
-        let mutation = |mutation: &Value| match mutation["patchType"].as_str() {
-            Some("JSONPatch") => Mutation::Patch(compile(&mutation["jsonPatch"], Gives::Patch)),
-            _ => Mutation::Apply(compile(&mutation["applyConfiguration"], Gives::Object)),
-        };
-        Self {
-            mutations: items(&spec["mutations"]).map(mutation).collect(),
-            reinvocable: spec["reinvocationPolicy"] == "IfNeeded",
-        }
-    }
-}
 
 /// The names of a policy, its binding and its parameter, with the parameter's namespace.
 type Key = [String; 4];

@@ -6,44 +6,14 @@ use steersman_cel::Value as Cel;
 
 use steersman_api::status::{ApiError, ApiResult, Cause, Reason};
 
-use super::{Action, Denial, Invocation, invocations, items, namespace, text};
+use super::{
+    Denial, Invocation, invocations, namespace,
+    stored::{Validating, Validation},
+};
 use crate::admission::{
     attempt::Attempt,
-    expression::{Access, Budget, Compiler, Expression, Gives, LIMIT, OUT_OF_BUDGET},
+    expression::{Access, Budget, LIMIT, OUT_OF_BUDGET},
 };
-
-/// What a policy has against writes.
-#[derive(Debug)]
-pub(super) struct Validating(Vec<Validation>);
-
-#[derive(Debug)]
-struct Validation {
-    expression: Expression,
-    message: String,
-    message_expression: Option<Expression>,
-    reason: String,
-}
-
-impl Action for Validating {
-    const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
-    const BINDINGS: &str = "validatingadmissionpolicybindings.admissionregistration.k8s.io";
-    const COMPOSES: bool = false;
-
-    fn new(spec: &Value, compiler: &Compiler) -> Self {
-        let compile =
-            |value: &Value, gives: Gives| Expression::new(value, |text| compiler.expression(text, gives));
-        let validation = |validation: &Value| Validation {
-            expression: compile(&validation["expression"], Gives::Bool),
-            message: text(&validation["message"]).trim().to_owned(),
-            message_expression: validation["messageExpression"]
-                .as_str()
-                .filter(|text| !text.trim().is_empty())
-                .map(|_| compile(&validation["messageExpression"], Gives::Text)),
-            reason: text(&validation["reason"]),
-        };
-        Self(items(&spec["validations"]).map(validation).collect())
-    }
-}
 
 /// Lets policies refuse an object, which is in the version of the request and null for a deletion. Gives their warnings.
 pub(crate) async fn validate(

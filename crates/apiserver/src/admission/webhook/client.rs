@@ -1,4 +1,4 @@
-//! The door to webhooks, which live outside of the server.
+//! Calls of webhooks, which live outside of the server.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -6,13 +6,10 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
-use steersman_api::store::Store;
+use steersman_api::{BoxFuture, store::Store};
 
 use super::Client;
-use crate::{
-    admission::BoxFuture,
-    cluster_service::{self, Endpoints, ServiceTarget},
-};
+use crate::cluster_service::{self, Endpoints, ServiceTarget};
 
 /// Where a webhook is.
 #[derive(Debug, Clone, Copy)]

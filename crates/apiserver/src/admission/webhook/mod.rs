@@ -3,8 +3,9 @@
 mod client;
 mod hook;
 mod review;
+mod stored;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -15,11 +16,11 @@ pub(crate) use client::Caller;
 pub use client::{WebhookCall, WebhookClient, WebhookTarget};
 pub(crate) use hook::Client;
 pub(in crate::admission) use review::request;
+pub(crate) use stored::Webhooks;
 
 use steersman_api::{
     schema::Decoder,
     status::{ApiError, ApiResult},
-    store::Store,
 };
 
 use super::{
@@ -31,71 +32,10 @@ use super::{
 use crate::catalog::Resource;
 use hook::Hook;
 use review::Answer;
+use stored::current;
 
-const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
-const VALIDATING: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
 /// Configurations of admission are exempt from it, so that a wrong one can be repaired.
 pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
-
-/// The webhooks of a server, in the order in which they are asked.
-#[derive(Debug)]
-pub(crate) struct Webhooks {
-    mutating: RwLock<Arc<[Hook]>>,
-    validating: RwLock<Arc<[Hook]>>,
-    /// Held while configurations are read and compiled, so that requests need not wait for it.
-    learning: Mutex<()>,
-    pub(crate) caller: Caller,
-}
-
-fn current(hooks: &RwLock<Arc<[Hook]>>) -> Arc<[Hook]> {
-    Arc::clone(&hooks.read().unwrap_or_else(PoisonError::into_inner))
-}
-
-impl Webhooks {
-    pub(crate) fn new(caller: Caller) -> Self {
-        let none = || RwLock::new(Arc::from([]));
-        Self { mutating: none(), validating: none(), learning: Mutex::new(()), caller }
-    }
-
-    /// The same hooks, asked by another caller.
-    pub(crate) fn fork(&self, caller: Caller) -> Self {
-        Self {
-            mutating: RwLock::new(current(&self.mutating)),
-            validating: RwLock::new(current(&self.validating)),
-            learning: Mutex::new(()),
-            caller,
-        }
-    }
-
-    /// Takes over the configurations of a kind, if it is one.
-    pub(crate) fn learn(&self, store: &Store, storage: &str) {
-        let hooks = match storage {
-            MUTATING => &self.mutating,
-            VALIDATING => &self.validating,
-            _ => return,
-        };
-        // Read under the lock: of two writers, the later one here sees the later state.
-        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
-        // Configurations come by name, hooks as they are listed.
-        let learnt = store
-            .snapshot(storage, "", None)
-            .entries
-            .iter()
-            .flat_map(|entry| {
-                let configuration = entry.value();
-                let list = configuration["webhooks"].as_array().cloned().unwrap_or_default();
-                list.iter().map(Hook::new).collect::<Vec<_>>()
-            })
-            .collect();
-        *hooks.write().unwrap_or_else(PoisonError::into_inner) = learnt;
-    }
-
-    /// Takes over everything that is stored.
-    pub(crate) fn learn_all(&self, store: &Store) {
-        self.learn(store, MUTATING);
-        self.learn(store, VALIDATING);
-    }
-}
 
 /// Whether any hook may want to refuse a write.
 pub(crate) fn validates(attempt: &Attempt<'_>) -> bool {

@@ -16,10 +16,9 @@ use serde_json::Value;
 pub(crate) use key::Key;
 pub(crate) use request::answer as answer_request;
 
-use steersman_api::{object, status::quote};
+use steersman_api::{object, status::quote, store::Store};
 
 use super::{AUTHENTICATED, User, rbac::quote_list};
-use crate::core::Core;
 
 /// Who signs, and whom tokens are for unless they say otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -95,6 +94,45 @@ impl Tokens {
         all.insert(token.into(), Arc::clone(&claims));
         Ok(claims)
     }
+
+    /// The user of a request's token, which is to be good for the server itself.
+    pub(crate) fn authenticate(&self, store: &Store, now: Timestamp, token: &str) -> Result<User, Invalid> {
+        match self.fixed(token) {
+            Some(user) => Ok(user),
+            None => self.review(store, now, token, &[]).map(|reviewed| reviewed.user),
+        }
+    }
+
+    /// Judges a token that is to be good for one of `audiences`, the server itself if there are none.
+    pub(crate) fn review(
+        &self,
+        store: &Store,
+        now: Timestamp,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Reviewed, Invalid> {
+        let own = [ISSUER.to_owned()];
+        let audiences = if audiences.is_empty() { &own[..] } else { audiences };
+        if let Some(user) = self.fixed(token) {
+            // Fixed tokens say nothing about audiences, so they are good for the server alone.
+            return if audiences.iter().any(|a| a == ISSUER) {
+                Ok(Reviewed { user, audiences: own.into() })
+            } else {
+                Err(Invalid::Unknown)
+            };
+        }
+        let claims = self.claims(token)?;
+        let meant: Vec<String> = claims.aud.iter().filter(|a| audiences.contains(a)).cloned().collect();
+        if meant.is_empty() {
+            return Err(Invalid::Because(format!(
+                "token audiences {} is invalid for the target audiences {}",
+                quote_list(&claims.aud),
+                quote_list(audiences)
+            )));
+        }
+        check(store, now, &claims).map_err(Invalid::Because)?;
+        Ok(Reviewed { user: user(&claims), audiences: meant })
+    }
 }
 
 /// The content of a service account's token.
@@ -152,46 +190,12 @@ pub(crate) struct Reviewed {
     pub(crate) audiences: Vec<String>,
 }
 
-/// The user of a request's token, which is to be good for the server itself.
-pub(crate) fn authenticate(core: &Core, token: &str) -> Result<User, Invalid> {
-    match core.tokens.fixed(token) {
-        Some(user) => Ok(user),
-        None => review(core, token, &[]).map(|reviewed| reviewed.user),
-    }
-}
-
-/// Judges a token that is to be good for one of `audiences`, the server itself if there are none.
-pub(crate) fn review(core: &Core, token: &str, audiences: &[String]) -> Result<Reviewed, Invalid> {
-    let own = [ISSUER.to_owned()];
-    let audiences = if audiences.is_empty() { &own[..] } else { audiences };
-    if let Some(user) = core.tokens.fixed(token) {
-        // Fixed tokens say nothing about audiences, so they are good for the server alone.
-        return if audiences.iter().any(|a| a == ISSUER) {
-            Ok(Reviewed { user, audiences: own.into() })
-        } else {
-            Err(Invalid::Unknown)
-        };
-    }
-    let claims = core.tokens.claims(token)?;
-    let meant: Vec<String> = claims.aud.iter().filter(|a| audiences.contains(a)).cloned().collect();
-    if meant.is_empty() {
-        return Err(Invalid::Because(format!(
-            "token audiences {} is invalid for the target audiences {}",
-            quote_list(&claims.aud),
-            quote_list(audiences)
-        )));
-    }
-    check(core, &claims).map_err(Invalid::Because)?;
-    Ok(Reviewed { user: user(&claims), audiences: meant })
-}
-
 fn same(given: &[u8], wanted: &[u8]) -> bool {
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
 /// A token is good while its time lasts and everything that it is bound to is there.
-fn check(core: &Core, claims: &Claims) -> Result<(), String> {
-    let now = core.environment.now();
+fn check(store: &Store, now: Timestamp, claims: &Claims) -> Result<(), String> {
     let (early, late) = (now.saturating_sub(LEEWAY), now.saturating_add(LEEWAY));
     let (early, late) = (early.map_err(|e| e.to_string())?, late.map_err(|e| e.to_string())?);
     let moment = |second: i64| Timestamp::from_second(second).unwrap_or(Timestamp::MIN);
@@ -206,7 +210,7 @@ fn check(core: &Core, claims: &Claims) -> Result<(), String> {
     }
     let Bound { namespace, serviceaccount, .. } = &claims.bound;
     let name = &serviceaccount.name;
-    let Some(account) = stored(core, "serviceaccounts", &object::key(namespace, name)) else {
+    let Some(account) = stored(store, "serviceaccounts", &object::key(namespace, name)) else {
         return Err(format!("serviceaccounts {} not found", quote(name)));
     };
     let uid = object::uid(&account);
@@ -218,7 +222,7 @@ fn check(core: &Core, claims: &Claims) -> Result<(), String> {
     }
     let check = |what: &str, storage: &str, namespace: &str, reference: &Reference| {
         let invalidated = "service account token has been invalidated";
-        let found = stored(core, storage, &object::key(namespace, &reference.name)).ok_or(invalidated)?;
+        let found = stored(store, storage, &object::key(namespace, &reference.name)).ok_or(invalidated)?;
         let uid = object::uid(&found);
         if uid != reference.uid {
             let lower = what.to_lowercase();
@@ -240,8 +244,8 @@ fn check(core: &Core, claims: &Claims) -> Result<(), String> {
     Ok(())
 }
 
-fn stored(core: &Core, storage: &str, key: &str) -> Option<Value> {
-    core.store.get(storage, key).map(|entry| entry.value())
+fn stored(store: &Store, storage: &str, key: &str) -> Option<Value> {
+    store.get(storage, key).map(|entry| entry.value())
 }
 
 fn long_deleted(object: &Value, before: Timestamp) -> bool {

@@ -1,6 +1,8 @@
 //! Priority and fairness as far as clients see it: each request is classified by the stored FlowSchemas, and its answer names the
 //! FlowSchema and the PriorityLevelConfiguration. Nothing is queued by them.
 
+mod learn;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
@@ -8,27 +10,16 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use steersman_api::{
-    environment::EnvironmentExt as _,
-    object,
-    status::quote,
-    store::{Draft, Entry, Store},
-};
+use serde_json::Value;
+use steersman_api::{object, store::Store};
 
-use crate::{
-    auth::{Attributes, User, split_account},
-    bootstrap, conditions,
-    core::Core,
-};
+pub(crate) use learn::learn;
+
+use crate::auth::{Attributes, User, split_account};
 
 const FLOW_SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const PRIORITY_LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
-/// Objects of both kinds that are always there.
-const MANDATORY: [&str; 2] = ["exempt", CATCH_ALL];
 const CATCH_ALL: &str = "catch-all";
-/// The manager of the conditions that are written here.
-const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// Subresources whose requests last as long as their clients want, which are not classified.
 const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
 
@@ -241,69 +232,10 @@ fn is_below(rule: &str, path: &str) -> bool {
     rule == "*" || rule == path || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Takes over a change of what is stored, and keeps what the schemas say of their priority levels.
-pub(crate) fn learn(core: &Arc<Core>, storage: &str, key: &str) {
-    if !matches!(storage, FLOW_SCHEMAS | PRIORITY_LEVELS) {
-        return;
-    }
-    if MANDATORY.contains(&key) && core.store.get(storage, key).is_none() {
-        bootstrap::recreate(core, storage, key);
-    }
-    for entry in core.store.snapshot(FLOW_SCHEMAS, "", None).entries {
-        if storage == PRIORITY_LEVELS || entry.key() == key {
-            judge(core, &entry);
-        }
-    }
-    core.flow_control.forget(storage);
-}
-
-/// Writes whether the priority level of a schema is missing. A writer that is quicker has the schema looked at again.
-fn judge(core: &Core, entry: &Entry) {
-    let old = entry.value();
-    let level = object::text(&old, &["spec", "priorityLevelConfiguration", "name"]).unwrap_or_default();
-    let about =
-        format!("This FlowSchema references the PriorityLevelConfiguration object named {}", quote(level));
-    let (dangling, reason, message) = match core.store.get(PRIORITY_LEVELS, level) {
-        Some(_) => ("False", "Found", format!("{about} and it exists")),
-        None => ("True", "NotFound", format!("{about} but there is no such object")),
-    };
-    let mut next = old.clone();
-    let now = core.environment.now_string();
-    conditions::set(object::child(&mut next, "status"), "Dangling", dangling, reason, &message, &now);
-    if next == old {
-        return;
-    }
-    own(&mut next, &now);
-    if let Ok(draft) = Draft::new(&next, Vec::new()) {
-        let _ = core.store.update(FLOW_SCHEMAS, entry.key(), entry.revision(), draft);
-    }
-}
-
-/// Records the condition as applied by the server.
-fn own(object: &mut Value, now: &str) {
-    let api_version = object["apiVersion"].clone();
-    let metadata = object::metadata(object);
-    let managed = metadata.entry("managedFields").or_insert_with(|| json!([]));
-    let Some(managed) = managed.as_array_mut() else { return };
-    managed.retain(|entry| entry["manager"] != MANAGER);
-    let condition = json!({".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {}});
-    // What is applied comes before what is updated.
-    managed.insert(
-        0,
-        json!({
-            "apiVersion": api_version,
-            "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:status": {"f:conditions": {r#"k:{"type":"Dangling"}"#: condition}}},
-            "manager": MANAGER,
-            "operation": "Apply",
-            "subresource": "status",
-            "time": now,
-        }),
-    );
-}
-
 #[cfg(test)]
 mod tests {
+    use steersman_api::store::Entry;
+
     use super::*;
     use crate::Server;
 
