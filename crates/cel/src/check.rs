@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::ast::{Comprehension, Entry, Expr, ExprKind, Literal, op};
-use crate::environment::{Environment, Overload};
+use crate::environment::Environment;
+use crate::library::Overload;
 use crate::source::{Issue, Source};
 use crate::types::{Param, Type};
 

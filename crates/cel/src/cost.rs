@@ -1,7 +1,7 @@
 //! What calls cost when they run.
 
 use crate::ast::op;
-use crate::environment::Overload;
+use crate::library::Overload;
 use crate::library::authz;
 use crate::library::formats::pattern_length;
 use crate::types::Type;

@@ -5,22 +5,11 @@ use std::sync::Arc;
 
 use crate::ast::{Expr, ExprKind};
 use crate::check::qualified_name;
-use crate::library::{self, authz};
+use crate::library::{self, Overload, authz};
 use crate::types::{ObjectType, Type};
-use crate::value::{Evaluated, Value};
 
 /// The type of the steps of a JSON patch.
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
-
-/// One way to call a function.
-#[derive(Debug)]
-pub(crate) struct Overload {
-    pub(crate) member: bool,
-    pub(crate) args: Vec<Type>,
-    pub(crate) result: Type,
-    /// What it does, on arguments that fit `args`.
-    pub(crate) call: fn(&[Value]) -> Evaluated,
-}
 
 /// The variables that an expression can use, besides all functions that Kubernetes offers to rules.
 #[derive(Clone, Debug, Default)]

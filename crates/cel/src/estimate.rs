@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::ast::{ACCU, Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::{Checked, qualified_name};
 use crate::cost::costs_one;
-use crate::environment::Overload;
+use crate::library::Overload;
 use crate::library::authz;
 use crate::types::Type;
 

@@ -7,7 +7,7 @@ use crate::Program;
 use crate::ast::{Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::qualified_name;
 use crate::cost;
-use crate::environment::Overload;
+use crate::library::Overload;
 use crate::library::authz::has_no_equality;
 use crate::types::{Type, is_reserved};
 use crate::value::{EvalError, Evaluated, Value, compare, equal, fail};

@@ -30,6 +30,7 @@ mod estimate;
 mod eval;
 mod fold;
 mod library;
+mod object;
 mod parse;
 mod source;
 mod structure;
@@ -46,8 +47,8 @@ pub use estimate::{Range, Sizes};
 pub use library::authz::{AccessCheck, AccessDecision, Authorization, Authorizer};
 pub use library::net::Cidr;
 pub use library::semver::Semver;
+pub use object::Object;
 pub use source::Issue;
-pub use structure::Object;
 pub use types::{ObjectType, Param, Type, is_reserved};
 pub use value::{EvalError, Evaluated, List, Value};
 

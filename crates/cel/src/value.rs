@@ -14,7 +14,7 @@ use steersman_gostd::strconv::NumError;
 use crate::library::authz::Authorization;
 use crate::library::net::Cidr;
 use crate::library::semver::Semver;
-use crate::structure::Object;
+use crate::object::Object;
 
 /// A value that an expression works on or gives. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -1,12 +1,10 @@
 //! A loaded chart.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use steersman_gotemplate::Str;
 
 use crate::error::Error;
-use crate::load::{self, LoadOptions};
 use crate::metadata::{Lock, Metadata};
 use crate::prepare::Cache;
 use crate::values::{Data, Table, Values};
@@ -73,42 +71,6 @@ impl Chart {
 
     pub(crate) fn cache(&self) -> &Cache {
         &self.0.cache
-    }
-
-    /// Loads the directory or .tgz archive at `path`.
-    ///
-    /// ```no_run
-    /// use steersman_chart::Chart;
-    ///
-    /// let chart = Chart::load("charts/web")?;
-    /// println!("{} {}", chart.name(), chart.metadata().version);
-    /// # Ok::<(), steersman_chart::Error>(())
-    /// ```
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::load_with(path, LoadOptions::default())
-    }
-
-    /// Loads the directory or .tgz archive at `path`.
-    pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Self, Error> {
-        load::load(path.as_ref(), options)
-    }
-
-    /// Loads the bytes of a .tgz archive.
-    pub fn from_archive(content: &[u8]) -> Result<Self, Error> {
-        load::load_archive(content)
-    }
-
-    /// Loads files in memory, named relative to the chart's root. A .helmignore among them has no effect.
-    ///
-    /// ```
-    /// use steersman_chart::{Chart, File};
-    ///
-    /// let chart = Chart::from_files([File::new("Chart.yaml", "{apiVersion: v2, name: web, version: 1.0.0}")])?;
-    /// assert_eq!((chart.name(), chart.metadata().version.as_str()), ("web", "1.0.0"));
-    /// # Ok::<(), steersman_chart::Error>(())
-    /// ```
-    pub fn from_files(files: impl IntoIterator<Item = File>) -> Result<Self, Error> {
-        load::load_files(files.into_iter().collect())
     }
 
     /// What Chart.yaml says, and requirements.yaml where there is one.

@@ -2,7 +2,7 @@
 
 use steersman_gotemplate::Exceeded;
 
-use crate::manifest::RenderedFiles;
+use crate::rendered_files::RenderedFiles;
 
 /// Why a chart could not be loaded, valued or rendered. The text is Helm's, without its `Error: ` before it.
 #[derive(Debug, thiserror::Error)]

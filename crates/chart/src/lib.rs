@@ -38,10 +38,12 @@ mod lint;
 mod load;
 mod manifest;
 mod metadata;
+mod options;
 mod output;
 mod parallel;
 mod prepare;
 mod render;
+mod rendered_files;
 pub mod semver;
 pub mod sprig;
 mod values;
@@ -56,11 +58,11 @@ pub use error::{Diagnostic, Error, Location, TemplateError};
 pub use functions::{Host as FunctionHost, register as register_functions};
 pub use lint::{LintMessage, LintOptions, Severity, lint};
 pub use load::{Links, LoadOptions, archive_files};
-pub use manifest::{
-    Hook, HookEvent, INSTALL_ORDER, Manifest, RenderedFiles, UNINSTALL_ORDER, sort_by_kind, split,
-};
+pub use manifest::{Hook, HookEvent, INSTALL_ORDER, Manifest, UNINSTALL_ORDER, sort_by_kind, split};
 pub use metadata::{Dependency, ImportValue, Lock, Maintainer, Metadata};
+pub use options::{Release, RenderOptions};
 pub use output::{OutputFile, OutputOptions, PostRenderer, debug_output};
-pub use render::{Release, RenderOptions, Rendered};
+pub use render::Rendered;
+pub use rendered_files::RenderedFiles;
 pub use steersman_gotemplate::{Exceeded, Interrupt, Limits, Str};
 pub use values::{Data, FetchSchema, ReadFile, Table, ValueOptions, Values};

@@ -4,18 +4,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steersman_gotemplate::Str;
 use steersman_yaml::Node;
 
 use crate::gofmt;
 use crate::load::decode::{self, Struct};
 use crate::metadata::base_name;
 use crate::parallel;
-use crate::render::Rendered;
+use crate::rendered_files::RenderedFiles;
 use crate::yaml;
-
-/// Each rendered template's text by its path.
-pub type RenderedFiles = BTreeMap<String, Str>;
 
 /// One document that a chart renders, to be applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -239,14 +235,23 @@ pub(crate) fn take_notes(mut files: RenderedFiles, chart: &str, sub_notes: bool)
     (files, String::from_utf8_lossy(&notes).into_owned())
 }
 
+/// What files come to.
+#[derive(Debug, Default)]
+pub(crate) struct Sorted {
+    pub(crate) manifests: Vec<Manifest>,
+    pub(crate) hooks: Vec<Hook>,
+    /// What Helm would have logged.
+    pub(crate) warnings: Vec<String>,
+}
+
 /// Splits files into manifests and hooks and sorts both. Documents that would take more than `memory` to read are refused.
 pub(crate) fn sort(
     files: &RenderedFiles,
     order: &[&str],
     heads: &Heads,
     memory: usize,
-    rendered: &mut Rendered,
-) -> Result<(), String> {
+) -> Result<Sorted, String> {
+    let mut sorted = Sorted::default();
     let known = heads.known();
     let keep = files.values().map(|text| text.len()).sum::<usize>() <= MAX_KNOWN;
     let texts: Vec<(&String, Cow<'_, str>)> = files
@@ -273,14 +278,14 @@ pub(crate) fn sort(
     for (path, known, documents) in split {
         if let Some(known) = known {
             for (document, head) in known.iter() {
-                classify(path, document, head.clone(), rendered);
+                classify(path, document, head.clone(), &mut sorted);
             }
             continue;
         }
         let mut learned = Vec::with_capacity(documents.len());
         for (document, head) in documents.into_iter().zip(read.by_ref()) {
             let head = head.map_err(|error| format!("YAML parse error on {path}: {error}"))?;
-            classify(path, document, head.clone(), rendered);
+            classify(path, document, head.clone(), &mut sorted);
             if keep {
                 learned.push((document.to_owned(), head));
             }
@@ -290,16 +295,16 @@ pub(crate) fn sort(
         }
     }
     heads.learn(fresh);
-    sort_by_kind(&mut rendered.manifests, order, |manifest| &manifest.kind);
-    sort_by_kind(&mut rendered.hooks, order, |hook| &hook.manifest.kind);
-    Ok(())
+    sort_by_kind(&mut sorted.manifests, order, |manifest| &manifest.kind);
+    sort_by_kind(&mut sorted.hooks, order, |hook| &hook.manifest.kind);
+    Ok(sorted)
 }
 
-fn classify(path: &str, document: &str, head: Head, rendered: &mut Rendered) {
+fn classify(path: &str, document: &str, head: Head, sorted: &mut Sorted) {
     let Head { api_version, kind, name, annotations } = head;
     let manifest = Manifest { path: path.to_owned(), content: document.to_owned(), api_version, kind, name };
     let Some(events) = annotations.get("helm.sh/hook") else {
-        rendered.manifests.push(manifest);
+        sorted.manifests.push(manifest);
         return;
     };
     let lower = |text: &str| gofmt::trim_space(text).to_lowercase();
@@ -307,13 +312,13 @@ fn classify(path: &str, document: &str, head: Head, rendered: &mut Rendered) {
         events.split(',').map(|name| HookEvent::parse(&lower(name))).collect();
     let Some(known) = known else {
         let events = gofmt::quote(&events.as_str().into());
-        rendered.warnings.push(format!("info: skipping unknown hook: {events}"));
+        sorted.warnings.push(format!("info: skipping unknown hook: {events}"));
         return;
     };
     let list = |annotation: &str| -> Vec<String> {
         annotations.get(annotation).map(|text| text.split(',').map(lower).collect()).unwrap_or_default()
     };
-    rendered.hooks.push(Hook {
+    sorted.hooks.push(Hook {
         manifest,
         events: known,
         weight: annotations.get("helm.sh/hook-weight").and_then(|text| text.parse().ok()).unwrap_or(0),

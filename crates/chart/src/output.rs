@@ -5,8 +5,9 @@ use std::fmt::Write;
 use crate::error::Error;
 use crate::gofmt;
 use crate::load::path_match::path_match;
-use crate::manifest::{RenderedFiles, split};
+use crate::manifest::split;
 use crate::render::Rendered;
+use crate::rendered_files::RenderedFiles;
 
 /// What `helm template` shows of a render.
 #[derive(Clone, Debug, Default)]

@@ -13,10 +13,10 @@ use crate::engine::{self, Host, Texts};
 use crate::error::Error;
 use crate::manifest::Heads;
 use crate::metadata::{Metadata, base_name};
+use crate::options::RenderOptions;
 use crate::parallel;
-use crate::render::RenderOptions;
 use crate::values::schema::Schema;
-use crate::values::{FetchSchema, Table, Values};
+use crate::values::{Data, FetchSchema, Table, Values, table_to_json};
 
 /// How many sets of values a chart remembers the tree of.
 const REMEMBERED: usize = 8;
@@ -120,6 +120,50 @@ impl Cache {
 }
 
 impl Prepared {
+    /// Checks values against the schemas of the chart and its subcharts.
+    pub(crate) fn validate(
+        &self,
+        values: &Table,
+        fetch: Option<&FetchSchema>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let mut reasons = String::new();
+        self.collect_reasons(ROOT, values, fetch, warnings, &mut reasons);
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Schema(format!(
+            "values don't meet the specifications of the schema(s) in the following chart(s):\n{reasons}"
+        )))
+    }
+
+    fn collect_reasons(
+        &self,
+        id: NodeId,
+        values: &Table,
+        fetch: Option<&FetchSchema>,
+        warnings: &mut Vec<String>,
+        reasons: &mut String,
+    ) {
+        let node = self.tree.node(id);
+        if let Some(schema) = self.schema(id, fetch)
+            && let Err(why) = schema.check(&table_to_json(values), warnings)
+        {
+            reasons.push_str(&format!("{}:\n{why}", node.name));
+        }
+        for child in &node.children {
+            let name = &self.tree.node(*child).name;
+            match values.get(name.as_bytes()) {
+                None | Some(Data::Null) => {}
+                Some(Data::Table(values)) => self.collect_reasons(*child, values, fetch, warnings, reasons),
+                Some(other) => reasons.push_str(&format!(
+                    "{name}:\ninvalid type for values: expected object (map), got {}\n",
+                    other.to_value().type_name()
+                )),
+            }
+        }
+    }
+
     fn new(content: &Arc<Content>, values: &Table) -> Result<Self, Error> {
         let mut warnings = content.warnings.clone();
         let tree = dependencies::process(content, values, &mut warnings)?;

@@ -1,66 +1,19 @@
 //! A render from start to end: dependencies, values, schema, templates, manifests.
 
-use steersman_gotemplate::{Interrupt, Limits};
-
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, Crd};
 use crate::dependencies::ROOT;
 use crate::engine;
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::manifest::{self, Hook, Manifest, RenderedFiles};
+use crate::manifest::{self, Hook, Manifest};
 use crate::metadata::Metadata;
+use crate::options::RenderOptions;
 use crate::prepare::Prepared;
+use crate::rendered_files::RenderedFiles;
 use crate::values::coalesce::{self, ChartValues, Nulls};
-use crate::values::{Data, FetchSchema, MAX_DEPTH, Table, Values, from_map, schema, to_map};
+use crate::values::{Data, MAX_DEPTH, Table, Values, from_map, to_map};
 use crate::version;
-
-/// What `.Release` says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Release {
-    /// The release's name. `release-name` by default, as in `helm template`.
-    pub name: String,
-    /// The namespace it goes to. `default` by default.
-    pub namespace: String,
-    /// How many times it was installed or upgraded, this time included. 1 by default.
-    pub revision: i64,
-    /// Whether this is an upgrade or a rollback, and not an install. False by default.
-    pub is_upgrade: bool,
-}
-
-impl Default for Release {
-    fn default() -> Self {
-        Self { name: "release-name".into(), namespace: "default".into(), revision: 1, is_upgrade: false }
-    }
-}
-
-/// How to render.
-#[derive(Clone, Debug, Default)]
-pub struct RenderOptions {
-    /// What `.Release` says.
-    pub release: Release,
-    /// What `.Capabilities` says. By default what Helm assumes without a cluster.
-    pub capabilities: Capabilities,
-    /// Whether a missing key ends the render. False by default: it then is nothing.
-    pub strict: bool,
-    /// Whether `required` and `fail` let the render go on, and `lookup` finds nothing. False by default.
-    pub lint: bool,
-    /// Whether values.schema.json is not looked at. False by default.
-    pub skip_schema_validation: bool,
-    /// How schemas that a values.schema.json refers to by URL are fetched; what was fetched is kept with the chart.
-    /// `None` by default: such a reference fails.
-    pub fetch_schema: Option<FetchSchema>,
-    /// Whether the notes of subcharts come with those of the chart. False by default.
-    pub sub_notes: bool,
-    /// What the templates of one render may use together. By default a cost of 200 million and 256 MiB of memory.
-    ///
-    /// Keys and hashes of passwords are priced by the time that they take: the default is enough for 20 RSA keys of 4096
-    /// bits, or 100 certificates or `htpasswd` entries.
-    pub limits: Limits,
-    /// Ends the render from another thread, such as one that watches the time: a render knows no clock. Never raised by
-    /// default.
-    pub interrupt: Interrupt,
-}
 
 /// What a chart gives for some values.
 #[derive(Clone, Debug, Default)]
@@ -94,8 +47,11 @@ impl Chart {
         let (files, notes) = manifest::take_notes(files, self.name(), options.sub_notes);
         rendered.notes = notes;
         let memory = options.limits.memory;
-        manifest::sort(&files, manifest::INSTALL_ORDER, &prepared.heads, memory, &mut rendered)
+        let sorted = manifest::sort(&files, manifest::INSTALL_ORDER, &prepared.heads, memory)
             .map_err(|message| Error::Manifest { message, files })?;
+        rendered.manifests = sorted.manifests;
+        rendered.hooks = sorted.hooks;
+        rendered.warnings.extend(sorted.warnings);
         rendered.crds = crds(&prepared, ROOT);
         Ok(rendered)
     }
@@ -187,7 +143,7 @@ impl Chart {
         coalesce::coalesce(prepared.tree.at(ROOT), &values, Nulls::Delete, &mut warnings)?;
         if !options.skip_schema_validation && prepared.has_schemas() {
             let computed: Table = from_map(&values, MAX_DEPTH);
-            schema::validate(prepared, &computed, options.fetch_schema.as_ref(), &mut warnings)?;
+            prepared.validate(&computed, options.fetch_schema.as_ref(), &mut warnings)?;
         }
         if !options.lint {
             self.check_kube_version(&options.capabilities)?;

@@ -1,6 +1,7 @@
 //! The functions that Kubernetes offers to rules.
 
 pub(crate) mod authz;
+mod declarations;
 pub(crate) mod format;
 pub(crate) mod formats;
 mod lists;
@@ -17,9 +18,7 @@ mod url;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::environment::Overload;
-use crate::types::{Param, Type};
-use crate::value::{Evaluated, Value};
+pub(crate) use declarations::{A, B, Call, Library, Overload, unfit};
 
 /// All functions by name.
 pub(crate) fn functions() -> &'static HashMap<&'static str, Vec<Overload>> {
@@ -40,70 +39,4 @@ pub(crate) fn functions() -> &'static HashMap<&'static str, Vec<Overload>> {
         library.in_order()
     });
     &FUNCTIONS
-}
-
-/// Type parameters of declarations.
-pub(crate) const A: Type = Type::Param(Param::Declared("A"));
-pub(crate) const B: Type = Type::Param(Param::Declared("B"));
-
-/// Functions in the making.
-#[derive(Default)]
-pub(crate) struct Library(HashMap<&'static str, Vec<Overload>>);
-
-impl Library {
-    /// `name(args)`.
-    pub(crate) fn global(
-        &mut self,
-        name: &'static str,
-        args: impl Into<Vec<Type>>,
-        result: Type,
-        call: fn(&[Value]) -> Evaluated,
-    ) {
-        let overload = Overload { member: false, args: args.into(), result, call };
-        self.0.entry(name).or_default().push(overload);
-    }
-
-    /// `args[0].name(args[1..])`.
-    pub(crate) fn member(
-        &mut self,
-        name: &'static str,
-        args: impl Into<Vec<Type>>,
-        result: Type,
-        call: fn(&[Value]) -> Evaluated,
-    ) {
-        let overload = Overload { member: true, args: args.into(), result, call };
-        self.0.entry(name).or_default().push(overload);
-    }
-}
-
-impl Library {
-    /// The functions, those of arithmetic with their overloads in the order that decides what an unknown type becomes.
-    fn in_order(mut self) -> HashMap<&'static str, Vec<Overload>> {
-        use crate::ast::op;
-        for name in [op::ADD, op::SUBTRACT, op::MULTIPLY, op::DIVIDE, op::MODULO, op::NEGATE] {
-            let rank = |overload: &Overload| match overload.args.first() {
-                Some(Type::Bytes) => 0,
-                Some(Type::Double) => 1,
-                Some(Type::Duration) => 2,
-                Some(Type::Timestamp) if name == op::ADD => 3,
-                Some(Type::Int) => 4,
-                Some(Type::Timestamp) => 5,
-                Some(Type::List(_)) => 6,
-                Some(Type::String) => 7,
-                _ => 8,
-            };
-            if let Some(overloads) = self.0.get_mut(name) {
-                overloads.sort_by_key(rank);
-            }
-        }
-        self.0
-    }
-}
-
-/// What a function does with its arguments.
-pub(crate) type Call = fn(&[Value]) -> Evaluated;
-
-/// An overload was called on what it does not take; dispatch keeps that from happening.
-pub(crate) fn unfit() -> Evaluated {
-    Err(crate::value::EvalError::NoSuchOverload(None))
 }

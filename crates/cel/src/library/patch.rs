@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::{Library, unfit};
-use crate::environment::Overload;
+use crate::library::Overload;
 use crate::types::Type;
 use crate::value::Value;
 

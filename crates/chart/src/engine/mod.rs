@@ -20,9 +20,9 @@ pub(crate) use texts::Texts;
 use crate::dependencies::{NodeId, ROOT, table_at};
 use crate::environment::Environment;
 use crate::error::{Error, TemplateError};
-use crate::manifest::RenderedFiles;
+use crate::options::{Release, RenderOptions};
 use crate::prepare::Prepared;
-use crate::render::{Release, RenderOptions};
+use crate::rendered_files::RenderedFiles;
 
 /// The state of one render that functions can reach.
 pub(crate) struct Host {

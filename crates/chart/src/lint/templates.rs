@@ -8,7 +8,7 @@ use crate::environment::System;
 use crate::gofmt;
 use crate::load::decode::{self, Struct};
 use crate::load::extension;
-use crate::render::{Release, RenderOptions};
+use crate::options::{Release, RenderOptions};
 use crate::values::Values;
 use crate::yaml;
 

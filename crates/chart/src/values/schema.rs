@@ -14,12 +14,9 @@ use serde_json::Value as Json;
 use super::documents::Documents;
 use super::explain::explain;
 use super::format;
+use super::metaschema;
 use super::plain::is_plain;
-use super::{Data, Table, metaschema, table_to_json};
-use crate::dependencies::NodeId;
-use crate::error::Error;
 use crate::gofmt;
-use crate::prepare::Prepared;
 
 /// The address that Helm gives to a schema.
 pub(super) const ADDRESS: &str = "file:///values.schema.json";
@@ -186,50 +183,6 @@ impl Retrieve for Shared {
                 note(&fetched.failures, text.clone());
                 Err(text.into())
             }
-        }
-    }
-}
-
-/// Checks values against the schemas of a chart and its subcharts.
-pub(crate) fn validate(
-    prepared: &Prepared,
-    values: &Table,
-    fetch: Option<&FetchSchema>,
-    warnings: &mut Vec<String>,
-) -> Result<(), Error> {
-    let mut reasons = String::new();
-    collect(prepared, crate::dependencies::ROOT, values, fetch, warnings, &mut reasons);
-    if reasons.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Schema(format!(
-        "values don't meet the specifications of the schema(s) in the following chart(s):\n{reasons}"
-    )))
-}
-
-fn collect(
-    prepared: &Prepared,
-    id: NodeId,
-    values: &Table,
-    fetch: Option<&FetchSchema>,
-    warnings: &mut Vec<String>,
-    reasons: &mut String,
-) {
-    let node = prepared.tree.node(id);
-    if let Some(schema) = prepared.schema(id, fetch)
-        && let Err(why) = schema.check(&table_to_json(values), warnings)
-    {
-        reasons.push_str(&format!("{}:\n{why}", node.name));
-    }
-    for child in &node.children {
-        let name = &prepared.tree.node(*child).name;
-        match values.get(name.as_bytes()) {
-            None | Some(Data::Null) => {}
-            Some(Data::Table(values)) => collect(prepared, *child, values, fetch, warnings, reasons),
-            Some(other) => reasons.push_str(&format!(
-                "{name}:\ninvalid type for values: expected object (map), got {}\n",
-                other.to_value().type_name()
-            )),
         }
     }
 }

@@ -25,3 +25,35 @@ impl Clock {
         at.checked_sub(self.0.stepped()).unwrap_or_else(Instant::now)
     }
 }
+
+/// Carries moments over to another clock, on which less or more time has passed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockChange {
+    pub(super) from: Instant,
+    pub(super) to: Instant,
+}
+
+impl ClockChange {
+    /// The same moment on the other clock.
+    pub(crate) fn carry(self, moment: Instant) -> Instant {
+        match moment.checked_duration_since(self.from) {
+            Some(ahead) => self.to + ahead,
+            None => self.to.checked_sub(self.from.duration_since(moment)).unwrap_or(self.to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn moments_keep_their_distance_from_the_present() {
+        let (from, second) = (Instant::now(), Duration::from_secs(1));
+        let clock = ClockChange { from, to: from + second * 100 };
+        assert_eq!(clock.carry(from + second), from + second * 101);
+        assert_eq!(clock.carry(from - second), from + second * 99);
+    }
+}

@@ -207,7 +207,14 @@ mod routes {
 
     pub(super) fn pods(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
         own(control, Controller::Pod, old, new);
-        crate::workloads::pod_changed(control, old, new);
+        for item in control.capacity.pod_changed(old, new) {
+            control.push(item.controller, &item.namespace, &item.name);
+        }
+        let uid = |pod: Option<&Pod>| pod.and_then(kube::ResourceExt::uid);
+        if let Some(gone) = uid(old).filter(|gone| Some(gone) != uid(new).as_ref()) {
+            control.evictions.forget(&gone);
+            control.kubelet.forget(&gone);
+        }
         for pod in [old, new].into_iter().flatten() {
             owners(control, pod);
             services_of(control, pod);

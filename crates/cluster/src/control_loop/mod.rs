@@ -14,6 +14,7 @@
 mod actor;
 mod cache;
 mod clock;
+mod controller;
 mod deletion;
 mod events;
 mod graph;
@@ -21,24 +22,18 @@ mod handle;
 mod kinds;
 mod queue;
 mod requests;
+mod run;
 mod saved;
 mod watch;
 
 use std::{
     any::Any,
     collections::{BTreeMap, HashMap},
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::Poll,
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use futures::{
-    FutureExt as _, StreamExt as _,
     future::BoxFuture,
     stream::{FuturesUnordered, SelectAll},
 };
@@ -50,70 +45,31 @@ use kube::{
     core::PartialObjectMeta,
 };
 use steersman_api::environment::{Environment, SteppedEnvironment};
-use steersman_apiserver::Server;
 
 pub(crate) use actor::Actor;
-pub(crate) use cache::{controller_uid, name_of};
-pub(crate) use clock::Clock;
+pub(crate) use cache::{Cache, controller_uid, name_of};
+pub(crate) use clock::{Clock, ClockChange};
+pub(crate) use controller::Controller;
 pub(crate) use deletion::Deletion;
 pub(crate) use events::NewEvent;
 pub(crate) use graph::{FOREGROUND, Graph, Node as GraphNode, ORPHAN, ResourceInfo, qualified};
 pub(crate) use handle::LoopHandle;
 pub(crate) use kinds::{Caches, Kind};
 pub(crate) use queue::WorkItem;
-pub(crate) use saved::{ClockChange, SavedLoop};
+pub(crate) use run::run;
+pub(crate) use saved::SavedLoop;
 pub(crate) use watch::{ACCOUNT_NAME, ROOT_CERTIFICATE};
 
 use self::{
     queue::Queue,
-    requests::{LateAnswer, LateRequest, Requests},
-    watch::{Change, Changes},
+    requests::{LateAnswer, Requests},
+    watch::Changes,
 };
 use crate::{
     options::{Options, Part},
     user_service::UserService,
-    workloads,
+    workloads::{Autoscalers, Evictions, Kubelet, NodeCapacity},
 };
-
-/// The controller that reconciles an item.
-pub(crate) use self::controller::Controller;
-
-mod controller {
-    /// A controller's work.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[expect(clippy::enum_variant_names, reason = "a ReplicationController is a kind")]
-    pub(crate) enum Controller {
-        /// Finds out what is served.
-        Discovery,
-        /// The garbage collector.
-        Collect,
-        Namespace,
-        Accounts,
-        /// Fills Secrets that are to hold the token of a service account.
-        TokenSecret,
-        ClusterRoles,
-        Node,
-        Lease,
-        Pod,
-        ReplicaSet,
-        Deployment,
-        StatefulSet,
-        Service,
-        Endpoints,
-        Job,
-        ReplicationController,
-        DaemonSet,
-        CronJob,
-        Class,
-        Claim,
-        Volume,
-        Budget,
-        Autoscaler,
-        Certificate,
-        AdmissionPolicy,
-        Quota,
-    }
-}
 
 /// The name under which controllers write.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
@@ -122,9 +78,6 @@ pub(crate) const MANAGER: &str = "kube-controller-manager";
 pub(crate) const BURST: usize = 500;
 /// Pods of a namespace that may wait for a node before controllers make no more of them.
 const MAX_UNSCHEDULED: usize = 500;
-/// Delay before the control loop restarts after a panic.
-const RESTART: Duration = Duration::from_secs(1);
-
 /// What the current reconcile has done.
 #[derive(Debug, Default)]
 struct ReconcileState {
@@ -133,13 +86,6 @@ struct ReconcileState {
     again: bool,
     /// How many pods wait for a node, if they are too many to make more.
     unscheduled: Option<usize>,
-}
-
-/// How a reconcile ended.
-enum Outcome {
-    Done(kube::Result<()>),
-    Late(LateRequest),
-    Panicked(Box<dyn Any + Send>),
 }
 
 /// What became of a request that was late, and of which object's reconcile it was.
@@ -166,10 +112,10 @@ pub(crate) struct ControlLoop {
     pub(crate) graph: Graph,
     /// What is served, by qualified name.
     pub(crate) resources: BTreeMap<String, Arc<ResourceInfo>>,
-    pub(crate) kubelet: workloads::Kubelet,
-    pub(crate) capacity: workloads::NodeCapacity,
-    pub(crate) evictions: workloads::Evictions,
-    pub(crate) autoscalers: workloads::Autoscalers,
+    pub(crate) kubelet: Kubelet,
+    pub(crate) capacity: NodeCapacity,
+    pub(crate) evictions: Evictions,
+    pub(crate) autoscalers: Autoscalers,
     queue: Queue,
     events: events::EventCorrelator,
     changes: SelectAll<Changes>,
@@ -187,30 +133,6 @@ pub(crate) struct LoopConfig {
     pub(crate) clock: Arc<SteppedEnvironment>,
     /// What the first loop goes on from. Without it, it lists everything.
     pub(crate) saved: Option<Arc<SavedLoop>>,
-}
-
-/// Runs control loops until it is dropped. One that panics is replaced by one that lists anew.
-pub(crate) async fn run(mut config: LoopConfig, server: Server, handle: LoopHandle) {
-    loop {
-        let mut control = ControlLoop::new(&config, Arc::clone(&handle.panics));
-        match config.saved.take() {
-            Some(saved) => control.load(&saved, &server),
-            None => control.begin(),
-        }
-        let Err(panic) = AssertUnwindSafe(control.run(server.clone(), handle.clone())).catch_unwind().await
-        else {
-            return;
-        };
-        handle.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(panic = panic_message(&*panic), "the control loop panicked and begins anew");
-        tokio::time::sleep(RESTART).await;
-    }
-}
-
-/// The message of a panic.
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
 impl ControlLoop {
@@ -231,151 +153,16 @@ impl ControlLoop {
             caches: Caches::default(),
             graph: Graph::default(),
             resources: BTreeMap::new(),
-            kubelet: workloads::Kubelet::default(),
-            capacity: workloads::NodeCapacity::default(),
-            evictions: workloads::Evictions::default(),
-            autoscalers: workloads::Autoscalers::default(),
+            kubelet: Kubelet::default(),
+            capacity: NodeCapacity::default(),
+            evictions: Evictions::default(),
+            autoscalers: Autoscalers::default(),
             queue: Queue::new(Clock::new(Arc::clone(&config.clock))),
             events: events::EventCorrelator::default(),
             changes: SelectAll::new(),
             unsynced: 0,
             watched: HashMap::new(),
         }
-    }
-
-    /// Begins from nothing.
-    fn begin(&mut self) {
-        self.watch_kinds();
-        self.push(Controller::Discovery, "", "");
-        workloads::start(self);
-    }
-
-    /// Runs until it is dropped.
-    async fn run(mut self, server: Server, handle: LoopHandle) {
-        let mut calm = false;
-        loop {
-            let revision = server.store().revision();
-            while let Some(Some(answer)) = self.late.next().now_or_never() {
-                self.resume(answer);
-                calm = false;
-            }
-            while let Some(Some(change)) = self.changes.next().now_or_never() {
-                self.apply(change);
-                calm = false;
-            }
-            self.queue.fire();
-            if let Some(item) = self.next_item() {
-                self.reconcile(item).await;
-                calm = false;
-                continue;
-            }
-            // A stream may pretend to have nothing when this task has had its share of the thread: ask twice.
-            if !calm {
-                calm = true;
-                tokio::task::yield_now().await;
-                continue;
-            }
-            calm = false;
-            if self.unsynced == 0 && self.late.is_empty() {
-                handle.settled.send_replace(revision);
-                for saver in handle.take_savers() {
-                    // It may have stopped waiting.
-                    let _ = saver.send(self.save(revision));
-                }
-            }
-            let timer = self.queue.next_timer();
-            tokio::select! {
-                biased;
-                Some(change) = self.changes.next() => self.apply(change),
-                Some(answer) = self.late.next() => self.resume(answer),
-                () = handle.wake.notified() => {}
-                () = sleep_until(timer) => {}
-            }
-        }
-    }
-
-    /// The next item, once every watch has synced: a controller that believed that
-    /// there are no pods would make them again.
-    fn next_item(&mut self) -> Option<WorkItem> {
-        if self.unsynced == 0 {
-            return self.queue.pop();
-        }
-        None
-    }
-
-    async fn reconcile(&mut self, item: WorkItem) {
-        self.state = ReconcileState::default();
-        let requests = self.requests.clone();
-        requests.begin(self.late.len(), self.late_answers.remove(&item));
-        self.act_as(Actor::of(item.controller, &item.name));
-        let outcome = {
-            let mut reconcile = pin!(AssertUnwindSafe(workloads::reconcile(self, &item)).catch_unwind());
-            std::future::poll_fn(|context| match reconcile.as_mut().poll(context) {
-                Poll::Ready(Ok(result)) => Poll::Ready(Outcome::Done(result)),
-                Poll::Ready(Err(panic)) => Poll::Ready(Outcome::Panicked(panic)),
-                Poll::Pending => match requests.take_late() {
-                    Some(late) => Poll::Ready(Outcome::Late(late)),
-                    None => Poll::Pending,
-                },
-            })
-            .await
-        };
-        let ReconcileState { again, unscheduled, .. } = std::mem::take(&mut self.state);
-        if unscheduled.is_some() {
-            self.capacity.hold_back(item.clone());
-        }
-        match outcome {
-            Outcome::Done(Ok(())) => {
-                self.queue.forget_failures(&item);
-                if again {
-                    self.queue.push(item);
-                }
-            }
-            Outcome::Done(Err(error)) => {
-                tracing::debug!(?item, %error, "will be tried again");
-                self.queue.retry(item);
-            }
-            Outcome::Late(late) => {
-                tracing::debug!(?item, "a request takes long: the others go on");
-                self.queue.hold(item.clone());
-                let answer = AssertUnwindSafe(late.answer()).catch_unwind();
-                self.late.push(Box::pin(async move { (item, answer.await) }));
-            }
-            Outcome::Panicked(panic) => self.panicked(item, &*panic),
-        }
-    }
-
-    /// Goes on with an object whose request was late.
-    fn resume(&mut self, (item, answer): LateOutcome) {
-        match answer {
-            Ok(answer) => {
-                if let Some(answer) = answer {
-                    self.late_answers.insert(item.clone(), answer);
-                }
-                self.queue.release(item);
-            }
-            Err(panic) => {
-                self.queue.release(item.clone());
-                self.panicked(item, &*panic);
-            }
-        }
-    }
-
-    /// Applies a watch event.
-    fn apply(&mut self, change: Change) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| change(self))) {
-            self.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                panic = panic_message(&*panic),
-                "a controller panicked over a change that it saw"
-            );
-        }
-    }
-
-    fn panicked(&mut self, item: WorkItem, panic: &(dyn Any + Send)) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(?item, panic = panic_message(panic), "a controller panicked and is tried again");
-        self.queue.retry(item);
     }
 
     /// Goes on with the current reconcile as another part of the control plane.
@@ -573,11 +360,4 @@ pub(crate) fn is_not_found(error: &kube::Error) -> bool {
 /// Whether the API answered `AlreadyExists`.
 pub(crate) fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
-}
-
-async fn sleep_until(timer: Option<tokio::time::Instant>) {
-    match timer {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }

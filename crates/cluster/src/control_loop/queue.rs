@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Clock, Controller, saved::ClockChange};
+use super::{Clock, ClockChange, Controller};
 
 /// One object for one controller to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

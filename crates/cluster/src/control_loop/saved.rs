@@ -17,12 +17,12 @@ use steersman_apiserver::Server;
 use tokio::time::Instant;
 
 use super::{
-    Caches, ControlLoop, Graph, Kind, ResourceInfo,
+    Caches, ClockChange, ControlLoop, Graph, Kind, ResourceInfo,
     events::EventCorrelator,
     queue::Queue,
     watch::{Change, listing},
 };
-use crate::workloads;
+use crate::workloads::{Autoscalers, Evictions, Kubelet, NodeCapacity};
 
 /// What says which object an entry was.
 #[derive(Default, Deserialize)]
@@ -44,10 +44,10 @@ pub(crate) struct SavedLoop {
     caches: Caches,
     graph: Graph,
     resources: BTreeMap<String, Arc<ResourceInfo>>,
-    kubelet: workloads::Kubelet,
-    capacity: workloads::NodeCapacity,
-    evictions: workloads::Evictions,
-    autoscalers: workloads::Autoscalers,
+    kubelet: Kubelet,
+    capacity: NodeCapacity,
+    evictions: Evictions,
+    autoscalers: Autoscalers,
     queue: Queue,
     events: EventCorrelator,
     watched: HashMap<String, Arc<str>>,
@@ -56,23 +56,6 @@ pub(crate) struct SavedLoop {
 impl fmt::Debug for SavedLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SavedLoop").field("revision", &self.revision).finish_non_exhaustive()
-    }
-}
-
-/// Carries moments over to another clock, on which less or more time has passed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClockChange {
-    from: Instant,
-    to: Instant,
-}
-
-impl ClockChange {
-    /// The same moment on the other clock.
-    pub(crate) fn carry(self, moment: Instant) -> Instant {
-        match moment.checked_duration_since(self.from) {
-            Some(ahead) => self.to + ahead,
-            None => self.to.checked_sub(self.from.duration_since(moment)).unwrap_or(self.to),
-        }
     }
 }
 
@@ -198,8 +181,6 @@ fn logged(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -210,13 +191,5 @@ mod tests {
             let resource = catalog.find(&group, &version, &plural).unwrap();
             assert!(resource.is_storage_version(), "{plural}.{group} in {version} would be listed");
         }
-    }
-
-    #[test]
-    fn moments_keep_their_distance_from_the_present() {
-        let (from, second) = (Instant::now(), Duration::from_secs(1));
-        let clock = ClockChange { from, to: from + second * 100 };
-        assert_eq!(clock.carry(from + second), from + second * 101);
-        assert_eq!(clock.carry(from - second), from + second * 99);
     }
 }

@@ -9,10 +9,10 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 use steersman_formats::quantity::Quantity;
 
-use super::{pods, scheduler};
-use crate::control_loop::{ControlLoop, Controller, WorkItem};
+use super::phase::{is_active, is_deleting, is_terminal};
+use crate::control_loop::{Cache, Controller, WorkItem};
 
-const TOO_MANY_PODS: &str = "Too many pods";
+pub(super) const TOO_MANY_PODS: &str = "Too many pods";
 
 type Amounts = BTreeMap<String, Quantity>;
 
@@ -123,15 +123,20 @@ impl Requested {
 
 impl NodeCapacity {
     /// What the pods on a node take, with those that are to come onto it before a pod of this priority.
-    pub(super) fn requested_before(&self, control: &ControlLoop, node: &str, pod: &Pod) -> Requested {
-        let mut load = self.nodes.get(node).map(|usage| usage.requested.clone()).unwrap_or_default();
+    pub(super) fn requested_before(&self, pods: &Cache<Pod>, node: &str, pod: &Pod) -> Requested {
+        let mut load = self.requested(node);
         let coming = self.nominated.iter().filter(|(_, n)| n.as_str() == node);
-        for other in coming.filter_map(|(name, _)| control.caches.pods.get(&name.0, &name.1)) {
+        for other in coming.filter_map(|(name, _)| pods.get(&name.0, &name.1)) {
             if other.uid() != pod.uid() && priority(&other) >= priority(pod) {
                 load.add(&Requested::of(&other));
             }
         }
         load
+    }
+
+    /// What the pods on a node take.
+    pub(super) fn requested(&self, node: &str) -> Requested {
+        self.nodes.get(node).map(|usage| usage.requested.clone()).unwrap_or_default()
     }
 
     /// How many pods are on a node.
@@ -181,90 +186,66 @@ impl NodeCapacity {
     pub(super) fn add_unschedulable(&mut self, namespace: &str, name: &str) {
         self.unschedulable.insert((namespace.to_owned(), name.to_owned()));
     }
+
+    /// Updates the usage when a pod changed, and gives the items that can go on: unschedulable pods when resources became free.
+    pub(crate) fn pod_changed(&mut self, old: Option<&Pod>, new: Option<&Pod>) -> Vec<WorkItem> {
+        let Some(pod) = new.or(old) else { return Vec::new() };
+        let key = (pod.namespace().unwrap_or_default(), pod.name_any());
+        let nominee =
+            new.filter(|p| p.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && !is_deleting(*p));
+        match nominee.and_then(|p| p.status.as_ref()?.nominated_node_name.clone()) {
+            Some(node) => {
+                self.nominated.insert(key.clone(), node);
+            }
+            None => {
+                self.nominated.remove(&key);
+            }
+        }
+        if nominee.is_none() {
+            self.unschedulable.remove(&key);
+        }
+        let resumed =
+            self.count_unscheduled(&key.0, old.is_some_and(is_unscheduled), new.is_some_and(is_unscheduled));
+        let (before, after) = (old.and_then(node_of), new.and_then(node_of));
+        let generation = |pod: Option<&Pod>| pod.and_then(|p| p.metadata.generation);
+        let same = before == after
+            && generation(old) == generation(new)
+            && old.map(kube::ResourceExt::uid) == new.map(kube::ResourceExt::uid);
+        let mut items: Vec<WorkItem> = resumed.into_iter().collect();
+        if same {
+            return items;
+        }
+        if let (Some(node), Some(old)) = (before, old)
+            && let Some(usage) = self.nodes.get_mut(node)
+        {
+            usage.requested.subtract(&Requested::of(old));
+            usage.pods.remove(&key);
+            if usage.pods.is_empty() {
+                self.nodes.remove(node);
+            }
+        }
+        if let (Some(node), Some(new)) = (after, new) {
+            let usage = self.nodes.entry(node.to_owned()).or_default();
+            usage.requested.add(&Requested::of(new));
+            usage.pods.insert(key, priority(new));
+        }
+        if before.is_some() {
+            let pods = self.unschedulable.iter();
+            items.extend(pods.map(|(namespace, name)| WorkItem::new(Controller::Pod, namespace, name)));
+        }
+        items
+    }
 }
 
 /// The node whose resources a pod uses.
 fn node_of(pod: &Pod) -> Option<&str> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
-    (!pods::is_terminal(pod)).then_some(node)
+    (!is_terminal(pod)).then_some(node)
 }
 
 /// Whether a pod has to get a node.
 fn is_unscheduled(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && pods::is_active(pod)
-}
-
-/// Updates the usage when a pod changed. Unschedulable pods are enqueued when resources became free.
-pub(crate) fn pod_changed(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
-    let Some(pod) = new.or(old) else { return };
-    let key = (pod.namespace().unwrap_or_default(), pod.name_any());
-    let capacity = &mut control.capacity;
-    let nominee =
-        new.filter(|p| p.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && !pods::is_deleting(*p));
-    match nominee.and_then(|p| p.status.as_ref()?.nominated_node_name.clone()) {
-        Some(node) => {
-            capacity.nominated.insert(key.clone(), node);
-        }
-        None => {
-            capacity.nominated.remove(&key);
-        }
-    }
-    if nominee.is_none() {
-        capacity.unschedulable.remove(&key);
-    }
-    let resumed =
-        capacity.count_unscheduled(&key.0, old.is_some_and(is_unscheduled), new.is_some_and(is_unscheduled));
-    let (before, after) = (old.and_then(node_of), new.and_then(node_of));
-    let generation = |pod: Option<&Pod>| pod.and_then(|p| p.metadata.generation);
-    let same = before == after
-        && generation(old) == generation(new)
-        && old.map(kube::ResourceExt::uid) == new.map(kube::ResourceExt::uid);
-    for item in resumed {
-        control.push(item.controller, &item.namespace, &item.name);
-    }
-    let capacity = &mut control.capacity;
-    if same {
-        return;
-    }
-    if let (Some(node), Some(old)) = (before, old)
-        && let Some(usage) = capacity.nodes.get_mut(node)
-    {
-        usage.requested.subtract(&Requested::of(old));
-        usage.pods.remove(&key);
-        if usage.pods.is_empty() {
-            capacity.nodes.remove(node);
-        }
-    }
-    if let (Some(node), Some(new)) = (after, new) {
-        let usage = capacity.nodes.entry(node.to_owned()).or_default();
-        usage.requested.add(&Requested::of(new));
-        usage.pods.insert(key, priority(new));
-    }
-    if before.is_some() {
-        for (namespace, name) in capacity.unschedulable.clone() {
-            control.push(Controller::Pod, &namespace, &name);
-        }
-    }
-}
-
-/// Why a node does not start a pod that was put there, as a word and a sentence.
-pub(super) fn rejection(control: &ControlLoop, node: &Node, pod: &Pod) -> Option<(String, String)> {
-    if !scheduler::matches_selector(node, pod) {
-        let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
-        return Some(("NodeAffinity".to_owned(), why.to_owned()));
-    }
-    let own = Requested::of(pod);
-    let usage = control.capacity.nodes.get(&node.name_any());
-    let mut load = usage.map(|usage| usage.requested.clone()).unwrap_or_default();
-    load.subtract(&own);
-    let lacking = load.insufficient(node, &own).into_iter().next()?;
-    Some(match lacking.strip_prefix("Insufficient ") {
-        Some(name) => (format!("OutOf{name}"), format!("Node didn't have enough resource: {name}")),
-        None if lacking == TOO_MANY_PODS => {
-            ("OutOfpods".to_owned(), "Node didn't have enough resource: pods".to_owned())
-        }
-        None => ("NodePorts".to_owned(), format!("Predicate NodePorts failed: {lacking}")),
-    })
+    pod.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && is_active(pod)
 }
 
 /// The priority that admission gave a pod.

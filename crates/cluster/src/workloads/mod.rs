@@ -16,11 +16,13 @@ mod deployment;
 mod disruption;
 mod endpoint_slice_mirroring;
 mod endpoints;
+mod evictions;
 mod indexes;
 mod job;
 mod kubelet;
 mod namespace;
 mod node;
+mod phase;
 mod pods;
 mod preemption;
 mod quota;
@@ -36,15 +38,12 @@ mod volumes;
 
 use std::time::Duration;
 
-use k8s_openapi::api::{
-    apps::v1::ReplicaSet,
-    core::v1::{Pod, ReplicationController},
-};
+use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::ReplicationController};
 
 pub(crate) use autoscaler::Autoscalers;
 pub(crate) use capacity::NodeCapacity;
+pub(crate) use evictions::Evictions;
 pub(crate) use kubelet::Kubelet;
-pub(crate) use taints::Evictions;
 
 use crate::{
     control_loop::{Actor, ControlLoop, Controller, WorkItem},
@@ -60,16 +59,6 @@ pub(crate) fn start(control: &mut ControlLoop) {
         }
     }
     control.push(Controller::Class, "", "");
-}
-
-/// Updates derived state when a pod changed.
-pub(crate) fn pod_changed(control: &mut ControlLoop, old: Option<&Pod>, new: Option<&Pod>) {
-    capacity::pod_changed(control, old, new);
-    let uid = |pod: Option<&Pod>| pod.and_then(kube::ResourceExt::uid);
-    if let Some(gone) = uid(old).filter(|gone| Some(gone) != uid(new).as_ref()) {
-        control.evictions.forget(&gone);
-        control.kubelet.forget(&gone);
-    }
 }
 
 /// `90s`, `1h30m` and the like.

@@ -8,30 +8,14 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
 use kube::{
-    Resource, ResourceExt as _,
+    ResourceExt as _,
     api::ObjectMeta,
     core::{Selector, SelectorExt as _},
 };
 use serde::Serialize;
 
+pub(super) use super::phase::{is_active, is_deleting, is_terminal, phase};
 use crate::control_loop::{ControlLoop, Kind, NewEvent, controller_uid};
-
-pub(super) fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
-}
-
-pub(super) fn is_terminal(pod: &Pod) -> bool {
-    matches!(phase(pod), "Succeeded" | "Failed")
-}
-
-pub(super) fn is_deleting<K: Resource>(object: &K) -> bool {
-    object.meta().deletion_timestamp.is_some()
-}
-
-/// Neither over nor on its way out.
-pub(super) fn is_active(pod: &Pod) -> bool {
-    !is_terminal(pod) && !is_deleting(pod)
-}
 
 /// When the pod became ready, if it is.
 pub(super) fn ready_since(pod: &Pod) -> Option<Timestamp> {

@@ -92,7 +92,7 @@ fn candidate(
     if others.is_empty() {
         return None;
     }
-    let mut load = control.capacity.requested_before(control, &name, pod);
+    let mut load = control.capacity.requested_before(&control.caches.pods, &name, pod);
     for (_, taken, _) in &others {
         load.subtract(taken);
     }

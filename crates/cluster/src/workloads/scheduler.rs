@@ -47,7 +47,10 @@ fn choose(control: &ControlLoop, pod: &Pod) -> Result<String, String> {
         let name = node.name_any();
         let why = match refusal(node, pod) {
             Some(why) => vec![why.to_owned()],
-            None => control.capacity.requested_before(control, &name, pod).insufficient(node, &wanted),
+            None => control
+                .capacity
+                .requested_before(&control.caches.pods, &name, pod)
+                .insufficient(node, &wanted),
         };
         if why.is_empty() {
             fitting.push(name);

@@ -1,31 +1,14 @@
 //! Taint eviction: deletes pods from nodes whose NoExecute taints they do not tolerate, or only for a while.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kube::ResourceExt as _;
-use tokio::time::Instant;
 
 use super::{pods, scheduler};
-use crate::control_loop::{Actor, ClockChange, ControlLoop, Controller, NewEvent};
+use crate::control_loop::{Actor, ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "taint-eviction-controller";
-
-/// When pods were first seen with a taint that they tolerate for a while, by uid.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Evictions(HashMap<String, Instant>);
-
-impl Evictions {
-    /// The same pods on another clock.
-    pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
-        Self(self.0.iter().map(|(uid, since)| (uid.clone(), clock.carry(*since))).collect())
-    }
-
-    /// Forgets a pod that is gone.
-    pub(super) fn forget(&mut self, uid: &str) {
-        self.0.remove(uid);
-    }
-}
 
 /// Evicts a pod when it is time. Says whether it is on its way out.
 pub(super) async fn reconcile(control: &mut ControlLoop, pod: &Pod, node: &Node) -> kube::Result<bool> {

@@ -5,10 +5,11 @@
 
 mod behavior;
 mod calculation;
+mod memory;
 mod metrics;
 mod scale;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::{
@@ -22,62 +23,20 @@ use k8s_openapi::{
 };
 use kube::ResourceExt as _;
 use steersman_api::selector::LabelSelector;
-use tokio::time::Instant;
+
+pub(crate) use memory::Autoscalers;
 
 use self::{
-    behavior::{History, Wish},
+    behavior::Wish,
     metrics::{Computed, Context, Failure},
     scale::Scale,
 };
 use super::pods;
-use crate::control_loop::{ClockChange, ControlLoop, Controller, NewEvent};
+use crate::control_loop::{ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "horizontal-pod-autoscaler";
 /// Time between two evaluations of an autoscaler, as `--horizontal-pod-autoscaler-sync-period` has it.
 const SYNC_PERIOD: Duration = Duration::from_secs(15);
-
-/// Namespace and name.
-type Key = (String, String);
-
-/// What is remembered of autoscalers.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Autoscalers(BTreeMap<Key, Memory>);
-
-#[derive(Debug, Clone, Default)]
-struct Memory {
-    history: History,
-    /// When it is evaluated next. None: at once.
-    next: Option<Instant>,
-    /// An evaluation has begun and not ended.
-    is_open: bool,
-    /// At the last evaluation the target was scaled into its bounds.
-    was_out_of_bounds: bool,
-    /// Which pods it scales.
-    selector: Option<LabelSelector>,
-}
-
-impl Autoscalers {
-    /// The same autoscalers on another clock.
-    pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
-        let carried = self.0.iter().map(|(key, memory)| {
-            let next = memory.next.map(|at| clock.carry(at));
-            (key.clone(), Memory { next, ..memory.clone() })
-        });
-        Self(carried.collect())
-    }
-
-    fn memory(&mut self, scaler: &HorizontalPodAutoscaler) -> &mut Memory {
-        let key = (scaler.namespace().unwrap_or_default(), scaler.name_any());
-        self.0.entry(key).or_default()
-    }
-
-    /// Has an autoscaler evaluated by its next reconcile, rather than when its time comes.
-    pub(crate) fn hasten(&mut self, namespace: &str, name: &str) {
-        if let Some(memory) = self.0.get_mut(&(namespace.to_owned(), name.to_owned())) {
-            memory.next = None;
-        }
-    }
-}
 
 /// An autoscaler with the status that it is to have, and events about it.
 struct Evaluation {

@@ -2,51 +2,24 @@
 
 mod plan;
 mod program;
+mod running;
 mod status;
 
-use std::{collections::HashMap, net::Ipv4Addr, time::Duration};
+use std::{net::Ipv4Addr, time::Duration};
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt as _;
-use tokio::time::Instant;
 
-use self::{plan::Plan, status::StatusBuilder};
-use super::{capacity, node, pods, taints};
-use crate::control_loop::{ClockChange, ControlLoop, Controller, NewEvent, whole};
+pub(crate) use running::Kubelet;
+
+use self::{plan::Plan, running::Run, status::StatusBuilder};
+use super::{
+    capacity::{Requested, TOO_MANY_PODS},
+    node, pods, scheduler, taints,
+};
+use crate::control_loop::{ControlLoop, Controller, NewEvent, whole};
 
 const NAME: &str = "kubelet";
-
-/// What is remembered of running pods.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Kubelet {
-    /// Pods by uid.
-    pods: HashMap<String, Run>,
-    addresses: u32,
-}
-
-impl Kubelet {
-    /// The same pods on another clock.
-    pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
-        let pods = self.pods.iter().map(|(uid, run)| {
-            let stopping = run.stopping.map(|at| clock.carry(at));
-            (uid.clone(), Run { started: clock.carry(run.started), at: run.at, stopping })
-        });
-        Self { pods: pods.collect(), addresses: self.addresses }
-    }
-
-    /// Forgets a pod that is gone.
-    pub(super) fn forget(&mut self, uid: &str) {
-        self.pods.remove(uid);
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Run {
-    started: Instant,
-    at: Timestamp,
-    stopping: Option<Instant>,
-}
 
 pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
     let Some(pod) = control.caches.pods.get(namespace, name) else { return Ok(()) };
@@ -70,7 +43,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
         return Ok(());
     }
     let fresh = pod.status.as_ref().is_none_or(|s| s.start_time.is_none());
-    if fresh && let Some((reason, why)) = capacity::rejection(control, &found, &pod) {
+    if fresh && let Some((reason, why)) = rejection(control, &found, &pod) {
         return reject(control, &pod, &reason, &why).await;
     }
     let run = run(control, &pod);
@@ -231,4 +204,23 @@ async fn mark_unready(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> 
         control.update_status(&changed).await?;
     }
     Ok(())
+}
+
+/// Why a node does not start a pod that was put there, as a word and a sentence.
+fn rejection(control: &ControlLoop, node: &Node, pod: &Pod) -> Option<(String, String)> {
+    if !scheduler::matches_selector(node, pod) {
+        let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+        return Some(("NodeAffinity".to_owned(), why.to_owned()));
+    }
+    let own = Requested::of(pod);
+    let mut load = control.capacity.requested(&node.name_any());
+    load.subtract(&own);
+    let lacking = load.insufficient(node, &own).into_iter().next()?;
+    Some(match lacking.strip_prefix("Insufficient ") {
+        Some(name) => (format!("OutOf{name}"), format!("Node didn't have enough resource: {name}")),
+        None if lacking == TOO_MANY_PODS => {
+            ("OutOfpods".to_owned(), "Node didn't have enough resource: pods".to_owned())
+        }
+        None => ("NodePorts".to_owned(), format!("Predicate NodePorts failed: {lacking}")),
+    })
 }
