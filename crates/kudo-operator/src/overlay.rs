@@ -64,22 +64,18 @@ impl Overlay {
     }
 
     /// What the server would make of a change: its defaults, or why it would refuse it. What it has not stored itself, it cannot say.
-    async fn rehearse(
-        &self,
-        path: &str,
-        object: Value,
-    ) -> Result<Result<Value, (StatusCode, String)>, BoxError> {
+    async fn rehearse(&self, path: &str, object: Value) -> Result<Rehearsal, BoxError> {
         if self.lock().objects.contains_key(path) {
-            return Ok(Ok(object));
+            return Ok(Rehearsal::Accepted(object));
         }
         let request = Request::put(format!("{path}?dryRun=All")).body(serde_json::to_vec(&object)?)?;
         match self.inner.request::<Value>(request).await {
-            Ok(after) => Ok(Ok(after)),
+            Ok(after) => Ok(Rehearsal::Accepted(after)),
             // Some webhooks cannot be asked without effect.
-            Err(kube::Error::Api(status)) if status.code == 400 => Ok(Ok(object)),
+            Err(kube::Error::Api(status)) if status.code == 400 => Ok(Rehearsal::Accepted(object)),
             Err(kube::Error::Api(status)) => {
                 let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-                Ok(Err((code, status.message.clone())))
+                Ok(Rehearsal::Refused(code, status.message.clone()))
             }
             Err(error) => Err(error.into()),
         }
@@ -108,8 +104,8 @@ impl Overlay {
         let after = match method {
             Method::POST if before.is_some() => return conflict(&place),
             Method::PUT => match self.rehearse(&place, body).await? {
-                Ok(after) => Some(after),
-                Err((code, message)) => return failure(code, "Refused", &message),
+                Rehearsal::Accepted(after) => Some(after),
+                Rehearsal::Refused(code, message) => return failure(code, "Refused", &message),
             },
             Method::POST => Some(body),
             Method::PATCH => {
@@ -125,6 +121,14 @@ impl Overlay {
         state.written.push(Written { before, after: after.clone() });
         respond(StatusCode::OK, &after.unwrap_or_else(|| json!({ "kind": "Status", "status": "Success" })))
     }
+}
+
+/// What the server says of a change that is not made.
+enum Rehearsal {
+    /// The object as it would be.
+    Accepted(Value),
+    /// Why it would not be.
+    Refused(StatusCode, String),
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

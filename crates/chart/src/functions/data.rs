@@ -13,38 +13,29 @@ use super::{Host, TEXT, deeper, map_memory, toml, unicode};
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     define!(funcs {
-        "toYaml" [budget] (value: &Value) =>
-            written(budget, steersman_yaml::to_string_within(budget.remaining_memory(), &value.within(budget)))?
-                .map_or_else(|_| String::new(), trimmed);
+        "toYaml" [budget] (value: &Value) => {
+            let yaml = steersman_yaml::to_string_within(budget.remaining_memory(), &value.within(budget));
+            or_else(written(budget, yaml).map(trimmed), |_| String::new())?
+        };
         "toYamlPretty" [budget] (value: &Value) => {
             let value = without_nil(budget, value, 0)?;
             let yaml = steersman_yaml::to_string_pretty_within(budget.remaining_memory(), &value.within(budget));
-            written(budget, yaml)?.map_or_else(|_| String::new(), trimmed)
+            or_else(written(budget, yaml).map(trimmed), |_| String::new())?
         };
-        "fromYaml" [budget] (text: &Str) => map_or_error(yaml_map(budget, text)?);
-        "fromYamlArray" [budget] (text: &Str) => list_or_error(yaml_list(budget, text)?);
-        "toJson" [budget] (value: &Value) => to_json(budget, value, Options::default())?.unwrap_or_default();
-        "mustToJson" [budget] (value: &Value) => to_json(budget, value, Options::default())?.map_err(failed);
-        "toPrettyJson" [budget] (value: &Value) => to_json(budget, value, PRETTY)?.unwrap_or_default();
-        "mustToPrettyJson" [budget] (value: &Value) => to_json(budget, value, PRETTY)?.map_err(failed);
+        "fromYaml" [budget] (text: &Str) => or_else(yaml_map(budget, text), error_map)?;
+        "fromYamlArray" [budget] (text: &Str) => or_else(yaml_list(budget, text), error_list)?;
+        "toJson" [budget] (value: &Value) =>
+            or_else(to_json(budget, value, Options::default()), |_| String::new())?;
+        "mustToJson" [budget] (value: &Value) => to_json(budget, value, Options::default()).map_err(failed);
+        "toPrettyJson" [budget] (value: &Value) => or_else(to_json(budget, value, PRETTY), |_| String::new())?;
+        "mustToPrettyJson" [budget] (value: &Value) => to_json(budget, value, PRETTY).map_err(failed);
         // The one panics with the error that the other gives.
-        "toRawJson" | "mustToRawJson" [budget] (value: &Value) => to_json(budget, value, RAW)?.map_err(failed);
-        "fromJson" [budget] (text: &Str) => map_or_error(match from_json(budget, text)? {
-            Ok(Json::Null) => Ok(Map::nil(MapType::ANY)),
-            Ok(Json::Object(entries)) => Ok(json_map(budget, entries)?),
-            // Read again for the error alone.
-            Ok(_) => json::object_from_slice(text).map(|_| Map::new()),
-            Err(error) => Err(error),
-        });
-        "fromJsonArray" [budget] (text: &Str) => list_or_error(match from_json(budget, text)? {
-            Ok(Json::Null) => Ok(List::nil(ListType::ANY)),
-            Ok(Json::Array(items)) => Ok(json_list(budget, items)?),
-            Ok(_) => json::array_from_slice(text).map(|_| List::nil(ListType::ANY)),
-            Err(error) => Err(error),
-        });
-        "mustFromJson" [budget] (text: &Str) => match from_json(budget, text)? {
+        "toRawJson" | "mustToRawJson" [budget] (value: &Value) => to_json(budget, value, RAW).map_err(failed);
+        "fromJson" [budget] (text: &Str) => or_else(json_object(budget, text), error_map)?;
+        "fromJsonArray" [budget] (text: &Str) => or_else(json_array(budget, text), error_list)?;
+        "mustFromJson" [budget] (text: &Str) => match from_json(budget, text) {
             Ok(json) => json_value(budget, json),
-            Err(error) => Err(failed(error)),
+            Err(failure) => Err(failed(failure)),
         };
         "toToml" [budget] (value: &Value) => match value {
             Value::Nil => Err(CallError::new("reflect: call of reflect.Value.Type on zero Value")),
@@ -53,7 +44,7 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "fromToml" [budget] (text: &Str) => {
             budget.charge_cost(text.len() / 2)?;
             budget.ensure_memory(toml::reading_memory(text))?;
-            let map = map_or_error(toml::decode(text));
+            let map = toml::decode(text).unwrap_or_else(error_map);
             budget.charge_memory(size_of_map(&map))?;
             map
         };
@@ -63,17 +54,43 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
 const PRETTY: Options = Options { escape_html: true, pretty: true, limit: usize::MAX };
 const RAW: Options = Options { escape_html: false, pretty: false, limit: usize::MAX };
 
-fn failed(error: Error) -> CallError {
-    CallError::new(error.to_string())
+/// Why there is no text, or nothing that a text says.
+enum Failure {
+    /// It ends the render: the budget is used up, for instance.
+    Call(CallError),
+    /// The value or the text is to blame, of which some functions make no failure.
+    Invalid(Error),
+}
+
+impl<E: Into<CallError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+fn failed(failure: Failure) -> CallError {
+    match failure {
+        Failure::Call(error) => error,
+        Failure::Invalid(error) => CallError::new(error.to_string()),
+    }
+}
+
+/// The result, or what stands for it if the value or the text is to blame.
+fn or_else<T>(result: Result<T, Failure>, instead: impl FnOnce(Error) -> T) -> Result<T, CallError> {
+    match result {
+        Ok(value) => Ok(value),
+        Err(Failure::Invalid(error)) => Ok(instead(error)),
+        Err(Failure::Call(error)) => Err(error),
+    }
 }
 
 /// What was written within the memory that is left: text that outgrew it has used the budget up.
-fn written(budget: &Budget, text: Result<String, Error>) -> Result<Result<String, Error>, Exceeded> {
+fn written(budget: &Budget, text: Result<String, Error>) -> Result<String, Failure> {
     if let Err(Error::TooLarge { .. }) = &text {
         budget.charge_memory(usize::MAX)?;
     }
     budget.check()?;
-    Ok(text)
+    text.map_err(Failure::Invalid)
 }
 
 /// Fails unless there is memory for reading a text.
@@ -83,24 +100,41 @@ fn ensure_readable(budget: &Budget, text: &[u8]) -> Result<(), Exceeded> {
     budget.ensure_memory(steersman_yaml::reading_memory(text))
 }
 
-fn from_json(budget: &Budget, text: &[u8]) -> Result<Result<Json, Error>, Exceeded> {
+fn from_json(budget: &Budget, text: &[u8]) -> Result<Json, Failure> {
     ensure_readable(budget, text)?;
-    Ok(json::from_slice(text))
+    json::from_slice(text).map_err(Failure::Invalid)
 }
 
-fn to_json(budget: &Budget, value: &Value, options: Options) -> Result<Result<String, Error>, Exceeded> {
+fn json_object(budget: &Budget, text: &[u8]) -> Result<Map, Failure> {
+    match from_json(budget, text)? {
+        Json::Null => Ok(Map::nil(MapType::ANY)),
+        Json::Object(entries) => Ok(json_map(budget, entries)?),
+        // Read again for the error alone.
+        _ => json::object_from_slice(text).map(|_| Map::new()).map_err(Failure::Invalid),
+    }
+}
+
+fn json_array(budget: &Budget, text: &[u8]) -> Result<List, Failure> {
+    match from_json(budget, text)? {
+        Json::Null => Ok(List::nil(ListType::ANY)),
+        Json::Array(items) => Ok(json_list(budget, items)?),
+        _ => json::array_from_slice(text).map(|_| List::nil(ListType::ANY)).map_err(Failure::Invalid),
+    }
+}
+
+fn to_json(budget: &Budget, value: &Value, options: Options) -> Result<String, Failure> {
     let limited = || Options { limit: budget.remaining_memory(), ..options };
-    let text = match written(budget, json::to_string_with(&value.within(budget), limited()))? {
-        Ok(text) if text.contains(char::REPLACEMENT_CHARACTER) => text,
-        done => return Ok(done),
-    };
+    let text = written(budget, json::to_string_with(&value.within(budget), limited()))?;
+    if !text.contains(char::REPLACEMENT_CHARACTER) {
+        return Ok(text);
+    }
     budget.charge_memory(text.len())?;
     // Go escapes the U+FFFD that stands for an invalid byte, but not one that was there. A character that is never used
     // in text marks the former.
     const MARK: char = '\u{10FFFF}';
     let marked = marked(budget, value, MARK, 0)?;
     let text = written(budget, json::to_string_with(&marked.within(budget), limited()))?;
-    Ok(text.map(|text| text.replace(MARK, "\\ufffd")))
+    Ok(text.replace(MARK, "\\ufffd"))
 }
 
 /// The value with its invalid bytes replaced.
@@ -159,39 +193,40 @@ fn trimmed(mut text: String) -> String {
     text
 }
 
-/// The map, or one that holds the error, as Helm gives it to templates.
-fn map_or_error<E: ToString>(map: Result<Map, E>) -> Map {
-    map.unwrap_or_else(|error| {
-        let entries = BTreeMap::from([("Error".into(), Value::string(error.to_string()))]);
-        Map::with_type(MapType::ANY, entries)
-    })
+/// A map that holds an error, as Helm gives it to templates.
+fn error_map(error: impl ToString) -> Map {
+    let entries = BTreeMap::from([("Error".into(), Value::string(error.to_string()))]);
+    Map::with_type(MapType::ANY, entries)
 }
 
-/// The list, or one that holds the error.
-fn list_or_error(list: Result<List, Error>) -> List {
-    list.unwrap_or_else(|error| List::new(ListType::ANY, vec![Value::string(error.to_string())]))
+/// A list that holds an error.
+fn error_list(error: Error) -> List {
+    List::new(ListType::ANY, vec![Value::string(error.to_string())])
 }
 
-fn yaml_map(budget: &Budget, text: &[u8]) -> Result<Result<Map, Error>, Exceeded> {
+fn yaml_map(budget: &Budget, text: &[u8]) -> Result<Map, Failure> {
     ensure_readable(budget, text)?;
-    Ok(match steersman_yaml::parse(text) {
+    match steersman_yaml::parse(text) {
         Ok(Node::Mapping(mapping)) => Ok(node_map(budget, &mapping)?),
         Ok(Node::Null) => Ok(Map::new()),
         // Read again for the error alone.
-        _ => steersman_yaml::object_from_slice(text).map(|_| Map::new()),
-    })
+        _ => steersman_yaml::object_from_slice(text).map(|_| Map::new()).map_err(Failure::Invalid),
+    }
 }
 
-fn yaml_list(budget: &Budget, text: &[u8]) -> Result<Result<List, Error>, Exceeded> {
+fn yaml_list(budget: &Budget, text: &[u8]) -> Result<List, Failure> {
     ensure_readable(budget, text)?;
-    Ok(match steersman_yaml::parse(text) {
+    match steersman_yaml::parse(text) {
         Ok(Node::Sequence(items)) => {
             let items = items.iter().map(|item| node_value(budget, item));
             Ok(List::new(ListType::ANY, items.collect::<Result<_, _>>()?))
         }
         Ok(Node::Null) => Ok(List::new(ListType::ANY, Vec::new())),
-        _ => steersman_yaml::array_from_slice(text).map(|_| List::new(ListType::ANY, Vec::new())),
-    })
+        _ => {
+            let list = steersman_yaml::array_from_slice(text);
+            list.map(|_| List::new(ListType::ANY, Vec::new())).map_err(Failure::Invalid)
+        }
+    }
 }
 
 fn node_map(budget: &Budget, mapping: &steersman_yaml::Mapping<'_>) -> Result<Map, Exceeded> {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use num_bigint::BigUint;
 use sha2::Digest as _;
 use steersman_gostd::strconv;
-use steersman_gotemplate::{Budget, CallError, Exceeded, Funcs, Kind, List, Object, Str, Type, Value};
+use steersman_gotemplate::{Budget, CallError, Funcs, Kind, List, Object, Str, Type, Value};
 
 use super::cost;
 use super::der::{self, Reader, bit_string, integer, oid, sequence, tlv};
@@ -113,17 +113,16 @@ fn charged(budget: &Budget, made: Result<Certificate, CallError>) -> Result<Valu
     Ok(Value::Object(Rc::new(made)))
 }
 
-/// A key from PEM, and the cost of a signature with it charged.
-fn read_key(budget: &Budget, pem: &Str) -> Result<Result<PrivateKey, String>, Exceeded> {
+/// A key from PEM, and the cost of a signature with it charged. `what` is what fails if it is none.
+fn read_key(budget: &Budget, pem: &Str, what: &str) -> Result<PrivateKey, CallError> {
     let key = PrivateKey::from_pem(&pem.to_str_lossy());
-    if let Ok(key) = &key {
-        budget.charge_cost(key.signing_cost())?;
-    }
+    let key = key.map_err(|error| CallError::new(format!("{what}: {error}")))?;
+    budget.charge_cost(key.signing_cost())?;
     Ok(key)
 }
 
 fn parse_key(budget: &Budget, pem: &Str) -> Result<PrivateKey, CallError> {
-    read_key(budget, pem)?.map_err(|error| CallError::new(format!("parsing private key: {error}")))
+    read_key(budget, pem, "parsing private key")
 }
 
 fn build_custom(budget: &Budget, cert: &Str, key: &Str) -> Result<Certificate, CallError> {
@@ -137,7 +136,7 @@ fn build_custom(budget: &Budget, cert: &Str, key: &Str) -> Result<Certificate, C
     Issuer::from_der(&der)
         .map_err(|error| CallError::new(format!("error parsing certificate: decodedCert.Bytes: {error}")))?;
     let (cert, key) = (cert.into(), key.into());
-    read_key(budget, &key)?.map_err(|error| CallError::new(format!("error parsing private key: {error}")))?;
+    read_key(budget, &key, "error parsing private key")?;
     Ok(Certificate { cert, key })
 }
 
@@ -177,8 +176,7 @@ fn signed(
     let issuer = Issuer::from_der(&der).map_err(|error| {
         CallError::new(format!("error parsing certificate: decodedSignerCert.Bytes: {error}"))
     })?;
-    let issuer_key = read_key(budget, &ca.key)?
-        .map_err(|error| CallError::new(format!("error parsing private key: {error}")))?;
+    let issuer_key = read_key(budget, &ca.key, "error parsing private key")?;
     Request::new(env, budget, name, Some(alternatives), days)?.issue(key, Some((&issuer, &issuer_key)))
 }
 

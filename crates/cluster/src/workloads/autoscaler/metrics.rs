@@ -16,7 +16,10 @@ use k8s_openapi::{
 use serde_json::Value;
 use steersman_formats::quantity::{self, Quantity as Amount};
 
-use super::calculation::{Observation, Sample, Samples, Target, Tolerances, milli, propose};
+use super::{
+    calculation::{Observation, Sample, Samples, Target, Tolerances, milli, propose},
+    scale::RequestError,
+};
 use crate::control_loop::ControlLoop;
 
 /// Why a metric gives no replicas.
@@ -54,33 +57,33 @@ pub(super) struct Context<'a> {
 /// Asks the metrics API for the usage of pods.
 ///
 /// # Errors
-/// Why there is none. A failure that is no answer of the API comes from outside.
+/// Why there is none.
 pub(super) async fn fetch(
     control: &mut ControlLoop,
     namespace: &str,
     selector: &str,
-) -> kube::Result<Result<Vec<Value>, String>> {
+) -> Result<Vec<Value>, RequestError> {
     let query: String =
         form_urlencoded::Serializer::new(String::new()).append_pair("labelSelector", selector).finish();
     let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?{query}");
     let Ok(request) = http::Request::get(path).body(Vec::new()) else {
-        return Ok(Err("invalid selector".to_owned()));
+        return Err(RequestError::Refused("invalid selector".to_owned()));
     };
     let unable = |why: &str| format!("unable to fetch metrics from resource metrics API: {why}");
     match control.client.request::<Value>(request).await {
-        Ok(mut list) => Ok(match list["items"].take() {
+        Ok(mut list) => match list["items"].take() {
             Value::Array(items) if !items.is_empty() => Ok(items),
-            _ => Err("no metrics returned from resource metrics API".to_owned()),
-        }),
+            _ => Err(RequestError::Refused("no metrics returned from resource metrics API".to_owned())),
+        },
         Err(kube::Error::Api(status)) => {
             let generic = match status.code {
                 404 => "the server could not find the requested resource",
                 503 => "the server is currently unable to handle the request",
-                _ => return Ok(Err(unable(&status.message))),
+                _ => return Err(RequestError::Refused(unable(&status.message))),
             };
-            Ok(Err(unable(&format!("{generic} (get pods.metrics.k8s.io)"))))
+            Err(RequestError::Refused(unable(&format!("{generic} (get pods.metrics.k8s.io)"))))
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

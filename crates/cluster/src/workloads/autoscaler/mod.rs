@@ -29,7 +29,7 @@ pub(crate) use memory::Autoscalers;
 use self::{
     behavior::Wish,
     metrics::{Computed, Context, Failure},
-    scale::Scale,
+    scale::{RequestError, Scale},
 };
 use super::pods;
 use crate::control_loop::{ControlLoop, Controller, NewEvent};
@@ -131,9 +131,10 @@ async fn finish(control: &mut ControlLoop, evaluation: Evaluation) -> kube::Resu
 async fn evaluate(control: &mut ControlLoop, evaluation: &mut Evaluation) -> kube::Result<()> {
     let scaler = Arc::clone(&evaluation.scaler);
     let (namespace, spec) = (scaler.namespace().unwrap_or_default(), &scaler.spec);
-    let target = match scale::read(control, &namespace, &spec.scale_target_ref).await? {
+    let target = match scale::read(control, &namespace, &spec.scale_target_ref).await {
         Ok(target) => target,
-        Err(why) => {
+        Err(RequestError::Failed(error)) => return Err(error),
+        Err(RequestError::Refused(why)) => {
             let message = format!("the HPA controller was unable to get the target's current scale: {why}");
             evaluation.set("AbleToScale", false, "FailedGetScale", message);
             evaluation.warn("FailedGetScale", why);
@@ -209,11 +210,15 @@ async fn rescale(
     let (namespace, name) = (scaler.namespace().unwrap_or_default(), &scaler.spec.scale_target_ref.name);
     let current = target.replicas;
     evaluation.found(current, metrics);
-    if let Err(error) = scale::write(control, &namespace, name, target, desired).await? {
-        evaluation.warn("FailedRescale", format!("New size: {desired}; reason: {why}; error: {error}"));
-        let message = format!("the HPA controller was unable to update the target scale: {error}");
-        evaluation.set("AbleToScale", false, "FailedUpdateScale", message);
-        return Ok(false);
+    match scale::write(control, &namespace, name, target, desired).await {
+        Ok(()) => {}
+        Err(RequestError::Failed(error)) => return Err(error),
+        Err(RequestError::Refused(error)) => {
+            evaluation.warn("FailedRescale", format!("New size: {desired}; reason: {why}; error: {error}"));
+            let message = format!("the HPA controller was unable to update the target scale: {error}");
+            evaluation.set("AbleToScale", false, "FailedUpdateScale", message);
+            return Ok(false);
+        }
     }
     let message = format!("the HPA controller was able to update the target scale to {desired}");
     evaluation.set("AbleToScale", true, "SucceededRescale", message);
@@ -254,7 +259,11 @@ async fn compute_all(
     let specs = scaler.spec.metrics.as_deref().unwrap_or_default();
     let usage = match specs.iter().any(|spec| matches!(spec.type_.as_str(), "Resource" | "ContainerResource"))
     {
-        true => metrics::fetch(control, &namespace, &target.selector).await?,
+        true => match metrics::fetch(control, &namespace, &target.selector).await {
+            Ok(items) => Ok(items),
+            Err(RequestError::Refused(why)) => Err(why),
+            Err(RequestError::Failed(error)) => return Err(error),
+        },
         false => Ok(Vec::new()),
     };
     let context = Context {

@@ -24,22 +24,33 @@ pub(super) struct Scale {
     pub(super) selector: String,
 }
 
-/// What the API answered, or why it refused.
-type Answer = Result<Value, String>;
+/// Why the API did not do what was asked.
+pub(super) enum RequestError {
+    /// It said why.
+    Refused(String),
+    /// It gave no answer, so that the reconcile fails.
+    Failed(kube::Error),
+}
+
+impl From<kube::Error> for RequestError {
+    fn from(error: kube::Error) -> Self {
+        Self::Failed(error)
+    }
+}
 
 /// Reads the scale of a target.
 ///
 /// # Errors
-/// Why there is none. A failure that is no answer of the API comes from outside.
+/// Why there is none.
 pub(super) async fn read(
     control: &mut ControlLoop,
     namespace: &str,
     target: &CrossVersionObjectReference,
-) -> kube::Result<Result<Scale, String>> {
+) -> Result<Scale, RequestError> {
     let group = match target.api_version.as_deref().unwrap_or_default().split_once('/') {
         Some((_, version)) if version.contains('/') => {
             let text = target.api_version.clone().unwrap_or_default();
-            return Ok(Err(format!("unexpected GroupVersion string: {text}")));
+            return Err(RequestError::Refused(format!("unexpected GroupVersion string: {text}")));
         }
         Some((group, _)) => group,
         None => "",
@@ -48,7 +59,8 @@ pub(super) async fn read(
         resource.namespaced && resource.api.group == group && resource.api.kind == target.kind
     });
     let Some(resource) = found else {
-        return Ok(Err(format!("no matches for kind \"{}\" in group \"{group}\"", target.kind)));
+        let why = format!("no matches for kind \"{}\" in group \"{group}\"", target.kind);
+        return Err(RequestError::Refused(why));
     };
     let (version, plural) = (&resource.api.version, &resource.api.plural);
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
@@ -56,33 +68,32 @@ pub(super) async fn read(
     let path = format!("{root}/namespaces/{namespace}/{plural}/{name}/scale");
     let kind = (group.to_owned(), target.kind.clone());
     let request = http::Request::get(&path).body(Vec::new());
-    Ok(send(control, request).await?.map(|scale| Scale {
+    let scale = send(control, request).await?;
+    Ok(Scale {
         path,
         kind,
         replicas: number(&scale["spec"]["replicas"]),
         selector: scale["status"]["selector"].as_str().unwrap_or_default().to_owned(),
-    }))
+    })
 }
 
 /// Gives a target its size.
 ///
 /// # Errors
-/// Why the API refuses it. A failure that is no answer of the API comes from outside.
+/// Why the API did not do it.
 pub(super) async fn write(
     control: &mut ControlLoop,
     namespace: &str,
     name: &str,
     scale: &Scale,
     replicas: i32,
-) -> kube::Result<Result<(), String>> {
+) -> Result<(), RequestError> {
     let patch = json!({"spec": {"replicas": replicas}});
     let request = http::Request::patch(format!("{}?fieldManager={MANAGER}", scale.path))
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
         .body(patch.to_string().into_bytes());
     control.spend();
-    if let Err(why) = send(control, request).await? {
-        return Ok(Err(why));
-    }
+    send(control, request).await?;
     match (scale.kind.0.as_str(), scale.kind.1.as_str()) {
         ("apps", "Deployment") => refresh::<Deployment>(control, namespace, name).await?,
         ("apps", "StatefulSet") => refresh::<StatefulSet>(control, namespace, name).await?,
@@ -91,7 +102,7 @@ pub(super) async fn write(
         // Other kinds have no cache.
         _ => {}
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Takes over what was written into the cache.
@@ -110,14 +121,11 @@ fn number(value: &Value) -> i32 {
 async fn send(
     control: &mut ControlLoop,
     request: http::Result<http::Request<Vec<u8>>>,
-) -> kube::Result<Answer> {
-    let request = match request {
-        Ok(request) => request,
-        Err(error) => return Ok(Err(error.to_string())),
-    };
+) -> Result<Value, RequestError> {
+    let request = request.map_err(|error| RequestError::Refused(error.to_string()))?;
     match control.client.request::<Value>(request).await {
-        Ok(answer) => Ok(Ok(answer)),
-        Err(kube::Error::Api(status)) => Ok(Err(status.message.clone())),
-        Err(error) => Err(error),
+        Ok(answer) => Ok(answer),
+        Err(kube::Error::Api(status)) => Err(RequestError::Refused(status.message.clone())),
+        Err(error) => Err(error.into()),
     }
 }
