@@ -114,6 +114,8 @@ pub struct Report {
     pub pairs: usize,
     /// Pairs of crashes that were left out, as the second leads to a state that was tried.
     pub equivalent: usize,
+    /// Pairs that were left out, since there are more than twice as many as writes.
+    pub pairs_left_out: usize,
     /// Changes of properties, each taken back.
     pub properties: usize,
     /// Failures with different findings, ten at most.
@@ -142,6 +144,7 @@ impl Report {
             untried: 0,
             pairs: 0,
             equivalent: 0,
+            pairs_left_out: 0,
             properties: 0,
             failures: Vec::new(),
             faults: BTreeMap::new(),
@@ -205,7 +208,7 @@ impl Report {
         json!({
             "seed": self.seed, "hash": self.hash, "writes": self.writes, "reads": self.reads, "requests": self.requests,
             "runs": self.runs, "endedEarly": self.ended_early, "failed": self.failed, "unrepeated": self.unrepeated, "untried": self.untried,
-            "pairs": self.pairs, "equivalent": self.equivalent, "properties": self.properties, "faults": self.faults, "failures": failures,
+            "pairs": self.pairs, "equivalent": self.equivalent, "pairsLeftOut": self.pairs_left_out, "properties": self.properties, "faults": self.faults, "failures": failures,
             "timeline": self.timeline,
         })
     }
@@ -311,6 +314,9 @@ impl Report {
         if self.pairs + self.equivalent > 0 {
             let (pairs, equivalent) = (self.pairs, self.equivalent);
             text += &format!("{pairs} pairs of crashes; {equivalent} more lead to states that were tried\n");
+            if self.pairs_left_out > 0 {
+                text += &format!("{} pairs of crashes were left out: too many\n", self.pairs_left_out);
+            }
         }
         if self.ended_early > 0 {
             text += &format!("{} runs ended at a state from which a restart goes on\n", self.ended_early);

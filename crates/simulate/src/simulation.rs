@@ -441,7 +441,9 @@ impl Simulation {
             let mut plans = crashes;
             if simulation.pairs {
                 let recoveries = simulation.explore(&baseline, &plans, true, begin, &mut report)?;
-                (plans, report.equivalent) = simulation.plan_pairs(&first, &baseline, recoveries);
+                let pairs = simulation.plan_pairs(&first, &baseline, recoveries);
+                (report.equivalent, report.pairs_left_out) = (pairs.equivalent, pairs.left_out);
+                plans = pairs.plans;
                 report.pairs = plans.len();
             }
             plans.extend(others);

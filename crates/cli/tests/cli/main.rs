@@ -16,6 +16,7 @@ mod errors;
 mod helm;
 mod help;
 mod image;
+mod imports;
 mod kudo;
 mod kudo_golden;
 mod kustomize;

@@ -36,6 +36,15 @@ pub(super) struct Recovery {
     moment: Moment,
 }
 
+/// Pairs of crashes.
+pub(super) struct Pairs {
+    pub(super) plans: Vec<Plan>,
+    /// Pairs that lead to states which a crash has shown.
+    pub(super) equivalent: usize,
+    /// Pairs beyond the limit.
+    pub(super) left_out: usize,
+}
+
 impl Moment {
     /// The moment of a write, numbered from 1 on, if it changed something.
     fn of(outcome: &Outcome, baseline: &Baseline, number: u32) -> Option<Self> {
@@ -72,29 +81,26 @@ impl Recovery {
 
 impl Simulation {
     /// Crashes at the first write of each recovery, without those at moments which a crash has shown before, in the fault-free run
-    /// or in another recovery. Returns the plans, and how many were left out.
-    pub(super) fn plan_pairs(
-        &self,
-        free: &Outcome,
-        baseline: &Baseline,
-        recoveries: Vec<Recovery>,
-    ) -> (Vec<Plan>, usize) {
+    /// or in another recovery.
+    pub(super) fn plan_pairs(&self, free: &Outcome, baseline: &Baseline, recoveries: Vec<Recovery>) -> Pairs {
         let writes = u32::try_from(free.traffic.writes.len()).unwrap_or(u32::MAX);
         let moments = (1..=writes).filter_map(|at| Some((at, Moment::of(free, baseline, at)?)));
         let mut seen: BTreeSet<(&str, Moment)> = moments
             .flat_map(|(at, moment)| crashes(at).map(|crash| (crash.kind(), moment.clone())))
             .collect();
-        let (mut plans, mut left_out) = (Vec::new(), 0);
+        let (mut plans, mut equivalent) = (Vec::new(), 0);
         for Recovery { fault, at, moment } in recoveries {
             for crash in crashes(at).into_iter().filter(|crash| self.is_tried(crash.kind())) {
                 if seen.insert((crash.kind(), moment.clone())) {
                     plans.push(Plan::new(self.seed, [fault.clone(), crash]));
                 } else {
-                    left_out += 1;
+                    equivalent += 1;
                 }
             }
         }
-        plans.truncate(free.traffic.writes.len() * PAIRS_PER_WRITE);
-        (plans, left_out)
+        let limit = free.traffic.writes.len() * PAIRS_PER_WRITE;
+        let left_out = plans.len().saturating_sub(limit);
+        plans.truncate(limit);
+        Pairs { plans, equivalent, left_out }
     }
 }
