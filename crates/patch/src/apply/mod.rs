@@ -381,4 +381,93 @@ mod tests {
         pack(&mut shown);
         assert_eq!(shown, live);
     }
+
+    /// Deduced types, in every version.
+    fn anything() -> Anything {
+        let (types, ty) = Types::deduced();
+        Anything(types, ty)
+    }
+
+    fn managers(object: &Value) -> Vec<(&str, &str)> {
+        let entries = object["metadata"]["managedFields"].as_array().unwrap();
+        let text = |entry: &'_ Value, field: &str| entry[field].as_str().unwrap().to_owned();
+        let mut found: Vec<(&str, &str)> = Vec::new();
+        for entry in entries {
+            assert_eq!(text(entry, "operation"), "Update");
+            found.push((entry["manager"].as_str().unwrap(), entry["apiVersion"].as_str().unwrap()));
+        }
+        found
+    }
+
+    /// An object in which a manager has set a field through a version.
+    fn set_by(live: &Value, manager: &str, now: &str, field: &str) -> Value {
+        let mut new = live.clone();
+        new["spec"][field] = json!(1);
+        update(&anything(), live, &mut new, Request { manager, now });
+        new
+    }
+
+    #[test]
+    fn an_empty_record_of_a_client_takes_the_place_of_the_stored_one() {
+        let empty = json!({"apiVersion": "v1", "kind": "K"});
+        let live = set_by(&empty, "one", "2026-01-01T00:00:00Z", "a");
+        assert_eq!(managers(&live), [("one", "v1")]);
+        for cleared in [json!([]), json!([{}])] {
+            let mut new = live.clone();
+            new["metadata"]["managedFields"] = cleared;
+            new["spec"]["b"] = json!(1);
+            update(&anything(), &live, &mut new, Request { manager: "two", now: "2026-01-02T00:00:00Z" });
+            assert_eq!(managers(&new), [("two", "v1")]);
+        }
+    }
+
+    #[test]
+    fn managers_keep_what_they_set_in_another_version() {
+        let empty = json!({"apiVersion": "v1", "kind": "K"});
+        let mut live = set_by(&empty, "one", "2026-01-01T00:00:00Z", "a");
+        live["metadata"]["managedFields"][0]["apiVersion"] = "v1beta1".into();
+        let new = set_by(&live, "two", "2026-01-02T00:00:00Z", "b");
+        assert_eq!(managers(&new), [("one", "v1beta1"), ("two", "v1")]);
+        let new = set_by(&new, "three", "2026-01-03T00:00:00Z", "a");
+        assert_eq!(managers(&new), [("one", "v1beta1"), ("two", "v1")], "the value is the same");
+    }
+
+    #[test]
+    fn of_many_updaters_the_oldest_are_one() {
+        let mut object = json!({"apiVersion": "v1", "kind": "K"});
+        for number in 0..10 {
+            object = set_by(
+                &object,
+                &format!("m{number}"),
+                &format!("2026-01-{:02}T00:00:00Z", number + 1),
+                &format!("f{number}"),
+            );
+        }
+        assert_eq!(managers(&object).len(), 10);
+        object = set_by(&object, "m10", "2026-01-20T00:00:00Z", "f10");
+        let names: Vec<&str> = managers(&object).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), 10);
+        assert!(
+            names.contains(&"ancient-changes") && !names.contains(&"m0") && !names.contains(&"m1"),
+            "{names:?}"
+        );
+        assert!(names.contains(&"m2") && names.contains(&"m10"), "{names:?}");
+    }
+
+    #[test]
+    fn the_annotation_of_client_side_apply_follows_unless_it_is_too_long() {
+        let config =
+            |text: usize| json!({"apiVersion": "v1", "kind": "K", "data": {"text": "x".repeat(text)}});
+        let refreshed = |text: usize| {
+            let mut object = json!({"metadata": {"annotations": {LAST_APPLIED: "{}", "other": "1"}}});
+            refresh_last_applied(&mut object, &config(text));
+            object["metadata"]["annotations"][LAST_APPLIED].as_str().map(str::to_owned)
+        };
+        assert_eq!(
+            refreshed(3).as_deref(),
+            Some("{\"apiVersion\":\"v1\",\"data\":{\"text\":\"xxx\"},\"kind\":\"K\"}\n")
+        );
+        assert_eq!(refreshed(200 * 1024).map(|text| text.len() > 200 * 1024), Some(true));
+        assert_eq!(refreshed(256 * 1024), None);
+    }
 }

@@ -287,3 +287,17 @@ fn list_merge(schema: &Value) -> ListMerge {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deduced_map_has_no_fields_and_deduced_values() {
+        let field = || HashMap::from_iter([("a".to_owned(), Field { ty: DEDUCED, default: None })]);
+        let map = |fields, elem| MapType { fields, elem, atomic: false };
+        assert!(Types::is_deduced_map(&map(HashMap::default(), Some(DEDUCED))));
+        assert!(!Types::is_deduced_map(&map(HashMap::default(), Some(ATOMIC))));
+        assert!(!Types::is_deduced_map(&map(field(), Some(DEDUCED))));
+    }
+}

@@ -394,3 +394,40 @@ fn keyless(keys: &[String]) -> String {
         keys.join(" ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn elements_of_keyed_lists_are_objects_with_a_key() {
+        let (types, ty) = Types::from_structural(
+            &json!({"type": "object", "properties": {"list": {
+                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+            }}}),
+            None,
+        );
+        let check = |item: Value| types.check(ty, &json!({"list": [item]}), false).map_err(|e| e.to_string());
+        assert!(check(json!({"name": "a"})).is_ok());
+        for (item, why) in [
+            (json!(null), "may not have a null element"),
+            (json!(1), "may not have non-map elements"),
+            (json!({}), "omits all key fields [\"name\"]"),
+        ] {
+            let error = check(item.clone()).unwrap_err();
+            assert!(error.contains(why), "{item}: {error}");
+        }
+    }
+
+    #[test]
+    fn objects_may_be_nested_to_a_depth() {
+        let (types, ty) = Types::deduced();
+        let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({"a": inner}));
+        assert!(types.check(ty, &nested(1_000), false).is_ok());
+        let error = types.check(ty, &nested(1_001), false).unwrap_err().to_string();
+        assert!(error.contains("nested more than 1000 deep"), "{error}");
+    }
+}
