@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use kube::{
     Api, Resource, ResourceExt as _,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
+    core::Request,
 };
 use serde_json::json;
 
@@ -161,7 +162,12 @@ impl ControlLoop {
             count: Some(1),
             ..Event::default()
         };
-        if api.create(&PostParams::default(), &event).await.is_ok() {
+        // The answer says nothing new, and is not read.
+        let body = serde_json::to_vec(&event).unwrap_or_default();
+        let Ok(request) = Request::new(api.resource_url()).create(&PostParams::default(), body) else {
+            return;
+        };
+        if self.client.request_text(request).await.is_ok() {
             if self.events.seen.len() >= MAX_KEYS {
                 self.events.seen.clear();
             }
