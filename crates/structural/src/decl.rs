@@ -174,3 +174,45 @@ fn object(schema: &Schema, name: &str, is_resource: bool) -> Decl {
     let ty = Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields: types, open: false }));
     Decl { fields, ..Decl::simple(ty, 0, min_size) }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn declared(schema: &Value) -> Decl {
+        declare(&Schema::parse(schema), "selfType", true).unwrap()
+    }
+
+    #[test]
+    fn metadata_that_rules_may_ask_for_are_there_whatever_the_schema_says() {
+        let text = || json!({"type": "string"});
+        let with = |metadata: Value| json!({"type": "object", "properties": {"kind": text(), "apiVersion": text(), "metadata": metadata}});
+        for metadata in [
+            json!({"type": "object"}),
+            json!({"type": "object", "properties": {"name": text()}}),
+            json!({"type": "object", "properties": {"generateName": text()}}),
+            json!({"type": "object", "properties": {"name": text(), "generateName": text()}}),
+        ] {
+            let decl = declared(&with(metadata.clone()));
+            let fields: Vec<&str> = decl.fields["metadata"].fields.keys().map(String::as_str).collect();
+            assert_eq!(fields, ["generateName", "name"], "{metadata}");
+        }
+    }
+
+    #[test]
+    fn the_least_size_of_an_object_is_that_of_its_required_fields() {
+        let schema = |required: Value| {
+            json!({"type": "object", "required": required, "properties": {
+                "flag": {"type": "boolean"}, "set": {"type": "boolean", "default": true},
+            }})
+        };
+        let size =
+            |required: Value| declare(&Schema::parse(&schema(required)), "selfType", false).unwrap().min_size;
+        assert_eq!(size(json!([])), 2);
+        // The name, the value, two quotes, a colon and a comma.
+        assert_eq!(size(json!(["flag"])), 2 + 4 + 4 + 4);
+        assert_eq!(size(json!(["flag", "set"])), 14, "a default may be left out");
+    }
+}

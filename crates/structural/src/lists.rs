@@ -85,3 +85,18 @@ fn repeated<'a>(values: impl Iterator<Item = Option<&'a Value>>) -> Vec<usize> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn whole_floats_are_not_the_integers_that_they_equal() {
+        let places = |values: Value| repeated(values.as_array().unwrap().iter().map(Some));
+        assert_eq!(places(json!([1, 1.0, 2])), [0; 0]);
+        assert_eq!(places(json!([1, 1.0, 1, 1.0, 1])), [2, 3]);
+        assert_eq!(places(json!(["1", 1, "1"])), [2]);
+    }
+}

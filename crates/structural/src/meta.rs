@@ -531,3 +531,36 @@ fn finalizers(finalizers: Option<&Value>, path: &str, errors: &mut Vec<FieldErro
         errors.push(FieldError::invalid(path, json!(list), detail));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn empty_values_are_left_out_and_empty_records_are_not() {
+        for empty in [json!(""), json!([]), json!({}), json!(0), json!(null)] {
+            assert!(is_empty(&empty, Type::TextMap), "{empty}");
+        }
+        for value in [json!("a"), json!([1]), json!({"a": 1}), json!(1), json!(false)] {
+            assert!(!is_empty(&value, Type::TextMap), "{value}");
+        }
+        assert!(!is_empty(&json!({}), Type::Raw));
+    }
+
+    #[test]
+    fn annotations_may_have_a_size_together() {
+        let complaints = |length: usize| {
+            let mut errors = Vec::new();
+            annotations(
+                Some(&json!({"a": "x".repeat(length), "b": ""})),
+                "metadata.annotations",
+                &mut errors,
+            );
+            errors.len()
+        };
+        assert_eq!(complaints(ANNOTATIONS_LIMIT - 2), 0);
+        assert_eq!(complaints(ANNOTATIONS_LIMIT - 1), 1);
+    }
+}

@@ -508,3 +508,37 @@ fn check_preserve_unknown(definition: &Definition, old: Option<&Definition>, err
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_and_scope_of_an_established_definition_stay() {
+        let definition = |group: &str, plural: &str, kind: &str, scope: &str, established: &str| {
+            json!({
+                "metadata": {"name": format!("{plural}.{group}")},
+                "spec": {
+                    "group": group, "scope": scope,
+                    "names": {"plural": plural, "singular": "shop", "kind": kind, "listKind": "ShopList"},
+                    "versions": [{"name": "v1", "served": true, "storage": true,
+                                  "schema": {"openAPIV3Schema": {"type": "object"}}}],
+                },
+                "status": {"storedVersions": ["v1"], "conditions": [{"type": "Established", "status": established}]},
+            })
+        };
+        let immutable = |new: &Value, old: &Value| -> Vec<String> {
+            let errors = check_update(new, old);
+            errors.iter().map(ToString::to_string).filter(|error| error.contains("immutable")).collect()
+        };
+        let old = definition("example.com", "shops", "Shop", "Namespaced", "True");
+        assert_eq!(immutable(&old, &old), [""; 0]);
+        let new = definition("example.org", "stores", "Store", "Cluster", "True");
+        assert_eq!(immutable(&new, &old).len(), 4);
+        let young = definition("example.com", "shops", "Shop", "Namespaced", "False");
+        let found = immutable(&new, &young);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}
