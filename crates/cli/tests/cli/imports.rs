@@ -162,8 +162,8 @@ fn tokens(text: &str) -> Vec<String> {
         let is_name = |c: char| c.is_alphanumeric() || c == '_';
         let length = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("r#\"") {
-            rest[3..].find("\"#").map_or(rest.len(), |end| end + 5)
+        } else if let Some(raw) = rest.strip_prefix("r#\"") {
+            raw.find("\"#").map_or(rest.len(), |end| end + 5)
         } else if first == '"' {
             let mut escaped = false;
             let end = rest[1..].find(|c: char| {
