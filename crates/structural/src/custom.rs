@@ -197,4 +197,21 @@ mod tests {
         assert_eq!(said(&blocked, |judged| &judged.errors).len(), 2);
         assert_eq!(said(&blocked, |judged| &judged.tolerated), [""; 0]);
     }
+
+    #[test]
+    fn what_was_wrong_before_in_an_item_of_a_list_is_tolerated() {
+        let item = json!({"type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer"}},
+            "required": ["name"], "x-kubernetes-validations": [{"rule": "self.n > 0"}]});
+        let schema = CustomSchema::new(&json!({"type": "object", "properties": {"items": {
+            "type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+        }}}));
+        let one = |n: i64| json!({"name": "one", "n": n});
+        let old = json!({"items": [one(0)]});
+        let counts = |items: Value| {
+            let judged = schema.check_update(&json!({"items": items}), &old);
+            (judged.errors.len(), judged.tolerated.len())
+        };
+        assert_eq!(counts(json!([{"name": "two", "n": 1}, one(0)])), (0, 1));
+        assert_eq!(counts(json!([{"name": "two", "n": 1}, one(-1)])), (1, 0));
+    }
 }

@@ -282,3 +282,25 @@ fn complete_nested(
 fn missing(whole_path: &str, part_path: &str) -> FieldError {
     FieldError::required(whole_path, format!("because it is defined in {part_path}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn fields_that_every_resource_has_have_their_types() {
+        let complaints = |properties: Value, level: Level| {
+            let mut errors = Vec::new();
+            let schema = Schema::parse(&json!({"type": "object", "properties": properties}));
+            metadata(&schema, level, "", &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let right = json!({"kind": {"type": "string"}, "apiVersion": {"type": "string"}, "metadata": {"type": "object"}});
+        let wrong = json!({"kind": {"type": "integer"}, "apiVersion": {"type": "object"}, "metadata": {"type": "string"}});
+        assert_eq!(complaints(right, Level::Root), [""; 0]);
+        assert_eq!(complaints(wrong.clone(), Level::Root).len(), 3);
+        assert_eq!(complaints(wrong, Level::Field), [""; 0]);
+    }
+}
