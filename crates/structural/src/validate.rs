@@ -612,3 +612,27 @@ impl Bound {
         (!is_multiple).then(|| (message, self.number()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_whole_up_to_what_they_can_count() {
+        let limit = 9_007_199_254_740_991.0;
+        for whole in [0.0, 3.0, -3.0, limit, -limit] {
+            assert!(is_integer(whole), "{whole}");
+        }
+        for other in [0.5, 3.1, limit + 1.0, limit * 4.0, f64::INFINITY, f64::NAN] {
+            assert!(!is_integer(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn multiples_of_fractions_are_multiples() {
+        let is_multiple =
+            |number: f64, limit: f64| Bound::Floats { number, limit }.not_multiple("spec.a").is_none();
+        assert!(is_multiple(0.3, 0.1) && is_multiple(7.0, 0.5) && is_multiple(7.5, 2.5));
+        assert!(!is_multiple(0.35, 0.1) && !is_multiple(7.0, 2.5) && !is_multiple(1.0, -1.0));
+    }
+}

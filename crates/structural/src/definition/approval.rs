@@ -85,3 +85,27 @@ pub(super) fn check_approval(
         Approval::Approved | Approval::Bypassed => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn groups_of_the_community_need_an_approval() {
+        let condition = |group: &str, annotation: &str| {
+            let annotations = match annotation {
+                "" => json!({}),
+                text => json!({APPROVAL: text}),
+            };
+            let definition = json!({"metadata": {"annotations": annotations}, "spec": {"group": group}});
+            approval_condition(&definition).map(|(status, reason, _)| (status, reason))
+        };
+        assert_eq!(condition("example.com", ""), None);
+        assert_eq!(condition("x.k8s.io", ""), Some(("False", "MissingAnnotation")));
+        assert_eq!(condition("x.k8s.io", "never"), Some(("False", "InvalidAnnotation")));
+        assert_eq!(condition("x.k8s.io", "unapproved, a test"), Some(("False", "UnapprovedAnnotation")));
+        assert_eq!(condition("x.k8s.io", "https://example.com/1"), Some(("True", "ApprovedAnnotation")));
+    }
+}

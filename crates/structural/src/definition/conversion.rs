@@ -149,3 +149,29 @@ fn check_webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldErro
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_service_of_a_webhook_has_a_name_a_port_and_a_path() {
+        let complaints = |service: Value| {
+            let mut errors = Vec::new();
+            check_webhook_service(&service, "service", &mut errors);
+            errors.len()
+        };
+        assert_eq!(complaints(json!({"name": "a", "namespace": "b", "port": 8443, "path": "/convert"})), 0);
+        assert_eq!(complaints(json!({"name": "a", "namespace": "b"})), 0);
+        assert_eq!(complaints(json!({})), 2);
+        for (field, value) in
+            [("port", json!(0)), ("port", json!(65536)), ("path", json!("//")), ("path", json!("convert"))]
+        {
+            let mut service = json!({"name": "a", "namespace": "b"});
+            service[field] = value;
+            assert_eq!(complaints(service.clone()), 1, "{service}");
+        }
+    }
+}

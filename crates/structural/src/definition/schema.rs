@@ -640,3 +640,24 @@ fn map_keys(schema: &Schema, path: &str) -> Vec<FieldError> {
     }
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn items_of_sets_are_not_merged() {
+        let field = |item: serde_json::Value, list: &str| {
+            let schema = json!({"type": "array", "x-kubernetes-list-type": list, "items": item});
+            set_of_granular(&Schema::parse(&schema)).map(|(name, _)| name)
+        };
+        assert_eq!(field(json!({"type": "string"}), "set"), None);
+        assert_eq!(field(json!({"type": "object"}), "set"), Some("x-kubernetes-map-type"));
+        assert_eq!(field(json!({"type": "object", "x-kubernetes-map-type": "atomic"}), "set"), None);
+        assert_eq!(field(json!({"type": "object"}), "atomic"), None);
+        let list = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+        assert_eq!(field(list, "set"), Some("x-kubernetes-list-type"));
+    }
+}
