@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use memchr::memmem;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -169,8 +170,23 @@ impl Entry {
     }
 
     /// The parts of the object that a type has, read alone; nothing if they do not fit.
-    pub fn part<'a, T: serde::Deserialize<'a> + Default>(&'a self) -> T {
+    pub fn part<'a, T: Deserialize<'a> + Default>(&'a self) -> T {
         serde_json::from_slice(self.outline()).unwrap_or_default()
+    }
+
+    /// The object's uid, empty if it has none.
+    pub fn uid(&self) -> String {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Part {
+            metadata: Metadata,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Metadata {
+            uid: String,
+        }
+        self.part::<Part>().metadata.uid
     }
 
     /// Whether deletion has been asked for. Objects that do not mention it, nearly all, are not parsed.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use steersman_api::{
@@ -128,18 +127,6 @@ fn warn_of_orphans(call: &Call, options: &DeleteOptions, warnings: &mut Vec<Stri
     }
 }
 
-/// What says which object it was.
-#[derive(Default, Deserialize)]
-struct Identified {
-    metadata: Identity,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Identity {
-    uid: String,
-}
-
 /// What a deletion came to.
 enum Outcome {
     /// The object is gone; this was its last state.
@@ -166,9 +153,7 @@ pub(super) async fn delete(
         Outcome::Gone(written) if returns_object(call) => answer(call, written, StatusCode::OK).await,
         Outcome::Gone(written) => {
             let uid = match &written {
-                Written::Stored(entry) | Written::Deleted(entry, _) => {
-                    entry.part::<Identified>().metadata.uid
-                }
+                Written::Stored(entry) | Written::Deleted(entry, _) => entry.uid(),
                 Written::Value(value) => object::uid(value).to_owned(),
             };
             let mut details = json!({"name": call.name, "kind": call.resource.plural, "uid": uid});

@@ -8,7 +8,6 @@ use std::{
 
 use futures::{Stream, StreamExt as _, future, stream};
 use kube::{Api, core::ApiResource, runtime::watcher::Event};
-use serde::Deserialize;
 use steersman_api::{
     resource::Resource,
     store::{Batch, Event as LogEvent, EventKind},
@@ -23,19 +22,6 @@ use super::{
     watch::{Change, listing},
 };
 use crate::workloads::{Autoscalers, Evictions, Kubelet, NodeCapacity};
-
-/// What says which object an entry was.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Identified {
-    metadata: Identity,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Identity {
-    uid: Option<String>,
-}
 
 /// What a control loop knew when it had dealt with everything up to a revision.
 pub(crate) struct SavedLoop {
@@ -126,8 +112,7 @@ impl ControlLoop {
         let entry = &event.entry;
         let name = (entry.namespace().to_owned(), entry.name().to_owned());
         if event.kind == EventKind::Deleted {
-            let uid = entry.part::<Identified>().metadata.uid;
-            return self.remove_object::<K>(&name, uid.as_deref(), true);
+            return self.remove_object::<K>(&name, Some(&entry.uid()), true);
         }
         if K::cache(&self.caches).is_current(&name, event.revision) {
             return;

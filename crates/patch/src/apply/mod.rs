@@ -388,18 +388,17 @@ mod tests {
         Anything(types, ty)
     }
 
+    /// Names and versions of those who have updated an object.
     fn managers(object: &Value) -> Vec<(&str, &str)> {
         let entries = object["metadata"]["managedFields"].as_array().unwrap();
-        let text = |entry: &'_ Value, field: &str| entry[field].as_str().unwrap().to_owned();
-        let mut found: Vec<(&str, &str)> = Vec::new();
-        for entry in entries {
-            assert_eq!(text(entry, "operation"), "Update");
-            found.push((entry["manager"].as_str().unwrap(), entry["apiVersion"].as_str().unwrap()));
-        }
-        found
+        assert!(entries.iter().all(|entry| entry["operation"] == "Update"));
+        entries
+            .iter()
+            .map(|entry| (entry["manager"].as_str().unwrap(), entry["apiVersion"].as_str().unwrap()))
+            .collect()
     }
 
-    /// An object in which a manager has set a field through a version.
+    /// An object in which a manager has set a field.
     fn set_by(live: &Value, manager: &str, now: &str, field: &str) -> Value {
         let mut new = live.clone();
         new["spec"][field] = json!(1);
