@@ -464,3 +464,70 @@ fn text_value(text: &str, format: &str) -> Cel {
         _ => Cel::string(text),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What an object of two numbers with a rule each, and a rule on itself, spends of a budget, and the complaints.
+    fn judged(budget: i64, message: &str) -> (i64, Vec<String>) {
+        let rule = |rule: &str| json!([{"rule": rule, "messageExpression": message}]);
+        let schema = Schema::parse(&json!({
+            "type": "object",
+            "x-kubernetes-validations": [{"rule": "self.a + self.b > 0"}],
+            "properties": {
+                "a": {"type": "integer", "x-kubernetes-validations": rule("self > 100")},
+                "b": {"type": "integer", "x-kubernetes-validations": rule("self > 200")},
+            },
+        }));
+        let rules = Rules::compile(&schema, false).expect("the schema has rules");
+        let mut run = Run::new(budget);
+        let (value, path) = (json!({"a": 1, "b": 2}), String::new());
+        let at = At {
+            value: &value,
+            old: None,
+            schema: &schema,
+            path,
+            is_resource: false,
+            ratchet: Ratchet::default(),
+        };
+        rules.check(&mut run, at);
+        (run.budget, run.errors.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn rules_spend_from_one_budget() {
+        let (left, errors) = judged(100, "");
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        let (total, root, each) = (100 - left, 6, 2);
+        assert_eq!(total, root + 2 * each, "{errors:?}");
+        assert_eq!(judged(total, "").0, 0, "what is left may be spent whole");
+    }
+
+    #[test]
+    fn nothing_is_run_once_the_budget_is_spent() {
+        let out = "running out of cost budget";
+        // In the middle of the second, exactly before the third, and in the middle of the first.
+        for (budget, others) in [(7, 0), (8, 1), (9, 1), (5, 0), (0, 0)] {
+            let (left, errors) = judged(budget, "");
+            assert_eq!(left, -1, "{budget}");
+            assert_eq!(errors.len(), others + 1, "{budget}: {errors:?}");
+            assert!(errors.last().is_some_and(|error| error.contains(out)), "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn messages_are_paid_for_too() {
+        let (left, errors) = judged(100, "'below ' + string(200)");
+        let spent = 100 - left;
+        assert!(errors.iter().all(|error| error.contains("below 200")), "{errors:?}");
+        assert!(spent > 10, "{spent}");
+        assert_eq!(judged(spent, "'below ' + string(200)"), (0, errors));
+        let (left, errors) = judged(spent - 1, "'below ' + string(200)");
+        assert_eq!(left, -1);
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors[1].contains("messageExpression evaluation failed due to running out"), "{errors:?}");
+    }
+}

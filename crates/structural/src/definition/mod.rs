@@ -3,6 +3,7 @@
 mod approval;
 mod conversion;
 mod model;
+mod rule;
 mod schema;
 
 use std::collections::HashSet;
@@ -540,5 +541,41 @@ mod tests {
         let young = definition("example.com", "shops", "Shop", "Namespaced", "False");
         let found = immutable(&new, &young);
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn what_an_old_definition_got_wrong_its_successor_may_keep() {
+        let definition = |default: Value| {
+            json!({
+                "metadata": {"name": "shops.example.com"},
+                "spec": {
+                    "group": "example.com", "scope": "Namespaced",
+                    "names": {"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "ShopList"},
+                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"size": {
+                            "type": "object", "default": default, "properties": {"height": {"type": "integer"}},
+                        }},
+                    }}}],
+                },
+                "status": {"storedVersions": ["v1"]},
+            })
+        };
+        let (pruned, unpruned) = (definition(json!({"height": 1})), definition(json!({"depth": 1})));
+        let refused = |new: &Value, old: &Value| !check_update(new, old).is_empty();
+        assert!(!refused(&pruned, &pruned));
+        assert!(refused(&unpruned, &pruned), "a new default holds what pruning would drop");
+        assert!(!refused(&unpruned, &unpruned), "the default was there before");
+    }
+
+    #[test]
+    fn formats_are_looked_for_in_all_schemas() {
+        let schema = |format: &str| json!({"type": "object", "properties": {"a": {"type": "string", "format": format}}});
+        let version = |format: &str| json!({"name": "v1", "schema": {"openAPIV3Schema": schema(format)}});
+        let definition =
+            json!({"spec": {"versions": [version("date"), version("colour"), version("shape")]}});
+        assert_eq!(unrecognized_formats(&definition), ["colour", "shape"]);
+        let alike = json!({"spec": {"versions": [version("colour"), version("colour")]}});
+        assert_eq!(unrecognized_formats(&alike), ["colour"], "versions that are alike have one schema");
     }
 }

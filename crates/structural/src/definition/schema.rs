@@ -3,20 +3,15 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::model::Definition;
+use super::rule::{Costs, RULE_LIMIT, SCHEMA_LIMIT, check_rule, over_budget};
 use crate::decl::{Decl, declare, escaped};
 use crate::defaults;
-use crate::field_path;
 use crate::fields::FieldError;
 use crate::path::{child, index, key, property};
 use crate::prune::is_meta;
 use crate::rules::Compiled;
-use crate::schema::{Dependency, Items, Rule, Schema, Shown};
+use crate::schema::{Dependency, Items, Schema, Shown};
 use crate::structural::{self, wrong_type};
-
-/// One rule may cost so much, as far as can be told beforehand.
-const RULE_LIMIT: u64 = 10_000_000;
-/// All rules of a schema may cost so much.
-const SCHEMA_LIMIT: u64 = 100_000_000;
 
 /// What is asked of a schema. Definitions that were accepted once may stay as they are.
 #[derive(Debug, Clone, Copy)]
@@ -160,40 +155,6 @@ fn check_root_fields(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) 
 fn not_allowed_at_root(schema: &Schema, path: &str) -> FieldError {
     let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status subresource is enabled";
     FieldError::invalid_shown(path, schema.shown(), detail)
-}
-
-/// What the rules of a schema may cost together.
-#[derive(Default)]
-struct Costs {
-    total: u64,
-    /// The four most expensive ones that matter.
-    most_expensive: Vec<(String, u64)>,
-}
-
-impl Costs {
-    fn add(&mut self, path: String, cost: u64) {
-        self.total = self.total.saturating_add(cost);
-        if cost < SCHEMA_LIMIT / 100 {
-            return;
-        }
-        self.most_expensive.push((path, cost));
-        self.most_expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
-        self.most_expensive.truncate(4);
-    }
-}
-
-fn over_budget(what: &str, cost: u64, limit: u64) -> String {
-    let factor = cost as f64 / limit as f64;
-    let factor = if factor > 100.0 {
-        "more than 100x".to_owned()
-    } else if factor < 1.5 {
-        format!("{factor:.6}x")
-    } else {
-        format!("{factor:.1}x")
-    };
-    format!(
-        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
-    )
 }
 
 /// What holds at a place in a schema because of what is around it.
@@ -553,50 +514,6 @@ fn max_elements(schema: &Schema) -> Option<u64> {
     }
 }
 
-fn has_line_breaks(text: &str) -> bool {
-    text.contains(['\n', '\r'])
-}
-
-fn check_rule(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
-    const REASONS: [&str; 4] =
-        ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
-    let (text, message) = (rule.rule.trim(), rule.message.trim());
-    let message_path = child(path, "message");
-    if text.is_empty() {
-        errors.push(FieldError::required(child(path, "rule"), "rule is not specified"));
-    } else if !rule.message.is_empty() && message.is_empty() {
-        let detail = "must be non-empty if specified";
-        errors.push(FieldError::invalid(message_path, rule.message.as_str(), detail));
-    } else if has_line_breaks(message) {
-        errors.push(FieldError::invalid(message_path, rule.message.as_str(), "must not contain line breaks"));
-    } else if has_line_breaks(text) && message.is_empty() {
-        let detail = "message must be specified if rule contains line breaks";
-        errors.push(FieldError::required(message_path, detail));
-    }
-    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
-        let detail = "messageExpression must be non-empty if specified";
-        errors.push(FieldError::required(child(path, "messageExpression"), detail));
-    }
-    if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
-        errors.push(FieldError::not_supported(child(path, "reason"), reason, &REASONS));
-    }
-    let field_path = rule.field_path.as_str();
-    if field_path.is_empty() {
-        return;
-    }
-    let mut complain =
-        |detail: &str| errors.push(FieldError::invalid(child(path, "fieldPath"), field_path, detail));
-    if field_path.trim().is_empty() {
-        complain("must be non-empty if specified");
-    }
-    if has_line_breaks(field_path) {
-        complain("must not contain line breaks");
-    }
-    if structural::unsupported(schema).is_none() && field_path::valid(field_path, schema, true).is_err() {
-        complain("must be a valid path");
-    }
-}
-
 /// The field that makes the items of a set something that is merged, and its value as it is shown.
 fn set_of_granular(schema: &Schema) -> Option<(&'static str, serde_json::Value)> {
     if schema.list_type.as_deref() != Some("set") {
@@ -659,5 +576,67 @@ mod tests {
         assert_eq!(field(json!({"type": "object"}), "atomic"), None);
         let list = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
         assert_eq!(field(list, "set"), Some("x-kubernetes-list-type"));
+    }
+
+    #[test]
+    fn defaults_that_pruning_would_change_are_told() {
+        let unpruned = |schema: serde_json::Value| has_unpruned_defaults(&Schema::parse(&schema));
+        let with_default = |default: serde_json::Value| {
+            json!({"type": "object", "properties": {
+                "size": {"type": "object", "default": default, "properties": {"height": {"type": "integer"}}},
+            }})
+        };
+        assert!(!unpruned(with_default(json!({"height": 1}))));
+        assert!(unpruned(with_default(json!({"height": 1, "depth": 2}))));
+        // Without a type the schema is not structural, and nothing is pruned by it.
+        let mut untyped = with_default(json!({"depth": 2}));
+        untyped["properties"]["size"]["properties"]["height"] = json!({});
+        assert!(!unpruned(untyped));
+    }
+
+    #[test]
+    fn the_root_beside_a_status_describes_an_object_and_no_more() {
+        let complaints = |schema: serde_json::Value| {
+            let mut errors = Vec::new();
+            check_root_fields(&Schema::parse(&schema), "root", &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let allowed = json!({
+            "type": "object", "description": "A shop.", "title": "Shop", "format": "", "required": ["spec"],
+            "properties": {"spec": {"type": "object"}}, "maximum": 1, "pattern": "a", "minLength": 1,
+            "x-kubernetes-preserve-unknown-fields": true,
+        });
+        assert_eq!(complaints(allowed), [""; 0]);
+        assert_eq!(complaints(json!({})), [""; 0]);
+        let beyond = [
+            ("id", json!("a")),
+            ("$schema", json!("a")),
+            ("$ref", json!("a")),
+            ("nullable", json!(true)),
+            ("default", json!({})),
+            ("enum", json!([{}])),
+            ("maxProperties", json!(1)),
+            ("minProperties", json!(1)),
+            ("allOf", json!([{}])),
+            ("oneOf", json!([{}])),
+            ("anyOf", json!([{}])),
+            ("not", json!({})),
+            ("additionalProperties", json!(true)),
+            ("patternProperties", json!({"a": {}})),
+            ("dependencies", json!({"a": ["b"]})),
+            ("additionalItems", json!(true)),
+            ("definitions", json!({"a": {}})),
+            ("x-kubernetes-embedded-resource", json!(true)),
+            ("x-kubernetes-int-or-string", json!(true)),
+            ("x-kubernetes-list-map-keys", json!(["a"])),
+            ("x-kubernetes-list-type", json!("map")),
+            ("x-kubernetes-map-type", json!("atomic")),
+        ];
+        for (field, value) in beyond {
+            let found = complaints(json!({"type": "object", field: value}));
+            assert_eq!(found.len(), 1, "{field}: {found:?}");
+        }
+        let found = complaints(json!({"type": "string"}));
+        assert!(found.len() == 1 && found[0].contains("only \"object\" is allowed"), "{found:?}");
     }
 }
