@@ -18,24 +18,17 @@ pub(crate) struct Cache<K> {
     owned: BTreeMap<String, BTreeSet<Name>>,
     /// Uids of objects that a controller deleted and whose end was not seen yet.
     gone: HashSet<String>,
-    /// Names seen so far while the watch starts over.
-    listing: Option<BTreeSet<Name>>,
 }
 
 impl<K> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self {
-            objects: self.objects.clone(),
-            owned: self.owned.clone(),
-            gone: self.gone.clone(),
-            listing: self.listing.clone(),
-        }
+        Self { objects: self.objects.clone(), owned: self.owned.clone(), gone: self.gone.clone() }
     }
 }
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), owned: BTreeMap::new(), gone: HashSet::new(), listing: None }
+        Self { objects: BTreeMap::new(), owned: BTreeMap::new(), gone: HashSet::new() }
     }
 }
 
@@ -84,9 +77,6 @@ impl<K: Resource + Clone> Cache<K> {
     /// Stores an object unless a newer version is cached. Returns the former and the new one if it did.
     pub(super) fn put(&mut self, object: K) -> Option<(Option<Arc<K>>, Arc<K>)> {
         let name = name_of(&object);
-        if let Some(listing) = &mut self.listing {
-            listing.insert(name.clone());
-        }
         if object.uid().is_some_and(|uid| self.gone.contains(&uid)) {
             return None;
         }
@@ -132,15 +122,9 @@ impl<K: Resource + Clone> Cache<K> {
         Some(old)
     }
 
-    /// Begins a relist.
-    pub(super) fn start_listing(&mut self) {
-        self.listing = Some(BTreeSet::new());
-    }
-
-    /// Ends a relist: returns the names that it did not contain.
-    pub(super) fn end_listing(&mut self) -> Vec<Name> {
+    /// Takes the names of all objects, and returns those of objects that are no longer there.
+    pub(super) fn relisted(&mut self, listed: &HashSet<Name>) -> Vec<Name> {
         self.gone.clear();
-        let Some(listed) = self.listing.take() else { return Vec::new() };
         self.objects.keys().filter(|name| !listed.contains(*name)).cloned().collect()
     }
 }

@@ -16,7 +16,6 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
-use steersman_apiserver::Server;
 
 use super::{ControlLoop, Controller, cache::Cache};
 
@@ -71,14 +70,9 @@ macro_rules! kinds {
         })*
 
         impl ControlLoop {
-            /// Watches every kind with a cache.
-            pub(super) fn watch_kinds(&mut self) {
-                $(self.watch::<$kind>();)*
-            }
-
-            /// Watches every kind with a cache, all of which are right up to a revision.
-            pub(super) fn resume_kinds(&mut self, server: &Server, revision: u64) {
-                $(self.resume_kind::<$kind>(server, revision);)*
+            /// Watches every kind with a cache, all of which may be right up to a revision already.
+            pub(super) fn watch_kinds(&mut self, known: Option<u64>) {
+                $(self.watch::<$kind>(known);)*
             }
         }
 

@@ -20,6 +20,7 @@ mod events;
 mod graph;
 mod handle;
 mod kinds;
+mod log;
 mod queue;
 mod requests;
 mod run;
@@ -42,9 +43,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     Client, ResourceExt as _,
     api::{DeleteParams, PostParams, Preconditions},
-    core::PartialObjectMeta,
+    core::{PartialObjectMeta, Request, request},
 };
 use steersman_api::environment::{Environment, SteppedEnvironment};
+use steersman_apiserver::Server;
 
 pub(crate) use actor::Actor;
 pub(crate) use cache::{Cache, controller_uid, name_of};
@@ -91,9 +93,13 @@ struct ReconcileState {
 /// What became of a request that was late, and of which object's reconcile it was.
 type LateOutcome = (WorkItem, Result<Option<LateAnswer>, Box<dyn Any + Send>>);
 
+/// A write that is to be made, or why there is no such request.
+type WriteRequest = Result<http::Request<Vec<u8>>, request::Error>;
+
 /// State and API that controllers share.
 pub(crate) struct ControlLoop {
     pub(crate) client: Client,
+    server: Server,
     /// For watches, which are not part of a reconcile.
     watch_client: Client,
     requests: Requests,
@@ -136,10 +142,11 @@ pub(crate) struct LoopConfig {
 }
 
 impl ControlLoop {
-    fn new(config: &LoopConfig, panics: Arc<AtomicU64>) -> Self {
+    fn new(config: &LoopConfig, server: Server, panics: Arc<AtomicU64>) -> Self {
         let requests = Requests::new(config.server.inner());
         Self {
             client: Client::new(requests.clone(), "default"),
+            server,
             watch_client: Client::new(config.server.clone(), "default"),
             requests,
             actor: Actor::ControllerManager,
@@ -234,28 +241,38 @@ impl ControlLoop {
     pub(crate) async fn create<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
-        let params = self.params();
-        let made = K::api(&self.client, &namespace).create(&params, object).await?;
-        self.put_object(made.clone());
-        Ok(made)
+        let request = self.request_to::<K>(&namespace).create(&self.params(), encode(object)?);
+        self.write(request).await
     }
 
     /// Writes an object that was read before.
     pub(crate) async fn update<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
-        let params = self.params();
-        let made = K::api(&self.client, &namespace).replace(&object.name_any(), &params, object).await?;
-        self.put_object(made.clone());
-        Ok(made)
+        let name = object.name_any();
+        let request = self.request_to::<K>(&namespace).replace(&name, &self.params(), encode(object)?);
+        self.write(request).await
     }
 
     /// Writes the status of an object that was read before.
     pub(crate) async fn update_status<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
-        let (api, params) = (K::api(&self.client, &namespace), self.params());
-        let made = api.replace_status(&object.name_any(), &params, object).await?;
+        let (name, params) = (object.name_any(), self.params());
+        let request = self.request_to::<K>(&namespace);
+        let request = request.replace_subresource("status", &name, &params, encode(object)?);
+        self.write(request).await
+    }
+
+    fn request_to<K: Kind>(&self, namespace: &str) -> Request {
+        Request::new(K::api(&self.client, namespace).resource_url())
+    }
+
+    /// Makes a write, whose answer goes to the caches.
+    async fn write<K: Kind>(&mut self, request: WriteRequest) -> kube::Result<K> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let answer = self.client.request_text(request).await?;
+        let made: K = serde_json::from_str(&answer).map_err(kube::Error::SerdeError)?;
         self.put_object(made.clone());
         Ok(made)
     }
@@ -350,6 +367,10 @@ impl ControlLoop {
 /// A moment as the API writes it: whole seconds.
 pub(crate) fn whole(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+fn encode<K: Kind>(object: &K) -> kube::Result<Vec<u8>> {
+    serde_json::to_vec(object).map_err(kube::Error::SerdeError)
 }
 
 /// Whether the API answered 404.

@@ -31,13 +31,12 @@ enum Outcome {
 /// Runs control loops until it is dropped. One that panics is replaced by one that lists anew.
 pub(crate) async fn run(mut config: LoopConfig, server: Server, handle: LoopHandle) {
     loop {
-        let mut control = ControlLoop::new(&config, Arc::clone(&handle.panics));
+        let mut control = ControlLoop::new(&config, server.clone(), Arc::clone(&handle.panics));
         match config.saved.take() {
-            Some(saved) => control.load(&saved, &server),
+            Some(saved) => control.load(&saved),
             None => control.begin(),
         }
-        let Err(panic) = AssertUnwindSafe(control.run(server.clone(), handle.clone())).catch_unwind().await
-        else {
+        let Err(panic) = AssertUnwindSafe(control.run(handle.clone())).catch_unwind().await else {
             return;
         };
         handle.panics.fetch_add(1, Ordering::Relaxed);
@@ -55,16 +54,16 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 impl ControlLoop {
     /// Begins from nothing.
     fn begin(&mut self) {
-        self.watch_kinds();
+        self.watch_kinds(None);
         self.push(Controller::Discovery, "", "");
         workloads::start(self);
     }
 
     /// Runs until it is dropped.
-    async fn run(mut self, server: Server, handle: LoopHandle) {
+    async fn run(mut self, handle: LoopHandle) {
         let mut calm = false;
         loop {
-            let revision = server.store().revision();
+            let revision = self.server.store().revision();
             while let Some(Some(answer)) = self.late.next().now_or_never() {
                 self.resume(answer);
                 calm = false;

@@ -1,26 +1,34 @@
 //! The watches behind the caches.
 
-use std::{fmt, sync::Arc};
+use std::{iter, sync::Arc};
 
-use futures::{Stream, StreamExt as _, future, stream::BoxStream};
+use futures::{
+    Stream, StreamExt as _, future,
+    stream::{self, BoxStream},
+};
 use kube::{
-    Api, Client, Resource, ResourceExt as _,
-    core::{DynamicObject, PartialObjectMeta},
+    Api, Client, ResourceExt as _,
+    core::{ApiResource, DynamicObject, PartialObjectMeta},
     discovery::{Discovery, Scope, verbs},
     runtime::{
         WatchStreamExt as _,
         watcher::{self, Config, Event},
     },
 };
+use steersman_api::store::{Entry, Event as LogEvent, EventKind};
 
-use serde::de::DeserializeOwned;
-
-use super::{ControlLoop, Controller, Kind, ResourceInfo, name_of};
+use super::{
+    ControlLoop, Controller, Kind, ResourceInfo,
+    log::{News, decode, list_and_follow},
+};
 
 /// A watch event as a change of the control loop.
 pub(super) type Change = Box<dyn FnOnce(&mut ControlLoop) + Send>;
 /// One watch.
 pub(super) type Changes = BoxStream<'static, Change>;
+/// Of kinds without a cache no more is read.
+type Metadata = PartialObjectMeta<DynamicObject>;
+type MetadataResult = watcher::Result<Event<Metadata>>;
 
 /// Names the service account whose token a Secret is to hold.
 pub(crate) const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
@@ -28,54 +36,74 @@ pub(crate) const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 pub(crate) const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
 impl ControlLoop {
-    /// Watches a kind that has a cache.
-    pub(super) fn watch<K: Kind>(&mut self) {
-        self.unsynced += 1;
-        let api: Api<K> = Api::all(self.watch_client.clone());
-        let name = super::qualified(&K::group(&()), &K::plural(&()));
-        self.watched_name(&name);
-        let mut first = true;
-        let changes = listing(api).map(move |event| {
-            let synced = first && matches!(event, Ok(Event::InitDone));
-            first &= !synced;
+    /// Watches a kind that has a cache, which may be right up to a revision already.
+    pub(super) fn watch<K: Kind>(&mut self, known: Option<u64>) {
+        self.watched_name(&super::qualified(&K::group(&()), &K::plural(&())));
+        let catalog = self.server.catalog();
+        let Some(resource) = catalog.find(&K::group(&()), &K::version(&()), &K::plural(&())) else { return };
+        let mut synced = known.is_some();
+        self.unsynced += usize::from(!synced);
+        let news = list_and_follow(self.server.store().clone(), &resource.storage, known);
+        let changes = news.map(move |news| {
+            let first = !std::mem::replace(&mut synced, true);
             let change: Change = Box::new(move |control| {
-                control.unsynced -= usize::from(synced);
-                control.handle_event::<K>(event);
+                control.unsynced -= usize::from(first);
+                match news {
+                    News::Listed(entries) => control.relist::<K>(&entries),
+                    News::Changed(event) => control.handle_event::<K>(&event),
+                }
             });
             change
         });
         self.changes.push(changes.boxed());
     }
 
-    pub(super) fn handle_event<K: Kind>(&mut self, event: watcher::Result<Event<K>>) {
-        match event {
-            Ok(Event::Init) => K::cache_mut(&mut self.caches).start_listing(),
-            Ok(Event::InitApply(object) | Event::Apply(object)) => self.put_object(object),
-            Ok(Event::InitDone) => {
-                for name in K::cache_mut(&mut self.caches).end_listing() {
-                    self.remove_object::<K>(&name, None, true);
-                }
+    fn relist<K: Kind>(&mut self, entries: &[Arc<Entry>]) {
+        let name_of = |entry: &Entry| (entry.namespace().to_owned(), entry.name().to_owned());
+        let listed = entries.iter().map(|entry| name_of(entry)).collect();
+        for entry in entries {
+            if let Some(object) = decode::<K>(&entry.json()) {
+                self.put_object(object);
             }
-            Ok(Event::Delete(object)) => {
-                self.remove_object::<K>(&name_of(&object), object.meta().uid.as_deref(), true);
-            }
-            Err(error) => tracing::debug!(%error, "a watch starts over"),
+        }
+        for name in K::cache_mut(&mut self.caches).relisted(&listed) {
+            self.remove_object::<K>(&name, None, true);
         }
     }
 
-    /// Watches the metadata of a kind that has no cache.
-    fn watch_metadata(&mut self, resource: &ResourceInfo) {
-        self.unsynced += 1;
-        let api: Api<PartialObjectMeta<DynamicObject>> =
-            Api::all_with(self.watch_client.clone(), &resource.api);
-        self.push_metadata(resource, false, listing(api));
+    /// Takes a change, of which no more is read than is news: most are of the controllers' own writes.
+    fn handle_event<K: Kind>(&mut self, event: &LogEvent) {
+        let entry = &event.entry;
+        let name = (entry.namespace().to_owned(), entry.name().to_owned());
+        if event.kind == EventKind::Deleted {
+            self.remove_object::<K>(&name, Some(&entry.uid()), true);
+        } else if !K::cache(&self.caches).is_current(&name, event.revision)
+            && let Some(object) = decode::<K>(&entry.json())
+        {
+            self.put_object(object);
+        }
+    }
+
+    /// Watches the metadata of a kind that has no cache, which may be known up to a revision already.
+    pub(super) fn watch_metadata(&mut self, resource: &ResourceInfo, known: Option<u64>) {
+        // Another API server may serve it, or this one no longer does, which the answer to a request says.
+        let remote = listing(Api::all_with(self.watch_client.clone(), &resource.api));
+        let ApiResource { group, version, plural, .. } = &resource.api;
+        let catalog = self.server.catalog();
+        let Some(stored) = catalog.find(group, version, plural) else {
+            return self.push_metadata(resource, false, remote);
+        };
+        let news = list_and_follow(self.server.store().clone(), &stored.storage, known);
+        let local = news.flat_map(|news| stream::iter(metadata_events(&news)).map(Ok));
+        self.push_metadata(resource, known.is_some(), local.chain(remote));
     }
 
     /// Takes the metadata of a kind from a watch, which may be synced already.
-    pub(super) fn push_metadata<S>(&mut self, resource: &ResourceInfo, is_synced: bool, watch: S)
+    fn push_metadata<S>(&mut self, resource: &ResourceInfo, is_synced: bool, watch: S)
     where
-        S: Stream<Item = watcher::Result<Event<PartialObjectMeta<DynamicObject>>>> + Send + 'static,
+        S: Stream<Item = MetadataResult> + Send + 'static,
     {
+        self.unsynced += usize::from(!is_synced);
         let name = self.watched_name(&resource.qualified());
         let changes = watch.scan((is_synced, false), move |(synced, withdrawn), event| {
             if *withdrawn {
@@ -107,11 +135,7 @@ impl ControlLoop {
         self.push(Controller::Discovery, "", "");
     }
 
-    fn handle_metadata_event(
-        &mut self,
-        resource: &Arc<str>,
-        event: watcher::Result<Event<PartialObjectMeta<DynamicObject>>>,
-    ) {
+    fn handle_metadata_event(&mut self, resource: &Arc<str>, event: MetadataResult) {
         match event {
             Ok(Event::Init | Event::InitDone) => {}
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
@@ -168,22 +192,34 @@ impl ControlLoop {
             .map(|(_, info)| Arc::clone(info))
             .collect();
         for info in new {
-            self.watch_metadata(&info);
+            self.watch_metadata(&info, None);
         }
         Ok(())
     }
 }
 
-/// All objects, and what happens to them.
-pub(super) fn listing<K>(api: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
-{
+/// The metadata of all objects, and what happens to them.
+fn listing(api: Api<Metadata>) -> impl Stream<Item = MetadataResult> + Send {
     watcher::watcher(api, Config::default().streaming_lists()).default_backoff()
 }
 
+/// What a watch of metadata would tell of this.
+fn metadata_events(news: &News) -> Vec<Event<Metadata>> {
+    let decode = |entry: &Entry| decode::<Metadata>(entry.outline());
+    match news {
+        News::Listed(entries) => {
+            let objects = entries.iter().filter_map(|entry| decode(entry)).map(Event::InitApply);
+            iter::once(Event::Init).chain(objects).chain([Event::InitDone]).collect()
+        }
+        News::Changed(event) => {
+            let of_kind = if event.kind == EventKind::Deleted { Event::Delete } else { Event::Apply };
+            decode(&event.entry).map(of_kind).into_iter().collect()
+        }
+    }
+}
+
 /// The resource is no longer served.
-fn is_withdrawn<K>(event: &watcher::Result<Event<K>>) -> bool {
+fn is_withdrawn(event: &MetadataResult) -> bool {
     match event {
         Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
             super::is_not_found(error)
@@ -210,4 +246,19 @@ async fn served_resources(
         }
     }
     Ok(resources)
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_apiserver::Server;
+
+    #[test]
+    fn every_kind_with_a_cache_is_stored_in_its_version() {
+        let server = Server::builder().build();
+        for [group, version, plural] in super::super::kinds::cached_kinds() {
+            let catalog = server.catalog();
+            let resource = catalog.find(&group, &version, &plural).unwrap();
+            assert!(resource.is_storage_version(), "{plural}.{group} in {version} is not what the log has");
+        }
+    }
 }

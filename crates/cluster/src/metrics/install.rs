@@ -4,8 +4,11 @@ use k8s_openapi::{
     api::{core::v1::Service, rbac::v1::ClusterRole},
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
-use kube::{Api, Client, api::PostParams};
-use serde::{Serialize, de::DeserializeOwned};
+use kube::{
+    Api, Client,
+    api::PostParams,
+    core::{ApiResource, DynamicObject},
+};
 use serde_json::{Value, json};
 
 use super::{GROUP, NAME, NAMESPACE, VERSION};
@@ -47,17 +50,15 @@ pub(crate) async fn install(client: &Client) -> Result<(), Error> {
             "versionPriority": 100,
         },
     });
-    create::<Service>(&Api::namespaced(client.clone(), NAMESPACE), service).await?;
-    create::<ClusterRole>(&Api::all(client.clone()), role).await?;
-    create::<APIService>(&Api::all(client.clone()), api_service).await
+    let services = ApiResource::erase::<Service>(&());
+    create(&Api::namespaced_with(client.clone(), NAMESPACE, &services), service).await?;
+    create(&Api::all_with(client.clone(), &ApiResource::erase::<ClusterRole>(&())), role).await?;
+    create(&Api::all_with(client.clone(), &ApiResource::erase::<APIService>(&())), api_service).await
 }
 
-async fn create<K>(api: &Api<K>, object: Value) -> Result<(), Error>
-where
-    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
-{
+async fn create(api: &Api<DynamicObject>, object: Value) -> Result<(), Error> {
     let failed = |error: &dyn std::error::Error| Error::Metrics(error.to_string());
-    let object: K = serde_json::from_value(object).map_err(|error| failed(&error))?;
+    let object = serde_json::from_value(object).map_err(|error| failed(&error))?;
     match api.create(&PostParams::default(), &object).await {
         Err(error) if !is_already_exists(&error) => Err(failed(&error)),
         _ => Ok(()),

@@ -129,8 +129,9 @@ impl StatefulSetSync {
         if number < first.saturating_add(partition.unwrap_or_default()) && self.current != self.update {
             let namespace = self.set.namespace().unwrap_or_default();
             let kept = control.caches.controller_revisions.get(&namespace, &self.current);
-            let old = kept.and_then(|r| Some(r.data.as_ref()?.0["spec"]["template"].clone()));
-            if let Some(old) = old.and_then(|value| serde_json::from_value(value).ok()) {
+            // As text, of which templates are read anyway: from values they would be read by code of their own.
+            let old = kept.and_then(|r| Some(r.data.as_ref()?.0["spec"]["template"].to_string()));
+            if let Some(old) = old.and_then(|template| serde_json::from_str(&template).ok()) {
                 return (old, self.current.clone());
             }
         }

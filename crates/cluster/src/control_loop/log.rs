@@ -1,0 +1,53 @@
+//! The store's log as the source of the caches.
+//!
+//! The control loop lives in the process of the API server, so that it need not open dozens of watches when a cluster starts, with
+//! code for each kind to decode their events.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _, stream};
+use serde::de::DeserializeOwned;
+use steersman_api::store::{Batch, Entry, Event, Store};
+
+/// What the log has of a resource.
+#[derive(Debug)]
+pub(super) enum News {
+    /// All objects. Changes follow from there.
+    Listed(Vec<Arc<Entry>>),
+    /// One object changed.
+    Changed(Arc<Event>),
+}
+
+/// Lists a resource, unless its objects are known up to a revision, and follows it until it is no longer served. It is listed again
+/// when the log does not reach back far enough.
+pub(super) fn list_and_follow(
+    store: Store,
+    resource: &str,
+    known: Option<u64>,
+) -> impl Stream<Item = News> + Send + use<> {
+    let cursor = known.and_then(|revision| store.follow(resource, revision).ok());
+    let resource = resource.to_owned();
+    let batches = stream::unfold((store, resource, cursor), |(store, resource, mut cursor)| async {
+        while let Some(place) = &mut cursor {
+            match place.poll() {
+                Ok(Batch::Events(events)) => {
+                    let news: Vec<_> = events.into_iter().map(News::Changed).collect();
+                    return Some((stream::iter(news), (store, resource, cursor)));
+                }
+                Ok(Batch::Idle(_)) => place.changed().await,
+                Ok(Batch::Ended) => return None,
+                Err(_) => cursor = None,
+            }
+        }
+        let (snapshot, cursor) = store.snapshot_and_follow(&resource, "");
+        Some((stream::iter(vec![News::Listed(snapshot.entries)]), (store, resource, Some(cursor))))
+    });
+    batches.flatten()
+}
+
+/// Reads what the store has encoded. From text, as the client reads its answers: code that reads a kind from anything else is generated
+/// once more for each type in it.
+pub(super) fn decode<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
+    let decoded = serde_json::from_str(std::str::from_utf8(json).ok()?);
+    decoded.map_err(|error| tracing::debug!(%error, "an object of the store can't be read")).ok()
+}
