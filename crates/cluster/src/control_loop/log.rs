@@ -51,3 +51,62 @@ pub(super) fn decode<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
     let decoded = serde_json::from_str(std::str::from_utf8(json).ok()?);
     decoded.map_err(|error| tracing::debug!(%error, "an object of the store can't be read")).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{iter, pin::pin};
+
+    use futures::FutureExt as _;
+    use serde_json::json;
+    use steersman_api::store::{Draft, History};
+
+    use super::*;
+
+    fn create(store: &Store, name: &str) -> u64 {
+        let draft = Draft::new(&json!({"metadata": {"name": name}}), Vec::new()).unwrap();
+        store.create("pods", &format!("default/{name}"), draft).unwrap().revision()
+    }
+
+    fn names(news: Option<News>) -> Vec<String> {
+        match news {
+            Some(News::Listed(entries)) => {
+                let names = entries.iter().map(|entry| entry.name().to_owned());
+                iter::once("all:".to_owned()).chain(names).collect()
+            }
+            Some(News::Changed(event)) => vec![event.entry.name().to_owned()],
+            None => vec!["end".to_owned()],
+        }
+    }
+
+    #[tokio::test]
+    async fn a_resource_is_listed_and_followed_to_its_end() {
+        let store = Store::new(History::default(), None);
+        create(&store, "a");
+        let mut news = pin!(list_and_follow(store.clone(), "pods", None));
+        assert_eq!(names(news.next().await), ["all:", "a"]);
+        create(&store, "b");
+        create(&store, "c");
+        assert_eq!(names(news.next().await), ["b"]);
+        assert_eq!(names(news.next().await), ["c"]);
+        assert!(news.next().now_or_never().is_none(), "there is nothing yet");
+        store.end_watches("pods");
+        assert_eq!(names(news.next().await), ["end"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_known_is_not_listed_unless_the_log_has_gone_on() {
+        let store = Store::new(History { events: 2, bytes: usize::MAX }, None);
+        let known = create(&store, "a");
+        create(&store, "b");
+        let mut news = pin!(list_and_follow(store.clone(), "pods", Some(known)));
+        assert_eq!(names(news.next().await), ["b"]);
+        for name in ["c", "d", "e", "f"] {
+            create(&store, name);
+        }
+        assert_eq!(names(news.next().await), ["all:", "a", "b", "c", "d", "e", "f"]);
+        create(&store, "g");
+        assert_eq!(names(news.next().await), ["g"]);
+        let mut news = pin!(list_and_follow(store.clone(), "pods", Some(known)));
+        assert_eq!(names(news.next().await).len(), 8, "the log begins later");
+    }
+}
