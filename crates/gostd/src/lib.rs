@@ -19,6 +19,7 @@
 
 pub mod fmt;
 pub mod json;
+pub mod netip;
 pub mod strconv;
 pub mod time;
 pub mod unicode;

@@ -2,7 +2,7 @@
 //!
 //! The `jsonschema` crate has formats too, and takes and refuses other texts.
 
-use steersman_gostd::strconv;
+use steersman_gostd::{netip, strconv};
 
 use crate::functions::{layout, regexes, urls};
 use crate::gofmt::quote_rune;
@@ -142,126 +142,8 @@ fn ipv4(text: &str) -> Checked {
 
 fn ipv6(text: &str) -> Checked {
     ensure(text.contains(':'), "missing colon")?;
-    let zoned = parse_address(text).map_err(|(message, at)| {
-        let input = strconv::quote(text.as_bytes());
-        let at = at.map(|at| format!(" (at {})", strconv::quote(at))).unwrap_or_default();
-        format!("ParseAddr({input}): {message}{at}")
-    })?;
-    ensure(!zoned, "zone id is not a part of ipv6 address")
-}
-
-/// What is wrong with an address, and from where on.
-type BadAddress<'a> = (&'static str, Option<&'a [u8]>);
-
-/// Go's `netip.ParseAddr` on a text with a colon; gives whether there is a zone.
-fn parse_address(text: &str) -> Result<bool, BadAddress<'_>> {
-    match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
-        Some(b'.') => return embedded_ipv4(text.as_bytes()).map(|()| false),
-        Some(b'%') => return Err(("missing IPv6 address", None)),
-        _ => {}
-    }
-    let (address, zone) = text.split_once('%').map_or((text, None), |(a, z)| (a, Some(z)));
-    if zone == Some("") {
-        return Err(("zone must be a non-empty string", None));
-    }
-    parse_groups(address.as_bytes())?;
-    Ok(zone.is_some())
-}
-
-fn parse_groups(address: &[u8]) -> Result<(), BadAddress<'_>> {
-    const GROUPS: usize = 8;
-    let mut rest = address;
-    let mut ellipsis = false;
-    if let Some(after) = rest.strip_prefix(b"::") {
-        ellipsis = true;
-        rest = after;
-        if rest.is_empty() {
-            return Ok(());
-        }
-    }
-    let mut groups = 0;
-    while groups < GROUPS {
-        let count = rest.iter().take_while(|b| b.is_ascii_hexdigit()).count();
-        if count > 4 {
-            return Err(("each group must have 4 or less digits", Some(rest)));
-        }
-        if count == 0 {
-            return Err(("each colon-separated field must have at least one digit", Some(rest)));
-        }
-        if rest.get(count) == Some(&b'.') {
-            if !ellipsis && groups != GROUPS - 2 {
-                return Err((
-                    "embedded IPv4 address must replace the final 2 fields of the address",
-                    Some(rest),
-                ));
-            }
-            if groups + 2 > GROUPS {
-                return Err((
-                    "too many hex fields to fit an embedded IPv4 at the end of the address",
-                    Some(rest),
-                ));
-            }
-            embedded_ipv4(rest)?;
-            groups += 2;
-            rest = &[];
-            break;
-        }
-        groups += 1;
-        rest = rest.get(count..).unwrap_or_default();
-        match rest {
-            [] => break,
-            [b':'] => return Err(("colon must be followed by more characters", Some(rest))),
-            [b':', after @ ..] => rest = after,
-            _ => return Err(("unexpected character, want colon", Some(rest))),
-        }
-        if let Some(after) = rest.strip_prefix(b":") {
-            if ellipsis {
-                return Err(("multiple :: in address", Some(rest)));
-            }
-            ellipsis = true;
-            rest = after;
-            if rest.is_empty() {
-                break;
-            }
-        }
-    }
-    match (rest, groups < GROUPS, ellipsis) {
-        ([_, ..], ..) => Err(("trailing garbage after address", Some(rest))),
-        (_, true, false) => Err(("address string too short", None)),
-        (_, false, true) => Err(("the :: must expand to at least one field of zeros", None)),
-        _ => Ok(()),
-    }
-}
-
-fn embedded_ipv4(text: &[u8]) -> Result<(), BadAddress<'_>> {
-    let (mut value, mut count, mut fields) = (0_u32, 0, 0);
-    for (at, byte) in text.iter().enumerate() {
-        let rest = text.get(at..);
-        match byte {
-            b'0'..=b'9' => {
-                if count == 1 && value == 0 {
-                    return Err(("IPv4 field has octet with leading zero", None));
-                }
-                value = value * 10 + u32::from(byte - b'0');
-                count += 1;
-                if value > 255 {
-                    return Err(("IPv4 field has value >255", None));
-                }
-            }
-            b'.' => {
-                if count == 0 || at + 1 == text.len() {
-                    return Err(("IPv4 field must have at least one digit", rest));
-                }
-                if fields == 3 {
-                    return Err(("IPv4 address too long", None));
-                }
-                fields += 1;
-                (value, count) = (0, 0);
-            }
-            _ => return Err(("unexpected character", rest)),
-        }
-    }
-    if fields < 3 { Err(("IPv4 address too short", None)) } else { Ok(()) }
+    let (_, zone) = netip::parse_addr(text).map_err(|error| error.to_string())?;
+    ensure(zone.is_none(), "zone id is not a part of ipv6 address")
 }
 
 fn hostname(text: &str) -> Checked {
