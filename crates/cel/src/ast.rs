@@ -172,5 +172,7 @@ pub(crate) mod op {
     pub(crate) const OPT_SELECT: &str = "_?._";
     /// Puts an entry into a map; no expression can name it.
     pub(crate) const MAP_INSERT: &str = "cel.@mapInsert";
+    /// Sorts a list by a list of keys; no expression can name it.
+    pub(crate) const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
     pub(crate) const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
 }

@@ -56,7 +56,7 @@ pub(crate) fn of_call(
 fn of_extension(function: &str, args: &[Evaluated], result: &Evaluated) -> Option<u64> {
     let value = |i: usize| args.get(i).and_then(|arg| arg.as_ref().ok());
     let size = |i: usize| value(i).map_or(1, library_size);
-    let allocating = |factor: f64, size: u64| (size as f64 * factor) as u64 + 11;
+    let allocating = |factor: f64, size: u64| ((size as f64 * factor) as u64).saturating_add(11);
     let compared = |list: Option<&Value>| match list {
         Some(Value::List(items)) => {
             let is_text = matches!(items.first(), Some(Value::String(_) | Value::Bytes(_)));
@@ -75,8 +75,9 @@ fn of_extension(function: &str, args: &[Evaluated], result: &Evaluated) -> Optio
             allocating(depth, size(0))
         }
         "distinct" | "sort" => compared(value(0)),
-        "sets.contains" | "sets.intersects" => 1 + size(0).saturating_mul(size(1)),
-        "sets.equivalent" => 1 + size(0).saturating_mul(size(1)).saturating_mul(2),
+        op::SORT_BY_KEYS => compared(value(1)),
+        "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)).saturating_add(1),
+        "sets.equivalent" => size(0).saturating_mul(size(1)).saturating_mul(2).saturating_add(1),
         _ => return None,
     })
 }
@@ -132,8 +133,19 @@ fn of_library(
         "check" => authz::CHECK_COST,
         "fieldSelector" | "labelSelector" => authz::selector_cost(size(1)),
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => value(0).map_or(1, traversal_of),
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
-        | "quantity" | "isQuantity" | "semver" | "isSemver" => traversal(size(0)),
+        "url"
+        | "jsonpatch.escapeKey"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "cidr"
+        | "isIP"
+        | "isCIDR"
+        | "quantity"
+        | "isQuantity"
+        | "semver"
+        | "isSemver" => traversal(size(0)),
         "ip" if overload.is_some_and(|o| o.member) => 1,
         "ip" => traversal(size(0)),
         "replace" | "split" | "ip.isCanonical" => twice(size(0)),

@@ -94,16 +94,12 @@ impl Environment {
             "list" => named(Type::list(Type::Dyn)),
             "map" => named(Type::map(Type::Dyn, Type::Dyn)),
             "null_type" => named(Type::Null),
-            "type" => named(Type::Type(Box::new(Type::Dyn))),
-            "optional_type" => named(Type::optional(Type::Dyn)),
+            "type" => named(Type::Opaque("type")),
+            "optional_type" => named(Type::Opaque("optional_type")),
             "google.protobuf.Timestamp" => named(Type::Timestamp),
             "google.protobuf.Duration" => named(Type::Duration),
-            "kubernetes.Quantity" => named(Type::Opaque("kubernetes.Quantity")),
-            "kubernetes.URL" => named(Type::Opaque("kubernetes.URL")),
             "net.IP" => named(Type::Opaque("net.IP")),
             "net.CIDR" => named(Type::Opaque("net.CIDR")),
-            "kubernetes.Semver" => named(Type::Opaque("kubernetes.Semver")),
-            "kubernetes.NamedFormat" => named(Type::Opaque("kubernetes.NamedFormat")),
             name => named(self.structure(name)?),
         }
     }

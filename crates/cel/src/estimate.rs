@@ -330,8 +330,9 @@ impl Estimator<'_> {
         costs: &[Range],
     ) -> Call {
         let arguments = costs.iter().fold(Range::fixed(0), |sum, cost| sum.plus(*cost));
-        let found =
-            self.extension(function, target, args).or_else(|| self.library(function, overload, target, args));
+        let found = self
+            .extension(function, overload, target, args)
+            .or_else(|| self.library(function, overload, target, args));
         if let Some(call) = found {
             return Call { cost: call.cost.plus(arguments), ..call };
         }
@@ -399,7 +400,13 @@ impl Estimator<'_> {
     }
 
     /// What functions on whole lists may cost: by the size of what they make, or of what they compare.
-    fn extension(&self, function: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option<Call> {
+    fn extension(
+        &self,
+        function: &str,
+        overload: &Overload,
+        target: Option<&Node<'_>>,
+        args: &[Node<'_>],
+    ) -> Option<Call> {
         let size = |node: &Node<'_>| {
             node.size
                 .or_else(|| self.max_size(&node.path).map(|max| Range { min: 0, max }))
@@ -424,13 +431,13 @@ impl Estimator<'_> {
                 allocating(depth as f64, size(target))
             }
             ("distinct", Some(target), []) => allocating(2.0, size(target).times(size(target))),
-            ("sort", Some(target), []) => {
+            ("sort", Some(sorted), []) | (op::SORT_BY_KEYS, Some(_), [sorted]) => {
                 let is_text = matches!(
-                    self.checked.of(target.expr),
-                    Type::List(item) if matches!(**item, Type::String | Type::Bytes)
+                    overload.args.last(),
+                    Some(Type::List(item)) if matches!(**item, Type::String | Type::Bytes)
                 );
                 let factor = if is_text { 2.1 } else { 2.0 };
-                allocating(factor, size(target).times(size(target)))
+                allocating(factor, size(sorted).times(size(sorted)))
             }
             ("sets.contains" | "sets.intersects" | "sets.equivalent", None, [left, right]) => {
                 let factor = if function == "sets.equivalent" { 2.0 } else { 1.0 };
@@ -472,7 +479,7 @@ impl Estimator<'_> {
                 }
                 cost(length.times(each))
             }
-            "url" => {
+            "url" | "jsonpatch.escapeKey" => {
                 let [arg] = args else { return None };
                 let size = size(self, arg);
                 Some(Call { cost: size.scaled(CHARACTER), size: Some(size) })

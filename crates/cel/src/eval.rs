@@ -149,11 +149,13 @@ impl<'a> Evaluator<'a> {
     /// `has(operand.field)`.
     fn test(&mut self, operand: &'a Expr, field: &str) -> Evaluated {
         let reached = self.base(operand)?;
-        self.budget.spend(1)?;
         let is_there = |value: Value| {
             value.field(field).is_some() || reserved_field(&value, &Value::string(field)).is_some()
         };
-        Ok(Value::Bool(reached.value.is_some_and(is_there)))
+        let found = reached.value.is_some_and(is_there);
+        // What is optional costs nothing if it is absent.
+        self.budget.spend(u64::from(found || !reached.optional))?;
+        Ok(Value::Bool(found))
     }
 
     /// The value of a chain of selections. The chain itself costs one, unless a choice is at its root.
@@ -312,11 +314,12 @@ impl<'a> Evaluator<'a> {
                 (environment.functions(name), name)
             }
         };
-        let result = self.apply(name, overloads, is_member, &values);
         let only = match self.program.checked.overloads(expr) {
             [only] => Some(*only),
             _ => None,
         };
+        let overloads = only.map(std::slice::from_ref).or(overloads);
+        let result = self.apply(name, overloads, is_member, &values);
         self.budget.spend(cost::of_call(name, only, &values, &result))?;
         result
     }
@@ -394,7 +397,7 @@ impl<'a> Evaluator<'a> {
             }
             Value::List(items) => items.iter().map(|item| (item.clone(), Value::Null)).collect(),
             Value::Map(entries) => entries.to_vec(),
-            _ => return Err(EvalError::NoSuchOverload(None)),
+            other => return fail(format!("got '{}', expected iterable type", go_type(other))),
         };
         let depth = self.scopes.len();
         let mut current = self.expr(accu_init);
@@ -475,7 +478,11 @@ fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
         [a, b] => Some(match compare(a, b) {
             Some(order) => Ok(Value::Bool(accept(order))),
             None if both_numbers(a, b) => fail("NaN values cannot be ordered"),
-            None => Err(EvalError::NoSuchOverload(None)),
+            // To the first, what is of another type; what has no order at all is told apart.
+            None if compare(a, a).is_some() || matches!(a, Value::Double(_)) => {
+                Err(EvalError::NoSuchOverload(None))
+            }
+            None => Err(EvalError::NoSuchOverload(Some(function.into()))),
         }),
         _ => None,
     };
@@ -490,6 +497,11 @@ fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
         (op::GREATER, _) => ordered(Ordering::is_gt),
         (op::GREATER_EQUALS, _) => ordered(Ordering::is_ge),
         (op::NOT, [Value::Bool(value)]) => Some(Ok(Value::Bool(!value))),
+        // Not declared, and yet done.
+        (op::NEGATE, [Value::Duration(nanos)]) => {
+            let negated = nanos.checked_neg().map(Value::Duration);
+            Some(negated.map_or_else(|| fail("integer overflow"), Ok))
+        }
         (op::IN, [item, Value::List(items)]) => Some(Ok(Value::Bool(items.iter().any(|i| equal(i, item))))),
         (op::IN, [key, map @ Value::Map(_)]) => Some(Ok(Value::Bool(map.get(key).is_some()))),
         (op::MAP_INSERT, [Value::Map(entries), rest @ ..]) => Some(insert(entries, rest)),
@@ -549,7 +561,7 @@ fn get(container: &Value, index: &Value) -> Evaluated {
             let Some(at) = list_index(index) else { return Err(bad_index(index)) };
             match usize::try_from(at).ok().and_then(|at| items.get(at)) {
                 Some(item) => Ok(item.clone()),
-                None => fail(format!("index out of bounds: {at}")),
+                None => fail(format!("index out of bounds: {index}")),
             }
         }
         Value::Map(_) => match container.get(index).or_else(|| reserved_field(container, index)) {
@@ -573,17 +585,57 @@ pub(crate) fn dispatch(
     let fitting = overloads.into_iter().flatten().find(|overload| {
         overload.member == is_member
             && overload.args.len() == args.len()
-            && overload.args.iter().zip(args).all(|(ty, value)| fits(ty, value))
+            && (!overload.guarded || overload.args.iter().zip(args).all(|(ty, value)| fits(ty, value)))
     });
     match fitting {
         Some(overload) => (overload.call)(args),
-        // Operators go without saying.
-        None if name == op::IN
-            || (name.contains('_') && !name.starts_with(|c: char| c.is_alphanumeric())) =>
-        {
-            Err(EvalError::NoSuchOverload(None))
+        None => Err(EvalError::NoSuchOverload(missing(name, args))),
+    }
+}
+
+/// How an error names a call that no overload takes: operators go without saying if another operand would do.
+fn missing(name: &str, args: &[Value]) -> Option<Arc<str>> {
+    let operand = args.first();
+    let is_whole = matches!(operand, Some(Value::Int(_) | Value::Uint(_)));
+    let is_number = is_whole || matches!(operand, Some(Value::Double(_)));
+    // These have methods of their own in cel-go, and an operator might be one.
+    let has_methods = matches!(operand, Some(Value::String(_) | Value::Timestamp(_) | Value::Duration(_)));
+    let takes_first = match name {
+        op::IN | op::NOT => true,
+        op::ADD => is_number || has_methods || matches!(operand, Some(Value::Bytes(_) | Value::List(_))),
+        op::SUBTRACT | op::MULTIPLY | op::DIVIDE => is_number || has_methods,
+        op::MODULO => is_whole || has_methods,
+        op::NEGATE => has_methods || matches!(operand, Some(Value::Bool(_))),
+        "size" | "matches" => has_methods,
+        _ => {
+            let types: Vec<_> = args.iter().map(Value::type_name).collect();
+            return Some(format!("{name}({})", types.join(", ")).into());
         }
-        None => Err(EvalError::NoSuchOverload(Some(name.into()))),
+    };
+    (!takes_first).then(|| name.into())
+}
+
+/// What cel-go calls the type of a value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::Uint(_) => "types.Uint",
+        Value::Double(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::Duration(_) => "types.Duration",
+        Value::Optional(_) => "*types.Optional",
+        Value::Type(_) => "*types.Type",
+        Value::Quantity(_) => "cel.Quantity",
+        Value::Url(_) => "cel.URL",
+        Value::Ip(_) => "cel.IP",
+        Value::Cidr(_) => "cel.CIDR",
+        Value::Format(_) => "cel.Format",
+        Value::Semver(_) => "cel.Semver",
+        _ => "ref.Val",
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use crate::Program;
 use crate::ast::{Expr, ExprKind, op};
+use crate::check::qualified_name;
 use crate::eval::{dispatch, literal};
+use crate::library::strings::pattern;
 use crate::types::Type;
 use crate::value::{EvalError, Value, equal};
 
@@ -32,6 +34,13 @@ impl Folder<'_> {
                 _ => None,
             },
             ExprKind::Select { operand, .. } => {
+                let name =
+                    qualified_name(expr).filter(|_| matches!(self.program.checked.of(expr), Type::Type(_)));
+                if let Some(name) = name
+                    && matches!(self.program.environment.variable(&name), Some(Type::Type(_)))
+                {
+                    return Ok(Some(Value::Type(name.into())));
+                }
                 self.fold(operand)?;
                 None
             }
@@ -40,6 +49,12 @@ impl Folder<'_> {
                     self.fold(target)?;
                 }
                 let args = args.iter().map(|arg| self.fold(arg)).collect::<Result<Vec<_>, _>>()?;
+                if let ("find" | "findAll" | "matches", Some(_), [Some(Value::String(text)), ..])
+                | ("matches", None, [_, Some(Value::String(text))]) =
+                    (function.as_str(), target, args.as_slice())
+                {
+                    pattern(text)?;
+                }
                 match (target, args.as_slice()) {
                     (None, [Some(arg)]) if is_conversion(function) => Some(self.converted(function, arg)?),
                     (None, [_, Some(Value::List(items))]) if function == op::IN && items.is_empty() => {

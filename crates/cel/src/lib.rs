@@ -47,6 +47,7 @@ pub use estimate::{Range, Sizes};
 pub use library::authz::{AccessCheck, AccessDecision, Authorization, Authorizer};
 pub use library::net::Cidr;
 pub use library::semver::Semver;
+pub use library::time::Time;
 pub use object::Object;
 pub use source::Issue;
 pub use types::{ObjectType, Param, Type, is_reserved};

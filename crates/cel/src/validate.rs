@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use steersman_formats::{parse_duration, parse_timestamp};
-
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::check::Checked;
+use crate::eval::{dispatch, literal};
+use crate::library;
 use crate::library::strings::pattern;
 use crate::source::{Issue, Source};
 use crate::types::Type;
@@ -15,17 +15,18 @@ use crate::types::Type;
 pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Issue> {
     let mut issues = Vec::new();
     // One kind of complaint comes after the other, as if each looked at the whole.
-    expr.walk(&mut |expr| {
-        if let Some((kind, offset)) = bad_time(expr, "duration", |text| parse_duration(text).is_some())
-            .or_else(|| bad_time(expr, "timestamp", |text| parse_timestamp(text).is_some()))
-        {
-            issues.push(source.error(offset, format!("invalid {kind} argument")));
-        }
-    });
+    for kind in ["duration", "timestamp"] {
+        expr.walk(&mut |expr| {
+            if let Some(offset) = bad_time(expr, kind) {
+                issues.push(source.error(offset, format!("invalid {kind} argument")));
+            }
+        });
+    }
     expr.walk(&mut |expr| {
         if let ExprKind::Call { function, args, .. } = &expr.kind
             && function == "matches"
-            && let Some(Expr { offset, kind: ExprKind::Literal(Literal::String(text)), .. }) = args.last()
+            // Of a function rather than a method that is the text; cel-go looks at it all the same.
+            && let Some(Expr { offset, kind: ExprKind::Literal(Literal::String(text)), .. }) = args.first()
             && pattern(text).is_err()
         {
             issues.push(source.error(*offset, "invalid matches argument"));
@@ -64,21 +65,18 @@ fn bad_format(source: &Source, expr: &Expr, types: &Checked) -> Option<Issue> {
         return None;
     }
     let kinds: Vec<&Type> = values.iter().map(|(value, _)| types.of(value)).collect();
-    let (culprit, why) = crate::library::format::check(text, &kinds)?;
+    let (culprit, why) = library::format::check(text, &kinds)?;
     let offset = culprit.and_then(|at| values.get(at)).map_or(expr.offset, |(value, _)| value.offset);
     Some(source.error(offset, why))
 }
 
-fn bad_time<'a>(expr: &Expr, kind: &'a str, is_fine: fn(&str) -> bool) -> Option<(&'a str, usize)> {
-    match &expr.kind {
-        ExprKind::Call { function, target: None, args } if function == kind => match args.as_slice() {
-            [Expr { offset, kind: ExprKind::Literal(Literal::String(text)), .. }] if !is_fine(text) => {
-                Some((kind, *offset))
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+/// Where the literal stands that is no time of this kind.
+fn bad_time(expr: &Expr, kind: &str) -> Option<usize> {
+    let ExprKind::Call { function, target: None, args } = &expr.kind else { return None };
+    let [Expr { offset, kind: ExprKind::Literal(value), .. }] = args.as_slice() else { return None };
+    let overloads = library::functions().get(kind).map(Vec::as_slice);
+    let fails = function == kind && dispatch(overloads, false, &[literal(value)], kind).is_err();
+    fails.then_some(*offset)
 }
 
 /// The first element that is of another type than the first one.

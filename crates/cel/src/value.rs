@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use steersman_formats::Url;
 use steersman_formats::quantity::Quantity;
-use steersman_gostd::strconv::NumError;
+use steersman_gostd::strconv::{self, NumError};
 
 use crate::library::authz::Authorization;
 use crate::library::net::Cidr;
 use crate::library::semver::Semver;
+use crate::library::time::Time;
 use crate::object::Object;
 
 /// A value that an expression works on or gives. Cheap to clone.
@@ -34,7 +34,7 @@ pub enum Value {
     /// `bytes`.
     Bytes(Arc<[u8]>),
     /// A point in time.
-    Timestamp(Timestamp),
+    Timestamp(Time),
     /// A length of time in nanoseconds.
     Duration(i64),
     /// A list.
@@ -340,48 +340,17 @@ fn compare_numbers(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
         (Value::Int(a), Value::Uint(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
         (Value::Uint(a), Value::Int(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
-        (Value::Double(a), Value::Int(b)) => compare_double(*a, i128::from(*b)),
-        (Value::Double(a), Value::Uint(b)) => compare_double(*a, i128::from(*b)),
+        // Digits that a double does not have are lost.
+        (Value::Double(a), Value::Int(b)) => a.partial_cmp(&(*b as f64)),
+        (Value::Double(a), Value::Uint(b)) => a.partial_cmp(&(*b as f64)),
         (Value::Int(_) | Value::Uint(_), Value::Double(_)) => compare_numbers(b, a).map(Ordering::reverse),
         _ => None,
     }
 }
 
-/// Compares without losing digits.
-fn compare_double(a: f64, b: i128) -> Option<Ordering> {
-    const LIMIT: f64 = 1e19;
-    if a.is_nan() {
-        return None;
-    }
-    if a >= LIMIT {
-        return Some(Ordering::Greater);
-    }
-    if a <= -LIMIT {
-        return Some(Ordering::Less);
-    }
-    let whole = a.trunc() as i128;
-    Some(whole.cmp(&b).then_with(|| a.fract().partial_cmp(&0.0).unwrap_or(Ordering::Equal)))
-}
-
-/// A number as Go prints it in `%v`: the shortest digits, with an exponent when it is very large or small.
+/// A number in the shortest digits, with an exponent when it is large or small.
 pub(crate) fn print_double(number: f64) -> String {
-    if number.is_nan() {
-        return "NaN".into();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 { "+Inf" } else { "-Inf" }.into();
-    }
-    let magnitude = number.abs();
-    if magnitude == 0.0 || (1e-4..1e21).contains(&magnitude) {
-        return format!("{number}");
-    }
-    let text = format!("{number:e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, exponent) = match exponent.strip_prefix('-') {
-        Some(rest) => ('-', rest),
-        None => ('+', exponent),
-    };
-    format!("{digits}e{sign}{exponent:0>2}")
+    strconv::format_float(number, b'g', None, false)
 }
 
 impl fmt::Display for Value {

@@ -19,7 +19,7 @@ enum Format {
 #[must_use]
 pub fn canonical(text: &str) -> Option<String> {
     // Go's decoder of JSON, unlike its parser, overlooks space around a quantity.
-    let Parsed { nanos, format, huge } = parse(text.trim())?;
+    let Parsed { nanos, format, huge, .. } = parse(text.trim())?;
     Some(match huge {
         Some((number, exponent)) => print_scaled(number, exponent, format),
         None => print(nanos, format),
@@ -89,37 +89,40 @@ pub fn is_whole(text: &str) -> bool {
 pub struct Quantity {
     nanos: i128,
     format: Format,
+    /// A number and a power of ten, if the API keeps it so rather than with any number of digits.
+    amount: Option<(i64, i32)>,
 }
 
 impl Quantity {
     /// Zero.
-    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
+    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal, amount: Some((0, 0)) };
 
     /// Reads a quantity; `None` if the text is none. What is finer than a billionth is rounded away from zero.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        parse(text).map(|Parsed { nanos, format, .. }| Self { nanos, format })
+        parse(text).map(|Parsed { nanos, format, amount, .. }| Self { nanos, format, amount })
     }
 
     /// A quantity of whole things.
     #[must_use]
     pub fn count(number: usize) -> Self {
         let nanos = i128::try_from(number).unwrap_or(i128::MAX).saturating_mul(NANO);
-        Self { nanos, format: Format::Decimal }
+        Self { nanos, format: Format::Decimal, amount: i64::try_from(number).ok().map(|number| (number, 0)) }
     }
 
     /// The sum, in the format of the first unless that is zero.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
-        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+        let amount = self.amount.zip(other.amount).and_then(|(a, b)| added(a, b));
+        Self { nanos: self.nanos.saturating_add(other.nanos), format, amount }
     }
 
     /// The difference, in the format of the first unless that is zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
-        let format = if self.nanos == 0 { other.format } else { self.format };
-        Self { nanos: self.nanos.saturating_sub(other.nanos), format }
+        let negated = other.amount.and_then(|(number, power)| Some((number.checked_neg()?, power)));
+        self.plus(Self { nanos: other.nanos.saturating_neg(), amount: negated, ..other })
     }
 }
 
@@ -130,23 +133,41 @@ impl Quantity {
         self.nanos
     }
 
-    /// The amount as a whole number, if it is one.
+    /// The amount as a whole number, if the API keeps it as one: `1000m` and `1.0` are none.
     #[must_use]
     pub fn as_integer(self) -> Option<i64> {
-        if self.nanos % NANO == 0 { i64::try_from(self.nanos / NANO).ok() } else { None }
+        let (number, power) = self.amount?;
+        scaled_up(number, u32::try_from(power).ok()?)
     }
 
     /// The amount as a float, with the precision of one.
     #[must_use]
     pub fn as_approximate_float(self) -> f64 {
-        self.nanos as f64 / NANO as f64
+        match self.amount {
+            Some((number, power)) => number as f64 * 10_f64.powi(power),
+            None => self.nanos as f64 / NANO as f64,
+        }
     }
 }
 
 impl From<i64> for Quantity {
     fn from(number: i64) -> Self {
-        Self { nanos: i128::from(number) * NANO, format: Format::Decimal }
+        Self { nanos: i128::from(number) * NANO, format: Format::Exponent, amount: Some((number, 0)) }
     }
+}
+
+fn scaled_up(number: i64, power: u32) -> Option<i64> {
+    number.checked_mul(10_i64.checked_pow(power)?)
+}
+
+/// The sum of two numbers with their powers of ten, in the smaller power; `None` if it has too many digits.
+fn added(a: (i64, i32), b: (i64, i32)) -> Option<(i64, i32)> {
+    if a.0 == 0 || b.0 == 0 {
+        return Some(if b.0 == 0 { a } else { b });
+    }
+    let power = a.1.min(b.1);
+    let number = |(number, own): (i64, i32)| scaled_up(number, (own - power).unsigned_abs());
+    Some((number(a)?.checked_add(number(b)?)?, power))
 }
 
 impl PartialEq for Quantity {
@@ -182,6 +203,24 @@ struct Parsed {
     format: Format,
     /// The number and the power of ten of an amount with more billionths than can be counted.
     huge: Option<(i128, i32)>,
+    amount: Option<(i64, i32)>,
+}
+
+/// The number and the power of ten as which the API keeps a quantity of few digits.
+fn amount(negative: bool, whole: &str, fraction: &str, suffix: Suffix) -> Option<(i64, i32)> {
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let (factor, power, format) = suffix;
+    let digits = whole.len() + fraction.len();
+    let few = match format {
+        // A tenth of the binary exponent is about a third of the decimal one.
+        Format::Binary => fraction.is_empty() && digits + factor.ilog2() as usize * 3 / 10 < 15,
+        Format::Decimal | Format::Exponent => digits <= 18,
+    };
+    let power = power.checked_sub(i32::try_from(fraction.len()).ok()?).filter(|power| few && *power >= -9)?;
+    let number =
+        format!("{whole}{fraction}").parse::<i64>().ok()?.checked_mul(i64::try_from(factor).ok()?)?;
+    Some((if negative { -number } else { number }, power))
 }
 
 /// The largest amount that is counted, in billionths: whole, and so that a million of them can be added up.
@@ -198,10 +237,16 @@ fn parse(text: &str) -> Option<Parsed> {
         None => (false, number.strip_prefix('+').unwrap_or(number)),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+    if text.is_empty() || fraction.contains('.') {
         return None;
     }
-    let (factor, exponent, format) = scale(suffix)?;
+    let suffix = scale(suffix)?;
+    let amount = amount(negative, whole, fraction, suffix);
+    // A suffix alone is zero, if it is kept so.
+    if amount.is_none() && whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let (factor, exponent, format) = suffix;
     // The digits as one integer, and where the point is.
     let mut mantissa: i128 = 0;
     for digit in whole.bytes().chain(fraction.bytes()) {
@@ -226,11 +271,13 @@ fn parse(text: &str) -> Option<Parsed> {
     let nanos = nanos.filter(|nanos| *nanos <= LARGEST);
     let sign = if negative { -1 } else { 1 };
     let huge = nanos.is_none().then_some((sign * mantissa, exponent));
-    Some(Parsed { nanos: sign * nanos.unwrap_or(LARGEST), format, huge })
+    Some(Parsed { nanos: sign * nanos.unwrap_or(LARGEST), format, huge, amount })
 }
 
-/// Factor, power of ten and format of a suffix.
-fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
+/// Factor, power of ten and format.
+type Suffix = (i128, i32, Format);
+
+fn scale(suffix: &str) -> Option<Suffix> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(s, _)| *s == suffix) {
         return Some((1, *exponent, Format::Decimal));
     }
@@ -245,9 +292,9 @@ fn print(nanos: i128, format: Format) -> String {
     if nanos == 0 {
         return "0".into();
     }
-    if format == Format::Binary && nanos.abs() >= 1024 * NANO {
-        // Parts of one are rounded away from zero.
-        let mut number = nanos / NANO + (nanos % NANO).signum();
+    // Parts of one are shown in powers of ten, so that none are lost.
+    if format == Format::Binary && nanos.abs() >= 1024 * NANO && nanos % NANO == 0 {
+        let mut number = nanos / NANO;
         let mut suffix = "";
         for (name, _) in BINARY {
             if number % 1024 != 0 {
@@ -335,10 +382,15 @@ mod tests {
             ("9223372036854775807Ei", "9223372036854775807"),
             ("9223372036854775808", "9223372036854775808"),
             ("1e-400", "1e-9"),
+            ("Gi", "0"),
+            (".", "0"),
+            ("-", "0"),
+            ("m", "0"),
+            ("1.0005Ki", "1024512m"),
         ] {
             assert_eq!(canonical(given).as_deref(), Some(wanted), "{given}");
         }
-        for bad in ["", "a", "1x", "1.2.3", "Gi", "1 Gi"] {
+        for bad in ["", "a", "1x", "1.2.3", "Ei", "Pi", "1 Gi"] {
             assert_eq!(canonical(bad), None, "{bad}");
         }
         assert_eq!(canonical(" 1000m\n").as_deref(), Some("1"));
@@ -351,6 +403,32 @@ mod tests {
         assert_eq!(read("2k").as_integer(), Some(2000));
         assert_eq!(read("1500m").as_integer(), None);
         assert_eq!(read("1500m").as_approximate_float(), 1.5);
+        // Whole is what the API keeps as a whole number, however it was meant.
+        for (text, whole) in [
+            ("1", Some(1)),
+            ("-7k", Some(-7000)),
+            ("1e3", Some(1000)),
+            ("2Mi", Some(2 << 20)),
+            ("123456789012345678", Some(123_456_789_012_345_678)),
+            ("000000000000000000012", Some(12)),
+            ("1000m", None),
+            ("1.0", None),
+            ("1.5Mi", None),
+            ("1Pi", None),
+            ("99999999999Mi", None),
+            ("1234567890123456789", None),
+            ("10E", None),
+        ] {
+            assert_eq!(read(text).as_integer(), whole, "{text}");
+        }
+        let whole = |sum: Quantity| sum.as_integer();
+        assert_eq!(whole(read("1k").plus(read("1"))), Some(1001));
+        assert_eq!(whole(read("1").minus(read("1k"))), Some(-999));
+        assert_eq!(whole(read("0").plus(read("2k"))), Some(2000));
+        assert_eq!(whole(read("2k").minus(read("0"))), Some(2000));
+        assert_eq!(whole(read("1").plus(read("1000m"))), None);
+        assert_eq!(whole(read("1").plus(read("1.5Mi"))), None);
+        assert_eq!(whole(Quantity::from(5).plus(Quantity::count(2))), Some(7));
         assert_eq!(read("-0.1n").nanos(), -1);
         assert_eq!(read("3").plus(4.into()), 7.into());
     }

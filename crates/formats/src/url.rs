@@ -1,5 +1,7 @@
 //! URLs.
 
+use steersman_gostd::strconv::quote;
+
 /// The parts of a URL as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -13,38 +15,49 @@ impl Url {
     /// Reads an absolute URL, or an absolute path.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        if text.bytes().any(|b| b <= b' ' || b == 0x7f) {
-            return None;
+        Self::read(text).ok()
+    }
+
+    /// Reads an absolute URL, or an absolute path; what is wrong with it is said as Go's `url.ParseRequestURI` says it.
+    pub fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("empty url".into());
+        }
+        Self::split(text, true)?;
+        Self::split(text.split('#').next().unwrap_or(text), false)
+    }
+
+    /// Splits a URL into its parts. A request's has no fragment, and no host without a scheme.
+    fn split(text: &str, of_request: bool) -> Result<Self, String> {
+        if text.bytes().any(|b| b < b' ' || b == 0x7f) {
+            return Err("net/url: invalid control character in URL".into());
         }
         let (scheme, rest) = match text.split_once(':') {
+            Some(("", _)) => return Err("missing protocol scheme".into()),
             Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_ascii_lowercase(), rest),
-            _ if text.starts_with('/') => (String::new(), text),
-            _ => return None,
+            _ => (String::new(), text),
         };
-        let rest = rest.split('#').next().unwrap_or(rest);
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let has_host = !scheme.is_empty() || (!of_request && !rest.starts_with("///"));
         let (host, path) = match rest.strip_prefix("//") {
-            Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-            None if rest.starts_with('/') => ("", rest),
+            Some(rest) if has_host => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+            _ if rest.starts_with('/') => ("", rest),
             // What follows a scheme without a slash is opaque.
-            None => ("", ""),
+            _ if !scheme.is_empty() => ("", ""),
+            _ => return Err("invalid URI for request".into()),
         };
         let host = host.rsplit('@').next().unwrap_or(host);
-        let port = host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map(|(_, port)| port);
-        if port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit())) {
-            return None;
-        }
+        check_host(host)?;
+        unescaped(path, false)?;
         let query = query
             .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+            .filter_map(|pair| {
                 let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Some((decoded(key)?, decoded(value)?))
+                Some((unescaped(key, true).ok()?, unescaped(value, true).ok()?))
             })
-            .collect::<Option<_>>()
-            .unwrap_or_default();
-        decoded(path)?;
-        Some(Self { scheme, host: host.to_owned(), path: path.to_owned(), query })
+            .collect();
+        Ok(Self { scheme, host: host.to_owned(), path: path.to_owned(), query })
     }
 
     /// The scheme in lower case, or nothing.
@@ -96,27 +109,43 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
 }
 
-/// Percent escapes and pluses resolved; `None` if an escape is broken.
-fn decoded(text: &str) -> Option<String> {
+fn check_host(host: &str) -> Result<(), String> {
+    let port = if host.starts_with('[') {
+        let (_, port) = host.rsplit_once(']').ok_or("missing ']' in host")?;
+        port
+    } else {
+        host.rfind(':').map_or("", |at| &host[at..])
+    };
+    let is_port = port.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    if !port.is_empty() && !is_port {
+        return Err(format!("invalid port {} after host", quote(port)));
+    }
+    match host.chars().find(|c| matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}')) {
+        Some(bad) => Err(format!("invalid character {} in host name", quote(bad.to_string()))),
+        None => Ok(()),
+    }
+}
+
+/// Percent escapes resolved, and with `pluses` those as well; an escape that is broken is told.
+fn unescaped(text: &str, pluses: bool) -> Result<String, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        match byte {
+        let mut width = 1;
+        out.push(match byte {
             b'%' => {
-                let digits = std::str::from_utf8(bytes.get(at + 1..at + 3)?).ok()?;
-                out.push(u8::from_str_radix(digits, 16).ok()?);
-                at += 3;
+                width = 3;
+                let escape = bytes.get(at..bytes.len().min(at + 3)).unwrap_or_default();
+                let digits = escape.get(1..3).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+                let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+                let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                byte.ok_or_else(|| format!("invalid URL escape {}", quote(escape)))?
             }
-            b'+' => {
-                out.push(b' ');
-                at += 1;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
+            b'+' if pluses => b' ',
+            byte => byte,
+        });
+        at += width;
     }
-    Some(String::from_utf8_lossy(&out).into_owned())
+    Ok(String::from_utf8_lossy(&out).into_owned())
 }

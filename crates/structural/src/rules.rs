@@ -442,13 +442,13 @@ fn text_value(text: &str, format: &str) -> Cel {
             Cel::Duration,
         ),
         "date" => match parse_date(text).and_then(|_| parse_timestamp(&format!("{text}T00:00:00Z"))) {
-            Some(time) => Cel::Timestamp(time),
+            Some(time) => Cel::Timestamp(time.into()),
             None => invalid(format!("Invalid date formatted string {text}")),
         },
-        "date-time" => {
-            let time = parse_timestamp(text).or_else(|| parse_timestamp(&format!("{text}Z")));
-            time.map_or_else(|| invalid(format!("Invalid date-time formatted string {text}")), Cel::Timestamp)
-        }
+        "date-time" => match parse_timestamp(text).or_else(|| parse_timestamp(&format!("{text}Z"))) {
+            Some(time) => Cel::Timestamp(time.into()),
+            None => invalid(format!("Invalid date-time formatted string {text}")),
+        },
         "byte" => match base64::engine::general_purpose::URL_SAFE.decode(text) {
             Ok(bytes) => Cel::Bytes(bytes.into()),
             Err(_) => {

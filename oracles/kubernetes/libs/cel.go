@@ -2,17 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 	"sort"
 	"strings"
 	"sync"
+	_ "time/tzdata" // Zones are the same on every machine, as in the API server.
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types/ref"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/types/known/structpb"
+	"github.com/google/cel-go/checker"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
@@ -25,23 +22,35 @@ func init() {
 
 type celRequest struct {
 	Expr string `json:"expr"`
-	// Vars are of type dyn; rules over a schema go through the operation cr instead.
+	// Vars are of the types below; rules over a schema go through the operation cr instead.
 	Vars map[string]json.RawMessage `json:"vars"`
+	// Types of variables, such as list(string); dyn for those that are not named.
+	Types map[string]string `json:"types"`
+	// Sizes are the largest of what is at a path, such as names.@items, for the estimate of the cost.
+	Sizes map[string]uint64 `json:"sizes"`
 }
 
-// celEnvironments keeps one environment per set of variable names.
+// celEnvironments keeps one environment per set of variables.
 var celEnvironments sync.Map
 
-func celEnvironment(names []string) (*cel.Env, error) {
-	key := strings.Join(names, ",")
-	if known, ok := celEnvironments.Load(key); ok {
+func celEnvironment(names []string, declared map[string]string) (*cel.Env, error) {
+	var key strings.Builder
+	var variables []cel.EnvOption
+	for _, name := range names {
+		kind := cel.DynType
+		if text, ok := declared[name]; ok {
+			var rest string
+			if kind, rest = celType(text); kind == nil || rest != "" {
+				return nil, requestError{fmt.Errorf("no type: %s", text)}
+			}
+		}
+		variables = append(variables, cel.Variable(name, kind))
+		fmt.Fprintf(&key, "%s %s,", name, kind)
+	}
+	if known, ok := celEnvironments.Load(key.String()); ok {
 		return known.(*cel.Env), nil
 	}
 	version := environment.DefaultCompatibilityVersion()
-	var variables []cel.EnvOption
-	for _, name := range names {
-		variables = append(variables, cel.Variable(name, cel.DynType))
-	}
 	set, err := environment.MustBaseEnvSet(version).Extend(environment.VersionedOptions{
 		IntroducedVersion: version, EnvOptions: variables,
 	})
@@ -49,8 +58,56 @@ func celEnvironment(names []string) (*cel.Env, error) {
 		return nil, err
 	}
 	env := set.NewExpressionsEnv()
-	celEnvironments.Store(key, env)
+	celEnvironments.Store(key.String(), env)
 	return env, nil
+}
+
+// celType reads a type as an expression's type is printed, and gives what follows it.
+func celType(text string) (*cel.Type, string) {
+	end := strings.IndexAny(text, "(,)")
+	if end < 0 {
+		end = len(text)
+	}
+	name, rest := text[:end], text[end:]
+	if !strings.HasPrefix(rest, "(") {
+		simple := map[string]*cel.Type{
+			"bool": cel.BoolType, "int": cel.IntType, "uint": cel.UintType, "double": cel.DoubleType,
+			"string": cel.StringType, "bytes": cel.BytesType, "dyn": cel.DynType,
+		}
+		return simple[strings.TrimSpace(name)], rest
+	}
+	first, rest := celType(rest[1:])
+	if first == nil {
+		return nil, rest
+	}
+	var second *cel.Type
+	if strings.HasPrefix(rest, ",") {
+		if second, rest = celType(rest[1:]); second == nil {
+			return nil, rest
+		}
+	}
+	rest = strings.TrimPrefix(rest, ")")
+	switch strings.TrimSpace(name) {
+	case "list":
+		return cel.ListType(first), rest
+	case "map":
+		return cel.MapType(first, second), rest
+	}
+	return nil, rest
+}
+
+// sizes knows the sizes that a request names.
+type sizes map[string]uint64
+
+func (s sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
+	if most, ok := s[strings.Join(element.Path(), ".")]; ok {
+		return &checker.SizeEstimate{Min: 0, Max: most}
+	}
+	return nil
+}
+
+func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
 }
 
 // evaluate runs one expression in the environment that rules get.
@@ -66,7 +123,7 @@ func evaluate(request *celRequest) (any, error) {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	env, err := celEnvironment(names)
+	env, err := celEnvironment(names, request.Types)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +139,11 @@ func evaluate(request *celRequest) (any, error) {
 		return map[string]any{"compileError": err.Error()}, nil
 	}
 	result := map[string]any{"outputType": tree.OutputType().String()}
+	estimate, err := env.EstimateCost(tree, &library.CostEstimator{SizeEstimator: sizes(request.Sizes)})
+	if err != nil {
+		return nil, err
+	}
+	result["estimate"] = []uint64{estimate.Min, estimate.Max}
 	value, details, err := program.Eval(vars)
 	if details != nil && details.ActualCost() != nil {
 		result["cost"] = *details.ActualCost()
@@ -91,35 +153,6 @@ func evaluate(request *celRequest) (any, error) {
 		return result, nil
 	}
 	result["type"] = value.Type().TypeName()
-	text, err := celJSON(value)
-	if err != nil {
-		result["unwritable"] = err.Error()
-		result["go"] = fmt.Sprint(value.Value())
-		return result, nil
-	}
-	result["value"] = text
+	result["value"] = celValue(value)
 	return result, nil
 }
-
-func celJSON(value ref.Val) (json.RawMessage, error) {
-	native, err := value.ConvertToNative(jsonType)
-	if err != nil {
-		return nil, err
-	}
-	message, ok := native.(*structpb.Value)
-	if !ok {
-		return nil, errors.New("not a JSON value")
-	}
-	text, err := protojson.Marshal(message)
-	if err != nil {
-		return nil, err
-	}
-	// protojson spaces its output at random.
-	var compact any
-	if err := json.Unmarshal(text, &compact); err != nil {
-		return nil, err
-	}
-	return json.Marshal(compact)
-}
-
-var jsonType = reflect.TypeFor[*structpb.Value]()

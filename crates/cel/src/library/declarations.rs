@@ -12,7 +12,9 @@ pub(crate) struct Overload {
     pub(crate) member: bool,
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
-    /// What it does, on arguments that fit `args`.
+    /// Whether it is called on nothing but arguments that fit `args`.
+    pub(crate) guarded: bool,
+    /// What it does.
     pub(crate) call: fn(&[Value]) -> Evaluated,
 }
 
@@ -33,7 +35,7 @@ impl Library {
         result: Type,
         call: fn(&[Value]) -> Evaluated,
     ) {
-        let overload = Overload { member: false, args: args.into(), result, call };
+        let overload = Overload { member: false, args: args.into(), result, guarded: true, call };
         self.0.entry(name).or_default().push(overload);
     }
 
@@ -45,8 +47,13 @@ impl Library {
         result: Type,
         call: fn(&[Value]) -> Evaluated,
     ) {
-        let overload = Overload { member: true, args: args.into(), result, call };
+        let overload = Overload { member: true, args: args.into(), result, guarded: true, call };
         self.0.entry(name).or_default().push(overload);
+    }
+
+    /// Has a function take arguments of any type, once its call was checked.
+    pub(crate) fn unguarded(&mut self, name: &'static str) {
+        self.0.entry(name).or_default().iter_mut().for_each(|overload| overload.guarded = false);
     }
 }
 

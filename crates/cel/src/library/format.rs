@@ -16,8 +16,8 @@ pub(super) fn add(library: &mut Library) {
                 match piece {
                     Piece::Text(text) => out.push_str(text),
                     Piece::Clause(clause) => {
-                        let clause = clause_of(clause, next, items.len()).map_err(EvalError::from)?;
                         let item = items.get(next).map_or_else(|| fail(out_of_range(next)), Ok)?;
+                        let clause = clause.map_err(EvalError::from)?;
                         if !fits(item, &mut left) {
                             return Err(EvalError::CostLimitExceeded);
                         }
@@ -190,6 +190,12 @@ impl Clause {
 
     fn write(self, value: &Value) -> Result<String, EvalError> {
         let text = match (self, value) {
+            (Self::Text, value) if has_broken_text(value) => {
+                let why = "invalid UTF-8 in bytes, cannot convert to string";
+                return fail(format!(
+                    "error during formatting: could not convert argument {why:?} to string"
+                ));
+            }
             (Self::Text, value) => {
                 return text(value).map_or_else(|| fail(self.refusal(value.type_name())), Ok);
             }
@@ -221,6 +227,18 @@ impl Clause {
             (_, other) => return fail(self.refusal(other.type_name())),
         };
         Ok(text)
+    }
+}
+
+/// Whether there are bytes in a value that are no text.
+fn has_broken_text(value: &Value) -> bool {
+    match value {
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).is_err(),
+        Value::List(items) => items.iter().any(has_broken_text),
+        Value::Map(entries) => {
+            entries.iter().any(|(key, value)| has_broken_text(key) || has_broken_text(value))
+        }
+        _ => false,
     }
 }
 
@@ -264,7 +282,7 @@ fn fixed(number: f64, digits: usize) -> String {
     }
     let text = format!("{:.digits$}", number.abs());
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
-    let mut out = String::from(if number.is_sign_negative() { "-" } else { "" });
+    let mut out = String::from(if number < 0.0 { "-" } else { "" });
     for (i, digit) in whole.chars().enumerate() {
         if i > 0 && (whole.len() - i).is_multiple_of(3) {
             out.push(',');
@@ -283,6 +301,8 @@ fn scientific(number: f64, width: usize) -> String {
     let text = match special(number) {
         Some(text) => text.to_owned(),
         None => {
+            // Zero has no sign.
+            let number = if number == 0.0 { 0.0 } else { number };
             let text = format!("{number:.PRECISION$e}");
             let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             let (sign, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |rest| ("⁻", rest));

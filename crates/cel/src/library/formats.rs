@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use steersman_formats::Url;
 use steersman_formats::names::{self, NameRule};
 use steersman_gostd::strconv::quote;
 
@@ -52,7 +53,10 @@ fn complaints(format: &str, text: &str) -> Vec<String> {
         },
         "qualifiedName" => names::qualified(text),
         "labelValue" => names::label_value(text),
-        "uri" => by_format("uri", &format!("parse {}: invalid URI for request", quote(text))),
+        "uri" => match Url::read(text) {
+            Ok(_) => Vec::new(),
+            Err(why) => vec![format!("parse {}: {why}", quote(text))],
+        },
         "uuid" => by_format("uuid", "does not match the UUID format"),
         "byte" => by_format("byte", "invalid base64"),
         "date" => by_format("date", "invalid date"),

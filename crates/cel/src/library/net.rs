@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use steersman_gostd::netip;
 use steersman_gostd::strconv::quote;
 
 use super::{Library, unfit};
 use crate::types::Type;
-use crate::value::{EvalError, Evaluated, Value};
+use crate::value::{EvalError, Evaluated, Value, fail};
 
 const IP: Type = Type::Opaque("net.IP");
 const CIDR: Type = Type::Opaque("net.CIDR");
@@ -21,16 +22,7 @@ pub struct Cidr {
 impl Cidr {
     /// Reads a network such as `10.0.0.0/8`.
     pub fn parse(text: &str) -> Option<Self> {
-        let (address, prefix) = text.split_once('/')?;
-        let address = parse_ip(address)?;
-        if prefix.is_empty()
-            || (prefix.len() > 1 && prefix.starts_with('0'))
-            || !prefix.bytes().all(|b| b.is_ascii_digit())
-        {
-            return None;
-        }
-        let prefix = prefix.parse().ok().filter(|bits| *bits <= width(address))?;
-        Some(Self { address, prefix })
+        cidr(text).ok()
     }
 
     /// How many bytes its prefix takes.
@@ -67,29 +59,36 @@ fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// An address without a zone; IPv4 in IPv6 is refused.
-fn parse_ip(text: &str) -> Option<IpAddr> {
-    let ip: IpAddr = text.parse().ok()?;
-    match ip {
-        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => None,
-        ip => Some(ip),
-    }
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
+fn mapped(text: &str) -> String {
+    format!("IPv4-mapped IPv6 address {} is not allowed", quote(text))
+}
+
+/// An address without a zone; IPv4 in IPv6 is refused.
 fn ip(text: &str) -> Result<IpAddr, EvalError> {
-    parse_ip(text).ok_or_else(|| {
-        let text = quote(text);
+    let (address, zone) = netip::parse_addr(text).map_err(|why| {
         EvalError::from(format!(
-            "IP Address {text} parse error during conversion from string: ParseAddr({text}): unable to parse IP"
+            "IP Address {} parse error during conversion from string: {why}",
+            quote(text)
         ))
-    })
+    })?;
+    if zone.is_some() {
+        return fail(format!("IP address {} with zone value is not allowed", quote(text)));
+    }
+    if is_mapped(address) { fail(mapped(text)) } else { Ok(address) }
 }
 
 fn cidr(text: &str) -> Result<Cidr, EvalError> {
-    Cidr::parse(text).ok_or_else(|| {
-        let text = quote(text);
-        EvalError::from(format!("network address parse error during conversion from string: {text}"))
-    })
+    const FAILED: &str = "network address parse error during conversion from string";
+    let (address, prefix) =
+        netip::parse_prefix(text).map_err(|why| EvalError::from(format!("{FAILED}: {FAILED}: {why}")))?;
+    if is_mapped(address) {
+        return fail(format!("{FAILED}: {}", mapped(text)));
+    }
+    Ok(Cidr { address, prefix })
 }
 
 fn test(args: &[Value], accept: fn(IpAddr) -> bool) -> Evaluated {
@@ -111,7 +110,7 @@ fn addresses(library: &mut Library) {
         _ => unfit(),
     });
     library.global("isIP", [String], Bool, |args| match args {
-        [Value::String(text)] => Ok(Value::Bool(parse_ip(text).is_some())),
+        [Value::String(text)] => Ok(Value::Bool(ip(text).is_ok())),
         _ => unfit(),
     });
     library.global("ip.isCanonical", [String], Bool, |args| match args {
@@ -172,7 +171,11 @@ fn networks(library: &mut Library) {
         _ => unfit(),
     });
     library.member("containsIP", [CIDR, String], Bool, |args| match args {
-        [Value::Cidr(net), Value::String(text)] => Ok(Value::Bool(net.contains(ip(text)?))),
+        [Value::Cidr(net), Value::String(text)] => match ip(text) {
+            Ok(ip) => Ok(Value::Bool(net.contains(ip))),
+            // Kubernetes loses what is wrong with it.
+            Err(_) => unfit(),
+        },
         _ => unfit(),
     });
     library.member("containsIP", [CIDR, IP], Bool, |args| match args {

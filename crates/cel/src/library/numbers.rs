@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use steersman_gostd::strconv;
+
 use super::{A, B, Library, unfit};
 use crate::ast::op;
 use crate::types::Type;
@@ -165,10 +167,9 @@ fn conversions(library: &mut Library) {
         library.global(name, [ty.clone()], ty, same);
     }
     library.global("bool", [String], Bool, |args| match args {
-        [Value::String(text)] => match &**text {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
-            _ => fail("type conversion error from 'string' to 'bool'"),
+        [Value::String(text)] => match strconv::parse_bool(text.as_bytes()) {
+            Ok(value) => Ok(Value::Bool(value)),
+            Err(_) => fail("type conversion error from 'string' to 'bool'"),
         },
         _ => unfit(),
     });
@@ -180,11 +181,11 @@ fn conversions(library: &mut Library) {
             Ok(Value::Int(*n as i64))
         }
         [Value::Double(_)] => integer(None),
-        [Value::String(text)] => match text.parse() {
+        [Value::String(text)] => match strconv::parse_int(text.as_bytes(), 10, 64) {
             Ok(number) => Ok(Value::Int(number)),
             Err(_) => fail("type conversion error from 'string' to 'int'"),
         },
-        [Value::Timestamp(time)] => Ok(Value::Int(time.as_second())),
+        [Value::Timestamp(time)] => Ok(Value::Int(time.second())),
         [Value::Duration(nanos)] => Ok(Value::Int(*nanos)),
         _ => unfit(),
     };
@@ -197,7 +198,7 @@ fn conversions(library: &mut Library) {
             Ok(Value::Uint(*n as u64))
         }
         [Value::Double(_)] => unsigned(None),
-        [Value::String(text)] => match text.parse() {
+        [Value::String(text)] => match strconv::parse_uint(text.as_bytes(), 10, 64) {
             Ok(number) => Ok(Value::Uint(number)),
             Err(_) => fail("type conversion error from 'string' to 'uint'"),
         },
@@ -209,7 +210,7 @@ fn conversions(library: &mut Library) {
     let to_double: fn(&[Value]) -> Evaluated = |args| match args {
         [Value::Int(n)] => Ok(Value::Double(*n as f64)),
         [Value::Uint(n)] => Ok(Value::Double(*n as f64)),
-        [Value::String(text)] => match text.parse() {
+        [Value::String(text)] => match strconv::parse_float(text.as_bytes()) {
             Ok(number) => Ok(Value::Double(number)),
             Err(_) => fail("type conversion error from 'string' to 'double'"),
         },
@@ -238,7 +239,7 @@ pub(super) fn to_string(args: &[Value]) -> Evaluated {
             Ok(text) => Ok(Value::string(text)),
             Err(_) => fail("invalid UTF-8 in bytes, cannot convert to string"),
         },
-        [Value::Timestamp(time)] => Ok(Value::string(super::time::print_timestamp(*time))),
+        [Value::Timestamp(time)] => Ok(Value::string(time.to_string())),
         [Value::Duration(nanos)] => Ok(Value::string(super::time::print_duration_seconds(*nanos))),
         _ => unfit(),
     }

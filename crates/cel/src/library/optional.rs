@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{A, Library, unfit};
 use crate::types::Type;
-use crate::value::{Value, fail};
+use crate::value::{Evaluated, Value, fail};
 
 pub(super) fn add(library: &mut Library) {
     let optional = || Type::optional(A);
@@ -36,16 +36,27 @@ pub(super) fn add(library: &mut Library) {
         [Value::Optional(None), other] => Ok(other.clone()),
         _ => unfit(),
     });
+    let list = || [Type::list(optional())];
+    library.global("optional.unwrap", list(), Type::list(A), unwrapped);
+    library.member("unwrapOpt", list(), Type::list(A), unwrapped);
+}
+
+/// What the optionals of a list hold.
+fn unwrapped(args: &[Value]) -> Evaluated {
+    let [Value::List(items)] = args else { return unfit() };
+    let mut out = Vec::new();
+    for item in items.iter() {
+        match item {
+            Value::Optional(inner) => out.extend(inner.as_deref().cloned()),
+            other => return fail(format!("value {other} is not optional")),
+        }
+    }
+    Ok(Value::list(out))
 }
 
 fn is_zero(value: &Value) -> bool {
     match value {
-        Value::Null
-        | Value::Bool(false)
-        | Value::Int(0)
-        | Value::Uint(0)
-        | Value::Duration(0)
-        | Value::Optional(None) => true,
+        Value::Null | Value::Bool(false) | Value::Int(0) | Value::Uint(0) | Value::Duration(0) => true,
         Value::Double(number) => *number == 0.0,
         Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) => value.size() == 0,
         Value::Object(object) => object.fields.is_empty(),

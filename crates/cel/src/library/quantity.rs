@@ -12,10 +12,27 @@ const TYPE: Type = Type::Opaque("kubernetes.Quantity");
 
 fn read(text: &str) -> Result<Quantity, EvalError> {
     Quantity::parse(text).ok_or_else(|| {
-        let rule = "quantities must match the regular expression \
-                    '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-        EvalError::from(rule)
+        EvalError::from(if is_shaped(text) {
+            if Quantity::parse(&format!("0{text}")).is_some() {
+                return "unable to parse numeric part of quantity".into();
+            }
+            "unable to parse quantity's suffix"
+        } else {
+            "quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        })
     })
+}
+
+/// Whether text would be a quantity if its suffix were one.
+fn is_shaped(text: &str) -> bool {
+    fn skip(text: &str, accept: fn(char) -> bool) -> &str {
+        text.trim_start_matches(accept)
+    }
+    let rest = skip(text.strip_prefix(['+', '-']).unwrap_or(text), |c| c.is_ascii_digit());
+    let rest = rest.strip_prefix('.').map_or(rest, |rest| skip(rest, |c| c.is_ascii_digit()));
+    let rest = skip(rest, |c| "eEinumkKMGTP".contains(c));
+    !text.is_empty() && skip(rest.strip_prefix(['+', '-']).unwrap_or(rest), |c| c.is_ascii_digit()).is_empty()
 }
 
 fn pair(args: &[Value], accept: fn(Ordering) -> bool) -> Evaluated {
@@ -49,7 +66,8 @@ pub(super) fn add(library: &mut Library) {
         [Value::Quantity(a), Value::Quantity(b)] => Ok(Value::Int(a.cmp(b) as i64)),
         _ => unfit(),
     });
-    library.member("sign", [TYPE], Int, |args| match args {
+    // A function, unlike all others of quantities.
+    library.global("sign", [TYPE], Int, |args| match args {
         [Value::Quantity(a)] => Ok(Value::Int(a.cmp(&Quantity::ZERO) as i64)),
         _ => unfit(),
     });

@@ -81,8 +81,8 @@ fn index_of(args: &[Value]) -> Evaluated {
     if part.is_empty() {
         return Ok(Value::Int(from));
     }
-    let from = place(from, text.len())?;
-    let found = text[from..].windows(part.len()).position(|window| window == part);
+    let from = place(from, usize::MAX)?;
+    let found = text.windows(part.len()).skip(from).position(|window| window == part);
     Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at + from).unwrap_or(-1))))
 }
 
@@ -98,7 +98,10 @@ fn last_index_of(args: &[Value]) -> Evaluated {
     if part.is_empty() {
         return Ok(Value::Int(from.unwrap_or(last)));
     }
-    let from = place(from.unwrap_or(last), text.len())?;
+    let from = place(from.unwrap_or(last), usize::MAX)?;
+    if from > text.len() {
+        return Ok(Value::Int(-1));
+    }
     let found = text.windows(part.len()).take(from + 1).rposition(|window| window == part);
     Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(-1))))
 }
@@ -166,14 +169,16 @@ fn parts(library: &mut Library) {
     let substring: fn(&[Value]) -> Evaluated = |args| match args {
         [Value::String(text), Value::Int(start), rest @ ..] => {
             let text = characters(text);
+            if let [Value::Int(end)] = rest
+                && start > end
+            {
+                return fail(format!("invalid substring range. start: {start}, end: {end}"));
+            }
             let start = place(*start, text.len())?;
             let end = match rest {
                 [Value::Int(end)] => place(*end, text.len())?,
                 _ => text.len(),
             };
-            if start > end {
-                return fail(format!("invalid substring range. start: {start}, end: {end}"));
-            }
             Ok(Value::string(text[start..end].iter().collect::<std::string::String>()))
         }
         _ => unfit(),

@@ -21,10 +21,10 @@ fn part(args: &[Value], read: fn(&Url) -> &str) -> Evaluated {
 pub(super) fn add(library: &mut Library) {
     use Type::{Bool, String};
     library.global("url", [String], URL, |args| match args {
-        [Value::String(text)] => match Url::parse(text) {
-            Some(url) => Ok(Value::Url(Arc::new(url))),
-            None => Err(EvalError::from(format!(
-                "URL parse error during conversion from string: parse {}: invalid URI for request",
+        [Value::String(text)] => match Url::read(text) {
+            Ok(url) => Ok(Value::Url(Arc::new(url))),
+            Err(why) => Err(EvalError::from(format!(
+                "URL parse error during conversion from string: parse {}: {why}",
                 quote(&**text)
             ))),
         },

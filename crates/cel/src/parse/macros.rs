@@ -3,6 +3,8 @@
 use super::{Parser, call};
 use crate::ast::{ACCU, Comprehension, Expr, ExprKind, Literal, op};
 
+const SIMPLE_NAME: &str = "argument must be a simple name";
+
 impl Parser<'_> {
     /// A call of a function, or what the macro of that name stands for.
     pub(super) fn global_call(&mut self, offset: usize, function: String, mut args: Vec<Expr>) -> Expr {
@@ -27,7 +29,7 @@ impl Parser<'_> {
         args: Vec<Expr>,
     ) -> Expr {
         let expanded = match (function.as_str(), args.len()) {
-            ("all" | "exists" | "exists_one" | "existsOne" | "filter" | "map", 2) | ("map", 3) => {
+            ("all" | "exists" | "exists_one" | "filter" | "map", 2) | ("map", 3) => {
                 self.one_variable(offset, &function, &target, &args)
             }
             ("all" | "exists" | "existsOne" | "transformList" | "transformMap" | "transformMapEntry", 3)
@@ -35,6 +37,7 @@ impl Parser<'_> {
                 self.two_variables(offset, &function, &target, &args)
             }
             ("optMap" | "optFlatMap", 2) => self.optional_map(offset, &function, &target, &args),
+            ("sortBy", 2) => self.sort_by(offset, &target, &args),
             _ => None,
         };
         expanded.unwrap_or_else(|| {
@@ -43,20 +46,41 @@ impl Parser<'_> {
         })
     }
 
-    /// The name of a variable that a macro declares; anything else is reported.
-    fn variable(&mut self, arg: &Expr) -> Result<String, Expr> {
+    /// The name of a variable that a macro declares; anything else is reported as `unfit`.
+    fn name(&mut self, arg: &Expr, unfit: &str) -> Result<String, Expr> {
         match &arg.kind {
-            ExprKind::Ident(name) if name == ACCU => {
-                Err(self.report(arg.offset, "iteration variable overwrites accumulator variable"))
-            }
-            ExprKind::Ident(name) if !name.starts_with('.') => Ok(name.clone()),
-            _ => Err(self.report(arg.offset, "argument must be a simple name")),
+            ExprKind::Ident(name) => Ok(name.clone()),
+            _ => Err(self.report(arg.offset, unfit)),
         }
+    }
+
+    /// Reports a variable that is named as what loops build up was once.
+    fn unlike_accumulator(&mut self, arg: &Expr, name: &str) -> Result<(), Expr> {
+        if name == "__result__" {
+            return Err(self.report(arg.offset, "iteration variable overwrites accumulator variable"));
+        }
+        Ok(())
+    }
+
+    /// The names of both variables of a loop.
+    fn names(&mut self, first: &Expr, second: &Expr) -> Result<(String, String), Expr> {
+        let (var, var2) = (self.name(first, SIMPLE_NAME)?, self.name(second, SIMPLE_NAME)?);
+        if var == var2 {
+            return Err(self.report(second.offset, format!("duplicate variable name: {var}")));
+        }
+        self.unlike_accumulator(first, &var)?;
+        self.unlike_accumulator(second, &var2)?;
+        Ok((var, var2))
     }
 
     fn one_variable(&mut self, offset: usize, function: &str, range: &Expr, args: &[Expr]) -> Option<Expr> {
         let [first, rest @ ..] = args else { return None };
-        let var = match self.variable(first) {
+        let unfit = match function {
+            "map" | "filter" => "argument is not an identifier",
+            _ => SIMPLE_NAME,
+        };
+        let var = self.name(first, unfit);
+        let var = match var.and_then(|var| self.unlike_accumulator(first, &var).map(|()| var)) {
             Ok(var) => var,
             Err(reported) => return Some(reported),
         };
@@ -74,14 +98,10 @@ impl Parser<'_> {
 
     fn two_variables(&mut self, offset: usize, function: &str, range: &Expr, args: &[Expr]) -> Option<Expr> {
         let [first, second, rest @ ..] = args else { return None };
-        let names = self.variable(first).and_then(|var| Ok((var, self.variable(second)?)));
-        let (var, var2) = match names {
+        let (var, var2) = match self.names(first, second) {
             Ok(names) => names,
             Err(reported) => return Some(reported),
         };
-        if var == var2 {
-            return Some(self.report(second.offset, format!("duplicate variable name: {var}")));
-        }
         let make = Maker { offset };
         let (condition, value) = match rest {
             [value] => (None, value.clone()),
@@ -100,28 +120,30 @@ impl Parser<'_> {
     /// `x.optMap(v, e)`: `e` with `v` in it for what `x` holds, if it holds something.
     fn optional_map(&mut self, offset: usize, function: &str, target: &Expr, args: &[Expr]) -> Option<Expr> {
         let [var, value] = args else { return None };
-        let accu = match self.variable(var) {
+        let accu = match self.name(var, &format!("{function}() variable name must be a simple identifier")) {
             Ok(var) => var,
             Err(reported) => return Some(reported),
         };
         let make = Maker { offset };
-        let method = |name: &str, target: Expr| {
-            let target = Some(Box::new(target));
-            make.expr(ExprKind::Call { function: name.into(), target, args: Vec::new() })
-        };
-        let fold = make.expr(ExprKind::Comprehension(Box::new(Comprehension {
-            range: make.expr(ExprKind::List(Vec::new())),
-            var: "#unused".into(),
-            var2: None,
-            accu_init: method("value", target.clone()),
-            condition: make.literal(Literal::Bool(false)),
-            step: make.ident(&accu),
-            accu,
-            result: value.clone(),
-        })));
+        let method = |name: &str, target: Expr| make.method(name, target, Vec::new());
+        let fold = make.bound(accu, method("value", target.clone()), value.clone());
         let some = if function == "optMap" { make.call("optional.of", vec![fold]) } else { fold };
         let none = make.call("optional.none", Vec::new());
         Some(make.call(op::CONDITIONAL, vec![method("hasValue", target.clone()), some, none]))
+    }
+
+    /// `list.sortBy(v, key)`: the list in the order of the keys of its items.
+    fn sort_by(&mut self, offset: usize, target: &Expr, args: &[Expr]) -> Option<Expr> {
+        const INPUT: &str = "@__sortBy_input__";
+        if matches!(target.kind, ExprKind::Literal(_) | ExprKind::Map(_) | ExprKind::Struct { .. }) {
+            let why =
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            return Some(self.report(target.offset, why));
+        }
+        let make = Maker { offset };
+        let keys = self.one_variable(offset, "map", &make.ident(INPUT), args)?;
+        let sorted = make.method(op::SORT_BY_KEYS, make.ident(INPUT), vec![keys]);
+        Some(make.bound(INPUT.into(), target.clone(), sorted))
     }
 }
 
@@ -153,6 +175,24 @@ impl Maker {
 
     fn call(&self, function: &str, args: Vec<Expr>) -> Expr {
         call(self.offset, function, args)
+    }
+
+    fn method(&self, function: &str, target: Expr, args: Vec<Expr>) -> Expr {
+        self.expr(ExprKind::Call { function: function.into(), target: Some(Box::new(target)), args })
+    }
+
+    /// A loop that runs never, and only names a value for its result.
+    fn bound(&self, name: String, value: Expr, result: Expr) -> Expr {
+        self.expr(ExprKind::Comprehension(Box::new(Comprehension {
+            range: self.expr(ExprKind::List(Vec::new())),
+            var: "#unused".into(),
+            var2: None,
+            accu_init: value,
+            condition: self.literal(Literal::Bool(false)),
+            step: self.ident(&name),
+            accu: name,
+            result,
+        })))
     }
 
     fn accu(&self) -> Expr {

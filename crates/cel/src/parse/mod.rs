@@ -232,6 +232,7 @@ impl Parser<'_> {
         while self.is(symbol) {
             // The minus of a number belongs to the number.
             let before_number = symbol == "-"
+                && count == 0
                 && matches!(
                     self.tokens.get(self.at + 1).map(|t| &t.kind),
                     Some(TokenKind::Int | TokenKind::Float)
