@@ -318,7 +318,7 @@ impl<'a> Evaluator<'a> {
             [only] => Some(*only),
             _ => None,
         };
-        let overloads = only.map(std::slice::from_ref).or(overloads);
+        let overloads = only.filter(|_| !is_one_for_all(name)).map(std::slice::from_ref).or(overloads);
         let result = self.apply(name, overloads, is_member, &values);
         self.budget.spend(cost::of_call(name, only, &values, &result))?;
         result
@@ -591,6 +591,13 @@ pub(crate) fn dispatch(
         Some(overload) => (overload.call)(args),
         None => Err(EvalError::NoSuchOverload(missing(name, args))),
     }
+}
+
+/// Whether a function does the same for all of its overloads, whichever of them a call was checked to mean.
+fn is_one_for_all(name: &str) -> bool {
+    const ALL: [&str; 8] =
+        [op::ADD, op::SUBTRACT, op::MULTIPLY, op::DIVIDE, op::MODULO, op::NEGATE, "size", "matches"];
+    ALL.contains(&name)
 }
 
 /// How an error names a call that no overload takes: operators go without saying if another operand would do.

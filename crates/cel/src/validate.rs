@@ -64,10 +64,9 @@ fn bad_format(source: &Source, expr: &Expr, types: &Checked) -> Option<Issue> {
     if function != "format" {
         return None;
     }
-    let kinds: Vec<&Type> = values.iter().map(|(value, _)| types.of(value)).collect();
-    let (culprit, why) = library::format::check(text, &kinds)?;
-    let offset = culprit.and_then(|at| values.get(at)).map_or(expr.offset, |(value, _)| value.offset);
-    Some(source.error(offset, why))
+    let values: Vec<&Expr> = values.iter().map(|(value, _)| value).collect();
+    let (offset, why) = library::format::check(text, &values, types)?;
+    Some(source.error(offset.unwrap_or(expr.offset), why))
 }
 
 /// Where the literal stands that is no time of this kind.

@@ -1,6 +1,6 @@
 //! What rules rely on.
 
-use steersman_cel::{Environment, Program, Type, Value};
+use steersman_cel::{Environment, EvalError, Program, Range, Type, Value};
 
 fn run(text: &str, this: Value) -> String {
     let environment = Environment::new().with("self", Type::Dyn);
@@ -79,6 +79,53 @@ fn deep_and_long_expressions_are_refused() {
     assert_eq!(run(&not, Value::Null), "true");
 }
 
+#[test]
+fn an_expression_may_cost_its_limit_and_no_more() {
+    let environment = Environment::new().with("self", Type::Dyn);
+    for text in
+        ["self.names.all(n, n.size() > 0)", "self.my_field + 1", "'abc'.contains('b')", "[self, self]"]
+    {
+        let program = Program::compile(&environment, text).unwrap();
+        let (_, cost) = program.run([("self", object())], 1_000);
+        assert!(cost > 0);
+        assert!(program.run([("self", object())], cost).0.is_ok(), "{text}");
+        let (result, _) = program.run([("self", object())], cost - 1);
+        assert_eq!(result.unwrap_err(), EvalError::CostLimitExceeded, "{text}");
+    }
+}
+
+#[test]
+fn the_variables_that_an_expression_names_are_known() {
+    let environment = Environment::new().with("self", Type::Dyn).with("old", Type::Dyn).with_authorizer();
+    let uses = |text: &str, name: &str| Program::compile(&environment, text).unwrap().uses(name);
+    assert!(uses("self.a == old.b", "old"));
+    assert!(uses("[1].all(x, x > self.a)", "self"));
+    assert!(!uses("self.old", "old"));
+    assert!(uses("authorizer.requestResource.check('get').allowed()", "authorizer"));
+    assert!(!uses("self == 'authorizer'", "authorizer"));
+}
+
+#[test]
+fn objects_and_keys_of_patches_have_a_cost() {
+    let environment = Environment::new().with("self", Type::Dyn).with_patches();
+    let costs = |text: &str| {
+        let program = Program::compile(&environment, text).unwrap();
+        let (result, cost) = program.run([("self", object())], 1_000);
+        assert!(result.is_ok(), "{text}");
+        let Range { min, max } = program.estimate(&());
+        (cost, min, max)
+    };
+    assert_eq!(costs("Object{}"), (40, 40, 40));
+    assert_eq!(costs("Object{a: self.my_field, b: [self]}"), (40 + 2 + 11, 40 + 1 + 11, 40 + 1 + 11));
+    // A tenth of the length, rounded up.
+    assert_eq!(costs("jsonpatch.escapeKey('')"), (0, 0, 0));
+    assert_eq!(costs("jsonpatch.escapeKey('0123456789')"), (1, 1, 1));
+    assert_eq!(costs("jsonpatch.escapeKey('0123456789a')"), (2, 2, 2));
+    // What is put together is as long as its parts.
+    let text = "jsonpatch.escapeKey(jsonpatch.escapeKey('0123456789') + '0123456789a')";
+    assert_eq!(costs(text), (1 + 3 + 3, 1 + 3 + 3, 1 + 3 + 3));
+}
+
 fn make(text: &str) -> String {
     let environment = Environment::new().with("self", Type::Dyn).with_patches();
     match Program::compile(&environment, text) {
@@ -106,6 +153,27 @@ fn changes_make_objects_without_a_schema() {
     assert_eq!(make("has(Object{?a: self.?my_field}.a)"), "true of bool");
     assert_eq!(make("optional.ofNonZeroValue(Object{}).hasValue()"), "false of bool");
     assert_eq!(make("type(Object.spec{}) == Object.spec"), "true of bool");
+    assert_eq!(make("Object{a: 1} == Object{a: 1, b: 2}"), "false of bool");
+    assert_eq!(make("Object{a: 1, b: 2} == Object{a: 1, c: 2}"), "false of bool");
+    assert_eq!(make("Object{a: 1, b: 2} == Object{b: 2, a: 1}"), "true of bool");
+    assert_eq!(make("Object{a: 1} == Object{a: 2}"), "false of bool");
+    assert_eq!(make("optional.ofNonZeroValue(Object{a: 0}).hasValue()"), "true of bool");
+    assert_eq!(make("Object{a: 1, a: 2}.a"), "2 of dyn");
+    assert_eq!(make(".Object{a: 1}.a"), "1 of dyn");
+    assert_eq!(
+        make("Object{a: 1}['a']"),
+        "ERROR: <input>:1:13: found no matching overload for '_[_]' applied to '(Object, string)'"
+    );
+    assert_eq!(make("dyn(Object{a: 1})['a']"), "1 of dyn");
+    assert_eq!(make("dyn(Object{a: 1})[?'b'].hasValue()"), "false of bool");
+    assert_eq!(
+        make("Object{?a: 1}"),
+        "ERROR: <input>:1:12: expected type 'optional_type(int)' but found 'int'"
+    );
+    assert_eq!(
+        make("Object{?a: self.my_field}"),
+        "cannot initialize optional entry 'a' from non-optional value 3"
+    );
 }
 
 #[test]
@@ -117,6 +185,10 @@ fn steps_of_a_patch_have_texts() {
     );
     assert_eq!(make("JSONPatch{o: 'a'}"), "ERROR: <input>:1:12: undefined field 'o'");
     assert_eq!(make("JSONPatch{op: self.my_field}"), "unexpected type int64 for JSONPatchType 'op' field");
+    assert_eq!(make("JSONPatch{path: dyn(1u)}"), "unexpected type uint64 for JSONPatchType 'path' field");
+    assert_eq!(make("JSONPatch{from: dyn(1.5)}"), "unexpected type float64 for JSONPatchType 'from' field");
+    assert_eq!(make("JSONPatch{from: dyn(true)}"), "unexpected type bool for JSONPatchType 'from' field");
+    assert_eq!(make("JSONPatch{op: 'a', value: 1}"), "JSONPatch of JSONPatch");
     assert_eq!(make("jsonpatch.escapeKey('a/b~c')"), "a~1b~0c of string");
 }
 

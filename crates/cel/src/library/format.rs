@@ -3,6 +3,8 @@
 use steersman_gostd::strconv;
 
 use super::{Library, unfit};
+use crate::ast::{Expr, ExprKind};
+use crate::check::Checked;
 use crate::types::Type;
 use crate::value::{EvalError, Value, fail};
 
@@ -176,6 +178,21 @@ impl Clause {
         format!("error during formatting: {rule}, was given {type_name}")
     }
 
+    /// The value that can't be written so, or what in a list or map of literals can't.
+    fn culprit<'e>(self, value: &'e Expr, types: &Checked) -> Option<&'e Expr> {
+        if !self.takes(types.of(value)) {
+            return Some(value);
+        }
+        let inside = |part: &'e Expr| Self::Text.culprit(part, types);
+        match &value.kind {
+            ExprKind::List(items) => items.iter().find_map(|(item, _)| inside(item)),
+            ExprKind::Map(entries) => {
+                entries.iter().find_map(|entry| inside(&entry.key).or_else(|| inside(&entry.value)))
+            }
+            _ => None,
+        }
+    }
+
     fn takes(self, ty: &Type) -> bool {
         match (self, ty) {
             (_, Type::Dyn | Type::Error | Type::Param(_)) => true,
@@ -197,7 +214,10 @@ impl Clause {
                 ));
             }
             (Self::Text, value) => {
-                return text(value).map_or_else(|| fail(self.refusal(value.type_name())), Ok);
+                return text(value).or_else(|Unwritable { type_name, is_inside }| match is_inside {
+                    true => fail(format!("error during formatting: no formatting function for {type_name}")),
+                    false => fail(self.refusal(type_name)),
+                });
             }
             (Self::Decimal, Value::Int(n)) => n.to_string(),
             (Self::Decimal, Value::Uint(n)) => n.to_string(),
@@ -321,16 +341,16 @@ fn scientific(number: f64, width: usize) -> String {
     format!("{}{text}", " ".repeat(missing))
 }
 
-/// A value as `%s` writes it, if it can.
-fn text(value: &Value) -> Option<String> {
-    Some(match value {
+/// A value as `%s` writes it; if it can't, the type that it has no form for.
+fn text(value: &Value) -> Result<String, Unwritable<'_>> {
+    Ok(match value {
         Value::String(text) => text.to_string(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::Null => "null".into(),
         Value::Bool(yes) => yes.to_string(),
         Value::Type(name) => name.to_string(),
         Value::List(items) => {
-            let items: Option<Vec<String>> = items.iter().map(inner).collect();
+            let items: Result<Vec<String>, _> = items.iter().map(inner).collect();
             format!("[{}]", items?.join(", "))
         }
         Value::Map(entries) => {
@@ -344,16 +364,22 @@ fn text(value: &Value) -> Option<String> {
         Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Timestamp(_) | Value::Duration(_) => {
             match super::numbers::to_string(std::slice::from_ref(value)) {
                 Ok(Value::String(text)) => text.to_string(),
-                _ => return None,
+                _ => return Err(Unwritable { type_name: value.type_name(), is_inside: false }),
             }
         }
-        _ => return None,
+        _ => return Err(Unwritable { type_name: value.type_name(), is_inside: false }),
     })
 }
 
+/// The type of a value that `%s` has no form for, and whether it is in a list or a map.
+struct Unwritable<'v> {
+    type_name: &'v str,
+    is_inside: bool,
+}
+
 /// A value in a list or a map, as an expression would write it.
-fn inner(value: &Value) -> Option<String> {
-    Some(match value {
+fn inner(value: &Value) -> Result<String, Unwritable<'_>> {
+    Ok(match value {
         Value::String(text) => strconv::quote(&**text),
         Value::Bytes(bytes) => format!("b{}", strconv::quote(&*String::from_utf8_lossy(bytes))),
         Value::Double(number) if number.is_nan() => "\"NaN\"".into(),
@@ -363,7 +389,7 @@ fn inner(value: &Value) -> Option<String> {
         Value::Double(number) => format!("{number:.PRECISION$}"),
         Value::Timestamp(_) => format!("timestamp(\"{}\")", text(value)?),
         Value::Duration(_) => format!("duration(\"{}\")", text(value)?),
-        other => text(other)?,
+        other => text(other).map_err(|why| Unwritable { is_inside: true, ..why })?,
     })
 }
 
@@ -389,25 +415,25 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// What is wrong with a format string for values of these types: the place of the value, if one is to blame, and why.
-pub(crate) fn check(text: &str, types: &[&Type]) -> Option<(Option<usize>, String)> {
+/// What is wrong with a format string for these values: where the one is that is to blame, if one is, and why.
+pub(crate) fn check(text: &str, values: &[&Expr], types: &Checked) -> Option<(Option<usize>, String)> {
     let mut next = 0;
     for piece in pieces(text) {
         match piece {
             Piece::Text(_) => {}
             Piece::Clause(clause) => {
-                let clause = match clause_of(clause, next, types.len()) {
+                let clause = match clause_of(clause, next, values.len()) {
                     Ok(clause) => clause,
                     Err(why) => return Some((None, why)),
                 };
-                if let Some(ty) = types.get(next).filter(|ty| !clause.takes(ty)) {
-                    return Some((Some(next), clause.refusal(name(ty))));
+                if let Some(culprit) = values.get(next).and_then(|value| clause.culprit(value, types)) {
+                    return Some((Some(culprit.offset), clause.refusal(name(types.of(culprit)))));
                 }
                 next += 1;
             }
         }
     }
-    let given = types.len();
+    let given = values.len();
     (given > next).then(|| {
         (None, format!("too many arguments supplied to string.format (expected {next}, got {given})"))
     })

@@ -52,7 +52,8 @@ fn logic(library: &mut Library) {
     library.global("type", [A], Type::Type(Box::new(A)), |args| {
         args.first().map_or_else(unfit, |value| Ok(Value::Type(value.type_name().into())))
     });
-    for ty in [Type::String, Type::Bytes, Type::list(A), Type::map(A, B)] {
+    // In the order that decides what an unknown type becomes.
+    for ty in [Type::Bytes, Type::list(A), Type::map(A, B), Type::String] {
         let size: fn(&[Value]) -> Evaluated = |args| {
             args.first().map_or_else(unfit, |v| Ok(Value::Int(i64::try_from(v.size()).unwrap_or(i64::MAX))))
         };

@@ -26,16 +26,9 @@ pub(super) fn add(library: &mut Library) {
         [Value::Optional(None)] => fail("optional.none() dereference"),
         _ => unfit(),
     });
-    library.member("or", [optional(), optional()], optional(), |args| match args {
-        [first @ Value::Optional(Some(_)), _] => Ok(first.clone()),
-        [Value::Optional(None), second] => Ok(second.clone()),
-        _ => unfit(),
-    });
-    library.member("orValue", [optional(), A], A, |args| match args {
-        [Value::Optional(Some(inner)), _] => Ok((**inner).clone()),
-        [Value::Optional(None), other] => Ok(other.clone()),
-        _ => unfit(),
-    });
+    // What comes second is evaluated only if the first is absent, which is not left to a function.
+    library.member("or", [optional(), optional()], optional(), |_| unfit());
+    library.member("orValue", [optional(), A], A, |_| unfit());
     let list = || [Type::list(optional())];
     library.global("optional.unwrap", list(), Type::list(A), unwrapped);
     library.member("unwrapOpt", list(), Type::list(A), unwrapped);

@@ -156,7 +156,10 @@ fn parts(library: &mut Library) {
             let parts: Vec<Value> = if limit == 0 {
                 Vec::new()
             } else if separator.is_empty() {
-                text.chars().map(|c| Value::string(c.to_string())).collect()
+                let mut starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+                let starts: Vec<usize> = starts.by_ref().take(limit).chain([text.len()]).collect();
+                let parts = starts.windows(2).filter_map(|ends| text.get(ends[0]..ends[1]));
+                parts.filter(|part| !part.is_empty()).map(Value::string).collect()
             } else {
                 text.splitn(limit, &**separator).map(Value::string).collect()
             };
@@ -206,11 +209,16 @@ fn parts(library: &mut Library) {
     library.member("join", [Type::list(String), String], String, join);
 }
 
+/// A pattern to search for, which was not known before.
+fn searched(re: &str) -> Result<Rc<Regex>, EvalError> {
+    pattern(re).map_err(|error| format!("Illegal regex: {error}").into())
+}
+
 fn patterns(library: &mut Library) {
     use Type::{Int, String};
     library.member("find", [String, String], String, |args| match args {
         [Value::String(text), Value::String(re)] => {
-            let found = pattern(re)?.find(text).map_or("", |m| m.as_str()).to_owned();
+            let found = searched(re)?.find(text).map_or("", |m| m.as_str()).to_owned();
             Ok(Value::string(found))
         }
         _ => unfit(),
@@ -221,7 +229,7 @@ fn patterns(library: &mut Library) {
                 [Value::Int(limit)] => usize::try_from(*limit).unwrap_or(usize::MAX),
                 _ => usize::MAX,
             };
-            let re = pattern(re)?;
+            let re = searched(re)?;
             Ok(Value::list(re.find_iter(text).take(limit).map(|m| Value::string(m.as_str())).collect()))
         }
         _ => unfit(),

@@ -84,13 +84,13 @@ type Parsed<T = Expr> = Result<T, Issue>;
 
 impl Parser<'_> {
     fn peek(&self) -> &Token {
-        // The end token is never passed.
-        &self.tokens[self.at.min(self.tokens.len() - 1)]
+        &self.tokens[self.at]
     }
 
+    /// The token here. The end is never passed.
     fn next(&mut self) -> Token {
         let token = self.peek().clone();
-        self.at += 1;
+        self.at += usize::from(token.kind != TokenKind::End);
         token
     }
 
