@@ -536,3 +536,20 @@ fn first_infinite(node: &Node<'_>) -> Option<f64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::allowed_alias_ratio;
+
+    #[test]
+    fn the_larger_a_document_the_fewer_of_its_nodes_may_be_aliases() {
+        for (decoded, allowed) in [(0, 0.99), (400_000, 0.99), (4_000_000, 0.10), (5_000_000, 0.10)] {
+            assert!((allowed_alias_ratio(decoded) - allowed).abs() < f64::EPSILON, "{decoded}");
+        }
+        for (decoded, allowed) in
+            [(1_300_000, 0.7675), (2_200_000, 0.545), (3_100_000, 0.3225), (3_999_999, 0.10)]
+        {
+            assert!((allowed_alias_ratio(decoded) - allowed).abs() < 1e-6, "{decoded}");
+        }
+    }
+}

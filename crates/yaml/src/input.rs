@@ -181,7 +181,22 @@ mod tests {
             (b"a\xE2\x80", "yaml: incomplete UTF-8 octet sequence"),
             (b"a\xE2x\x80", "yaml: invalid trailing UTF-8 octet"),
             (b"a\xC0\x80", "yaml: invalid length of a UTF-8 sequence"),
+            (b"a\xE0\x9F\xBF", "yaml: invalid length of a UTF-8 sequence"),
+            (b"a\xF0\x80\x80\x80", "yaml: invalid length of a UTF-8 sequence"),
+            (b"a\xF0\x80\x82\x80", "yaml: invalid length of a UTF-8 sequence"),
+            (b"a\xF0\x80\x9F\xBF", "yaml: invalid length of a UTF-8 sequence"),
+            (b"a\xF0\x80\xA0\x80", "yaml: invalid length of a UTF-8 sequence"),
+            (b"a\xF0\x8F\xBF\xBF", "yaml: invalid length of a UTF-8 sequence"),
             (b"a\xED\xA0\x80", "yaml: invalid Unicode character"),
+            (b"a\xED\xBF\xBF", "yaml: invalid Unicode character"),
+            (b"a\xF4\x90\x80\x80", "yaml: invalid Unicode character"),
+            (b"a\xF7\xBF\xBF\xBF", "yaml: invalid Unicode character"),
+            (b"a\xF8\x88\x80\x80\x80", "yaml: invalid leading UTF-8 octet"),
+            (b"a\x80", "yaml: invalid leading UTF-8 octet"),
+            (b"a\xC3", "yaml: incomplete UTF-8 octet sequence"),
+            (b"a\xC3x", "yaml: invalid trailing UTF-8 octet"),
+            (b"a\xF0\x9F\x98", "yaml: incomplete UTF-8 octet sequence"),
+            (b"a\xF0\x9F\x98\xC0", "yaml: invalid trailing UTF-8 octet"),
             (b"a\x01", "yaml: control characters are not allowed"),
             (b"a\x7F", "yaml: control characters are not allowed"),
             (b"a\xC2\x80", "yaml: control characters are not allowed"),
@@ -190,6 +205,11 @@ mod tests {
             (b"\xFF\xFE\x00\xDC", "yaml: unexpected low surrogate area"),
             (b"\xFF\xFE\x00\xD8a\0", "yaml: expected low surrogate area"),
             (b"\xFF\xFE\x00\xD8", "yaml: incomplete UTF-16 surrogate pair"),
+            (b"\xFF\xFE\xFF\xDF", "yaml: unexpected low surrogate area"),
+            (b"\xFF\xFE\xFF\xDB\xFF\xE0", "yaml: expected low surrogate area"),
+            (b"\xFF\xFE\x01\x00", "yaml: control characters are not allowed"),
+            (b"\xFE\xFF\x00\x01", "yaml: control characters are not allowed"),
+            (b"\xFF\xFE\xFE\xFF", "yaml: control characters are not allowed"),
         ] {
             assert_eq!(problem(bytes).as_deref(), Some(text), "{bytes:?}");
         }
@@ -197,11 +217,71 @@ mod tests {
     }
 
     #[test]
-    fn text_before_the_bad_piece_stays_readable() {
-        let mut bytes = vec![b'a'; 600];
-        bytes.push(1);
+    fn surrogate_pairs_make_one_character() {
+        for character in ['\u{10000}', '\u{103FF}', '\u{10400}', '\u{1F600}', '\u{10FFFF}'] {
+            let text = format!("a{character}b");
+            let units = || [0xFEFF].into_iter().chain(text.encode_utf16());
+            assert_eq!(Input::decode(&units().flat_map(u16::to_le_bytes).collect::<Vec<_>>()).text, text);
+            assert_eq!(Input::decode(&units().flat_map(u16::to_be_bytes).collect::<Vec<_>>()).text, text);
+        }
+    }
+
+    /// How much of a text stays readable if it has this many characters before one that is refused.
+    fn readable(before: &str, encode: fn(&str) -> Vec<u8>) -> usize {
+        let bytes = encode(&format!("{before}\u{1}b"));
         let input = Input::decode(&bytes);
-        assert_eq!(input.text.len(), 512);
         assert!(input.problem.is_some());
+        assert!(before.starts_with(&*input.text));
+        input.text.len()
+    }
+
+    #[test]
+    fn text_before_the_bad_piece_stays_readable() {
+        let plain = |text: &str| text.as_bytes().to_vec();
+        let marked = |text: &str| [b"\xEF\xBB\xBF", text.as_bytes()].concat();
+        let letters = |count: usize| "a".repeat(count);
+        for (before, expected) in
+            [(0, 0), (511, 0), (512, 512), (600, 512), (1023, 512), (1024, 1024), (2000, 1536)]
+        {
+            assert_eq!(readable(&letters(before), plain), expected, "{before}");
+        }
+        // The mark counts towards the first piece.
+        for (before, expected) in [(508, 0), (509, 509), (1020, 509), (1021, 1021)] {
+            assert_eq!(readable(&letters(before), marked), expected, "{before}");
+        }
+        // A character that a piece would cut begins the next one.
+        let cut = format!("{}é{}", letters(511), letters(600));
+        assert_eq!(readable(&cut, plain), 1023);
+        let cut = format!("{}\u{1F600}{}", letters(509), letters(100));
+        assert_eq!(readable(&cut, plain), 509);
+    }
+
+    #[test]
+    fn utf_16_before_the_bad_piece_stays_readable() {
+        let encode = |text: &str| {
+            let units = [0xFEFF].into_iter().chain(text.encode_utf16());
+            units.flat_map(u16::to_le_bytes).collect::<Vec<_>>()
+        };
+        let letters = |count: usize| "a".repeat(count);
+        for (before, expected) in
+            [(0, 0), (254, 0), (255, 255), (510, 255), (511, 511), (700, 511), (767, 767)]
+        {
+            assert_eq!(readable(&letters(before), encode), expected, "{before}");
+        }
+        // A pair that a piece would cut is read with it.
+        let cut = format!("{}\u{1F600}{}", letters(254), letters(10));
+        assert_eq!(readable(&cut, encode), 258);
+    }
+
+    #[test]
+    fn an_incomplete_character_drops_nothing_before_it() {
+        let incomplete = |bytes: &[u8]| {
+            let input = Input::decode(bytes);
+            assert!(input.problem.is_some_and(|error| error.to_string().contains("incomplete")));
+            input.text.len()
+        };
+        assert_eq!(incomplete(&[&[b'a'; 700][..], b"\xE2\x80"].concat()), 700);
+        assert_eq!(incomplete(b"\xFF\xFEa\0b"), 1);
+        assert_eq!(incomplete(b"\xFF\xFEa\0\x00\xD8"), 1);
     }
 }

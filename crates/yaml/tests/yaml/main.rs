@@ -4,4 +4,5 @@ mod charts;
 mod json;
 mod properties;
 mod reading;
+mod recorded;
 mod writing;

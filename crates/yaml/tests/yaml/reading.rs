@@ -236,6 +236,9 @@ fn collections() {
         ("foo: bar: baz\n", "yaml: mapping values are not allowed in this context"),
         ("a:\n    b: 1\n  c: 2", "yaml: line 2: did not find expected key"),
         ("[a]: b", r#"yaml: invalid map key: []interface {}{"a"}"#),
+        ("[| a]", "yaml: found character that cannot start any token"),
+        ("{a: > b}", "yaml: found character that cannot start any token"),
+        ("[- a]", "yaml: did not find expected node content"),
     ]);
 }
 
