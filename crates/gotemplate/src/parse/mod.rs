@@ -476,3 +476,87 @@ fn push_list(lists: &mut Vec<Box<[Stmt]>>, stmts: Vec<Stmt>) -> ListId {
     lists.push(stmts.into_boxed_slice());
     ListId(lists.len() - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ast::ExprKind;
+    use crate::budget::Limits;
+
+    /// Parses a text within a budget of its own.
+    fn parsed(text: &str) -> (Arc<Unit<()>>, Budget) {
+        let budget = Budget::new(Limits::default());
+        let templates = parse(&Funcs::new(), Some(&budget), "t", text.as_bytes()).expect(text);
+        (Arc::clone(&templates[0].unit), budget)
+    }
+
+    /// What the nodes of a text hold: themselves, and what each of them has on the heap.
+    fn size(unit: &Unit<()>) -> usize {
+        let names = |names: &[Box<str>]| -> usize {
+            names.iter().map(|name| size_of::<Box<str>>() + name.len() + BOX).sum()
+        };
+        let stmts = unit.lists.iter().map(|list| list.len() * size_of::<Stmt>());
+        let pipes = unit.pipes.iter().map(|pipe| {
+            let decls = pipe.decls.iter().map(|decl| size_of::<Decl>() + BOX + decl.slots.len() * 8);
+            size_of::<Pipe>() + pipe.cmds.len() * (size_of::<Cmd>() + BOX) + decls.sum::<usize>()
+        });
+        let exprs = unit.exprs.iter().map(|expr| {
+            let held = match &expr.kind {
+                ExprKind::Number(_, spelling) => size_of::<Number>() + BOX + spelling.len() + BOX,
+                ExprKind::String(text, _) => text.len() + BOX,
+                ExprKind::Field(fields) | ExprKind::Chain { fields, .. } => names(fields),
+                ExprKind::Variable { name, slots, fields } => {
+                    name.len() + BOX + slots.len() * 8 + BOX + names(fields)
+                }
+                ExprKind::Function { name, .. } => name.len() + BOX,
+                _ => 0,
+            };
+            size_of::<Expr<()>>() + size_of::<usize>() + held
+        });
+        stmts.sum::<usize>() + pipes.sum::<usize>() + exprs.sum::<usize>()
+    }
+
+    #[test]
+    fn the_memory_of_nodes_is_charged() {
+        for text in [
+            "",
+            "text",
+            "{{.}}",
+            "{{nil | print}}",
+            "{{true}}",
+            "{{12345}}",
+            "{{`a string`}}",
+            "{{.a}}{{.a.bc.def}}",
+            "{{$}}{{$.a.bc}}",
+            "{{println 1 2 | print | len}}",
+            "{{(print 1).a.bc}}",
+            "{{$x := 1}}{{$x = 2}}{{$x}}",
+            "{{range $i, $e := .}}{{$i}}{{$e}}{{break}}{{else}}b{{end}}",
+            "{{if 1}}a{{else if 2}}b{{else}}c{{end}}{{with .}}d{{end}}",
+            "{{define `a`}}x{{end}}{{template `a`}}{{template `a` .b}}{{block `c` .}}y{{end}}",
+            "{{$x := 0}}{{and 1 ($x := 2)}}{{$x}}{{$x = 3}}",
+        ] {
+            let (unit, budget) = parsed(text);
+            // An `end` or `else` is charged as the statement that it could have been, but not kept.
+            let endings = text.matches("{{end}}").count() + text.matches("{{else").count();
+            let nested = text.matches("{{else if").count();
+            let charged = budget.memory() + nested * size_of::<Stmt>();
+            assert_eq!(charged, size(&unit) + endings * size_of::<Stmt>(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_cost_of_nodes_grows_with_the_variables_to_look_through() {
+        let cost = |text: &str| parsed(text).1.cost();
+        // A statement, a pipeline and an expression.
+        assert_eq!(cost("{{.}}"), 6);
+        assert_eq!(cost("text"), 2);
+        let declared = |count: usize| (0..count).map(|i| format!("{{{{$v{i} := .}}}}")).collect::<String>();
+        let last = |count: usize| cost(&(declared(count) + "{{.}}")) - cost(&declared(count));
+        assert_eq!(last(6), 6);
+        assert_eq!(last(7), 9);
+        // Each variable counts by its name and by its place.
+        assert_eq!(last(39), 6 + 3 * (2 * 40 / 16));
+        assert_eq!(last(40), 6 + 3 * (2 * 41 / 16));
+    }
+}

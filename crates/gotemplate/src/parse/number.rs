@@ -1,6 +1,6 @@
 //! Number constants, which have every Go type that can hold them.
 
-use steersman_gostd::strconv::{self, NumError};
+use steersman_gostd::strconv;
 
 /// A number constant.
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ impl Number {
         if !scan.accept(|b| b == b'i') {
             return Err(BAD_COMPLEX.into());
         }
-        let real = scanned_float(real).map_err(|e| e.to_string())?;
-        let imaginary = scanned_float(imaginary).map_err(|e| e.to_string())?;
+        let real = strconv::parse_float(real).map_err(|e| e.to_string())?;
+        let imaginary = strconv::parse_float(imaginary).map_err(|e| e.to_string())?;
         Ok(Self::complex(real, imaginary))
     }
 
@@ -144,24 +144,11 @@ impl<'a> Scan<'a> {
         if self.accept(|b| b == b'.') {
             while self.accept(digit) {}
         }
-        if self.accept(|b| matches!(b, b'p' | b'P') || (!hex && matches!(b, b'e' | b'E'))) {
+        let exponent = if hex { [b'p', b'P'] } else { [b'e', b'E'] };
+        if self.accept(|b| exponent.contains(&b)) {
             self.accept(|b| matches!(b, b'+' | b'-'));
             while self.accept(|b| b == b'_' || b.is_ascii_digit()) {}
         }
         self.text.get(start..self.at).unwrap_or_default()
     }
-}
-
-/// A float as `fmt.Sscan` reads it: a decimal one may also have a power of two, as in `1.2p4`.
-fn scanned_float(text: &[u8]) -> Result<f64, NumError> {
-    let split = text.iter().position(|&b| b == b'p');
-    let Some(at) = split.filter(|_| !text.iter().any(|b| b"xX".contains(b))) else {
-        return strconv::parse_float(text);
-    };
-    let whole = |error: NumError| NumError { input: text.to_vec(), ..error };
-    let mantissa = strconv::parse_float(text.get(..at).unwrap_or_default()).map_err(whole)?;
-    let power = strconv::atoi(text.get(at + 1..).unwrap_or_default()).map_err(whole)?;
-    // Halving the power twice keeps every intermediate result in range.
-    let power = i32::try_from(power.clamp(-4000, 4000)).unwrap_or(0);
-    Ok((0..4).fold(mantissa, |value, part| value * 2f64.powi((power + part) >> 2)))
 }

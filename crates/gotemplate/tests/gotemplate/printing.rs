@@ -10,7 +10,7 @@ use steersman_gotemplate::{
 };
 
 #[track_caller]
-fn prints(format: &str, args: &[Value], expected: &str) {
+pub(super) fn prints(format: &str, args: &[Value], expected: &str) {
     let text = fmt::sprintf(format.as_bytes(), args).unwrap();
     assert_eq!(text.to_str_lossy(), expected, "{format}");
 }

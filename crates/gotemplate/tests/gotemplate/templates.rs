@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use steersman_gotemplate::{CallError, Funcs, Map, MissingKey, Set, Type, Value, fmt};
+use steersman_gotemplate::{
+    CallError, Funcs, List, ListType, Map, MapType, MissingKey, Set, Str, Type, UintType, Value, fmt,
+};
 
 /// Functions with typed parameters, and one that executes a template.
 fn funcs() -> Funcs<()> {
@@ -38,6 +40,7 @@ fn funcs() -> Funcs<()> {
 }
 
 fn data() -> Value {
+    let texts = [("a", "A"), ("b", "")].map(|(key, text)| (Str::from(key), Value::string(text)));
     Value::map([
         ("s", Value::string("hello")),
         ("n", Value::Nil),
@@ -45,6 +48,14 @@ fn data() -> Value {
         ("f", Value::float(12_345_678.0)),
         ("l", Value::list(vec![Value::int(1), Value::string("two"), Value::Nil])),
         ("m", Value::map([("a", Value::int(1)), ("b", Value::map([("c", Value::string("deep"))]))])),
+        ("e", Value::string("")),
+        ("z", Value::int(0)),
+        ("u", Value::Uint(200, UintType::Uint8)),
+        ("t", Value::Bool(true)),
+        ("strs", Value::strings(["p", "q", "r"])),
+        ("ints", Value::List(List::new(ListType::INT, [3, 1, 2].map(Value::int).to_vec()))),
+        ("bytes", Value::Bytes("hello".into())),
+        ("mss", Value::Map(Map::with_type(MapType::STRING, texts.into()))),
     ])
 }
 
@@ -56,14 +67,31 @@ fn render_with(missing_key: MissingKey, text: &str) -> Result<String, String> {
     String::from_utf8(out).map_err(|error| error.to_string())
 }
 
-#[track_caller]
-fn gives(text: &str, expected: &str) {
-    assert_eq!(render_with(MissingKey::Default, text).as_deref(), Ok(expected), "{text}");
+pub(super) fn render(text: &str) -> Result<String, String> {
+    render_with(MissingKey::Default, text)
 }
 
 #[track_caller]
-fn fails(text: &str, expected: &str) {
-    assert_eq!(render_with(MissingKey::Default, text), Err(expected.to_string()), "{text}");
+pub(super) fn gives(text: &str, expected: &str) {
+    assert_eq!(render(text).as_deref(), Ok(expected), "{text}");
+}
+
+#[track_caller]
+pub(super) fn fails(text: &str, expected: &str) {
+    assert_eq!(render(text), Err(expected.to_string()), "{text}");
+}
+
+/// The text does not parse; the error begins with the line.
+#[track_caller]
+pub(super) fn refuses(text: &str, error: &str) {
+    fails(text, &format!("template: main:{error}"));
+}
+
+/// The execution ends; the error begins with line, column and the node in angle brackets.
+#[track_caller]
+pub(super) fn stops(text: &str, error: &str) {
+    let error = error.replacen(" at <", ": executing \"main\" at <", 1);
+    fails(text, &format!("template: main:{error}"));
 }
 
 #[test]
@@ -265,4 +293,118 @@ fn sets_and_parsed_templates_cross_threads() {
     fn crosses<T: Send + Sync>() {}
     crosses::<Set<()>>();
     crosses::<steersman_gotemplate::Parsed<()>>();
+}
+
+#[test]
+fn a_missing_key_is_nothing_zero_or_an_error() {
+    let with = |mode, text: &str| render_with(mode, text);
+    for (text, nothing, zero) in [
+        ("{{.missing}}", "<no value>", "<no value>"),
+        ("{{.mss.zz}}", "<no value>", ""),
+        ("{{printf `%T` .mss.zz}}", "<nil>", "string"),
+        ("{{.m.b.zz}}", "<no value>", "<no value>"),
+        ("{{index .mss `zz`}}", "", ""),
+        ("{{.mss.a}}{{.m.b.c}}", "Adeep", "Adeep"),
+        ("{{if .missing}}a{{else}}b{{end}}", "b", "b"),
+    ] {
+        assert_eq!(with(MissingKey::Default, text).as_deref(), Ok(nothing), "{text}");
+        assert_eq!(with(MissingKey::Zero, text).as_deref(), Ok(zero), "{text}");
+    }
+    let fails = |text: &str| with(MissingKey::Error, text).expect_err(text);
+    assert!(fails("{{.mss.zz}}").ends_with("<.mss.zz>: map has no entry for key \"zz\""));
+    assert!(fails("{{.m.b.zz}}").ends_with("<.m.b.zz>: map has no entry for key \"zz\""));
+    assert!(fails("{{.n.x}}").ends_with("<.n.x>: nil pointer evaluating interface {}.x"));
+    assert!(fails("{{(index .l 2).x}}").ends_with("<2>: nil data; no entry for key \"x\""));
+    assert_eq!(with(MissingKey::Error, "{{.mss.a}}{{index .mss `zz`}}").as_deref(), Ok("A"));
+}
+
+#[test]
+fn functions_may_be_called_as_the_jumps_are() {
+    let render = |names: &[&'static str], text: &str| {
+        let mut funcs: Funcs<()> = Funcs::new();
+        for name in names {
+            funcs.insert(name, &[], None, |_| Ok(Value::string("called")));
+        }
+        let mut set = Set::new(Arc::new(funcs));
+        set.parse("main", text.as_bytes()).map_err(|error| error.to_string())?;
+        let mut out = Vec::new();
+        set.execute(&mut (), "main", Value::Nil, &mut out).map_err(|error| error.to_string())?;
+        Ok::<_, String>(String::from_utf8_lossy(&out).into_owned())
+    };
+    let text = "{{range 2}}{{.}}{{break}}{{end}}";
+    assert_eq!(render(&[], text).as_deref(), Ok("0"));
+    assert_eq!(render(&["break"], text).as_deref(), Ok("0called1called"));
+    assert_eq!(render(&["continue"], text).as_deref(), Ok("0"));
+    let text = "{{range 2}}{{continue}}{{.}}{{end}}";
+    assert_eq!(render(&[], text).as_deref(), Ok(""));
+    assert_eq!(render(&["continue"], text).as_deref(), Ok("called0called1"));
+    assert_eq!(render(&["break"], text).as_deref(), Ok(""));
+    assert_eq!(render(&["break"], "{{break}}").as_deref(), Ok("called"));
+    assert!(render(&["break"], "{{continue}}").is_err());
+    // A function takes the place of a built-in one.
+    assert_eq!(render(&["len"], "{{len}}").as_deref(), Ok("called"));
+}
+
+#[test]
+fn a_set_holds_what_was_added_last() {
+    let render = |set: &Set<()>, name: &str| {
+        let mut out = Vec::new();
+        set.execute(&mut (), name, Value::Nil, &mut out).map_err(|error| error.to_string())?;
+        Ok::<_, String>(String::from_utf8_lossy(&out).into_owned())
+    };
+    let mut set = Set::new(Arc::new(funcs())).named("root");
+    let parsed = set.compile("a", b"1{{define \"b\"}}2{{end}}").unwrap();
+    assert!(!set.contains("a"));
+    set.add(&parsed);
+    assert!(set.contains("a") && set.contains("b") && !set.contains("c"));
+    // Templates of a set that was cloned hide those below, but do not replace them.
+    let below = set.clone();
+    set.parse("b", b"3").unwrap();
+    assert_eq!((render(&set, "b").as_deref(), render(&below, "b").as_deref()), (Ok("3"), Ok("2")));
+    assert_eq!(render(&set, "a").as_deref(), Ok("1"));
+    let before = set.clone();
+    set.parse("b", b" ").unwrap();
+    assert_eq!(render(&set, "b").as_deref(), Ok("3"));
+    set.add(&parsed.clone());
+    assert_eq!((render(&set, "b").as_deref(), render(&before, "b").as_deref()), (Ok("2"), Ok("3")));
+    assert!(set.parse("b", b"{{").is_err());
+    assert_eq!(render(&set, "b").as_deref(), Ok("2"));
+    assert_eq!(
+        render(&set, "c"),
+        Err("template: no template \"c\" associated with template \"root\"".to_string())
+    );
+    // What was written before an error stays.
+    set.parse("d", b"x{{fail `y`}}z").unwrap();
+    let mut out = b"w".to_vec();
+    assert!(set.execute(&mut (), "d", Value::Nil, &mut out).is_err());
+    assert_eq!(out, b"wx");
+}
+
+#[test]
+fn errors_of_syntax_tell_where() {
+    let mut set = Set::new(Arc::new(funcs()));
+    let error = set.parse("a.yaml", b"\n\n{{nope}}").unwrap_err();
+    assert_eq!((error.template.as_str(), error.line, error.exceeded), ("a.yaml", 3, None));
+    assert_eq!(error.message, "template: a.yaml:3: function \"nope\" not defined");
+}
+
+#[test]
+fn an_error_keeps_a_hundred_frames() {
+    let text = |depth: usize| {
+        let last = format!("{{{{define `t{depth}`}}}}{{{{fail `x`}}}}{{{{end}}}}");
+        let calls =
+            (0..depth).map(|i| format!("{{{{define `t{i}`}}}}{{{{template `t{}`}}}}{{{{end}}}}", i + 1));
+        calls.collect::<String>() + &last + "{{template `t0`}}"
+    };
+    let frames = |depth: usize| {
+        let mut set = Set::new(Arc::new(funcs()));
+        set.parse("main", text(depth).as_bytes()).unwrap();
+        let error = set.execute(&mut (), "main", Value::Nil, &mut Vec::new()).unwrap_err();
+        error.frames.iter().map(|frame| frame.template.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(frames(2), ["t2", "t1", "t0", "main"]);
+    assert_eq!(frames(98).len(), 100);
+    assert_eq!(frames(99).len(), 100);
+    assert_eq!(frames(150).len(), 100);
+    assert_eq!(frames(150).first().map(String::as_str), Some("t150"));
 }
