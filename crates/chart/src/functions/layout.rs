@@ -215,23 +215,24 @@ fn write_element(out: &mut Vec<u8>, element: Element, civil: &Civil, zone: &str,
 
 fn fraction(nanos: u32, digits: usize, point: u8) -> String {
     let all = format!("{nanos:09}");
-    format!("{}{:0<digits$}", char::from(point), all.get(..digits).unwrap_or(&all))
+    format!("{}{}", char::from(point), all.get(..digits).unwrap_or(&all))
 }
 
 fn offset_text(offset: i32, form: Offset) -> String {
     if form.z && offset == 0 {
         return "Z".into();
     }
-    // The sign is that of the minutes: an offset below a minute is never negative.
-    let sign = if offset / 60 < 0 { '-' } else { '+' };
-    let (minutes, seconds) = ((offset / 60).abs(), (offset % 60).abs());
+    // The sign is that of the minutes: the seconds of an offset below a minute have one of their own.
+    let (sign, offset) = if offset / 60 < 0 { ('-', -offset) } else { ('+', offset) };
+    let (minutes, seconds) = (offset / 60, offset % 60);
     let colon = if form.colons { ":" } else { "" };
     let mut text = format!("{sign}{:02}", minutes / 60);
     if form.minutes {
         text.push_str(&format!("{colon}{:02}", minutes % 60));
     }
     if form.seconds {
-        text.push_str(&format!("{colon}{seconds:02}"));
+        let minus = if seconds < 0 { "-" } else { "" };
+        text.push_str(&format!("{colon}{minus}{:02}", seconds.abs()));
     }
     text
 }

@@ -2,9 +2,7 @@
 //!
 //! The `url` crate follows the WHATWG rules, which normalise and refuse other things than RFC 3986 and Go do.
 
-use std::net::Ipv6Addr;
-
-use steersman_gostd::strconv::quote;
+use steersman_gostd::{netip, strconv::quote};
 use steersman_gotemplate::{CallError, Funcs, Map, Str, Value};
 
 use super::args::define;
@@ -345,17 +343,9 @@ fn parse_host(scheme: &[u8], host: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Only an IPv6 address, perhaps with a zone, may stand in brackets.
 fn check_ip_literal(name: &[u8]) -> Result<(), String> {
-    let (address, zone) = cut(name, b'%');
-    let fail = |what: &str| Err(format!("invalid host: ParseAddr({}): {what}", quote(name)));
-    let text = std::str::from_utf8(address).unwrap_or_default();
-    if text.parse::<Ipv6Addr>().is_ok() {
-        return if zone == Some(b"") { fail("zone must be a non-empty string") } else { Ok(()) };
+    match netip::parse_addr(&String::from_utf8_lossy(name)) {
+        Ok((address, _)) if address.is_ipv4() => Err("invalid IP-literal".into()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("invalid host: {error}")),
     }
-    if text.parse::<std::net::Ipv4Addr>().is_ok() && zone.is_none() {
-        return Err("invalid IP-literal".into());
-    }
-    if name.iter().any(|b| matches!(b, b'.' | b':' | b'%')) {
-        return fail("unexpected character, want colon");
-    }
-    fail("unable to parse IP")
 }

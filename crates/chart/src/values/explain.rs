@@ -390,7 +390,8 @@ impl<'a> Checker<'a> {
                 None if found == 0 => failures.push(plain("no items match contains schema".into(), causes)),
                 _ => {}
             }
-            if let Some(wanted) = count(schema, "maxContains").filter(|wanted| found > *wanted) {
+            let most = count(schema, "maxContains").filter(|_| self.documents.draft() >= 2019);
+            if let Some(wanted) = most.filter(|wanted| found > *wanted) {
                 failures.push(plain(
                     format!(
                         "max {} items required to match contains schema, but matched {} items at {places}",
@@ -483,10 +484,16 @@ impl<'a> Checker<'a> {
             }
         }
         if let (Some(rest), Json::Array(items)) = (schema.get("unevaluatedItems"), value) {
-            let everything = schema.contains_key("items") && self.documents.draft() >= 2020;
-            let prefix = schema.get("prefixItems").and_then(Json::as_array).map_or(0, Vec::len);
-            for (index, item) in items.iter().enumerate().skip(if everything { items.len() } else { prefix })
-            {
+            let draft = self.documents.draft();
+            let prefix_keyword = if draft < 2020 { "items" } else { "prefixItems" };
+            let rest_keyword = if draft < 2020 { "additionalItems" } else { "items" };
+            let prefix = schema.get(prefix_keyword).and_then(Json::as_array).map(Vec::len);
+            let everything = match prefix {
+                Some(_) => schema.contains_key(rest_keyword),
+                None => schema.contains_key("items"),
+            };
+            let looked_at = if everything { items.len() } else { prefix.unwrap_or(0) };
+            for (index, item) in items.iter().enumerate().skip(looked_at) {
                 failures.extend(self.check(rest, item, &child(at, &index.to_string())));
             }
         }
@@ -523,7 +530,12 @@ impl<'a> Checker<'a> {
         };
         let lists = ["allOf", "anyOf", "oneOf"];
         let listed = lists.iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
-        let single = ["if", "then", "else"].iter().filter_map(|keyword| schema.get(*keyword));
+        let condition = schema.get("if");
+        let branch = condition.and_then(|condition| {
+            let met = self.check(condition, &whole, "").is_none();
+            schema.get(if met { "then" } else { "else" })
+        });
+        let single = condition.into_iter().chain(branch);
         let referred = ["$ref", "$recursiveRef", "$dynamicRef"]
             .iter()
             .filter_map(|keyword| schema.get(*keyword)?.as_str())

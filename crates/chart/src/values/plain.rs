@@ -241,4 +241,171 @@ mod tests {
             assert!(!is_plain(&schema, 7), "{schema}");
         }
     }
+
+    #[test]
+    fn keywords_are_plain_in_their_shapes_and_drafts() {
+        // A keyword, a value, and the first draft that it is plain in; 0 if it is in none.
+        let keywords = [
+            ("title", json!("a"), 4),
+            ("title", json!(1), 0),
+            ("description", json!("a"), 4),
+            ("description", json!([]), 0),
+            ("$comment", json!("a"), 7),
+            ("$comment", json!(1), 0),
+            ("default", json!({"a": [1]}), 4),
+            ("examples", json!([1]), 6),
+            ("examples", json!(1), 0),
+            ("type", json!("null"), 4),
+            ("type", json!("boolean"), 4),
+            ("type", json!("nope"), 0),
+            ("type", json!(1), 0),
+            ("type", json!([]), 0),
+            ("type", json!(["number", "array"]), 4),
+            ("type", json!(["number", "nope"]), 0),
+            ("type", json!(["number", 1]), 0),
+            ("enum", json!([1, "a", null, true]), 4),
+            ("enum", json!([1, 1]), 0),
+            ("enum", json!([1.5]), 0),
+            ("enum", json!([{"a": 1}]), 0),
+            ("enum", json!({}), 0),
+            ("const", json!([1]), 6),
+            ("format", json!("date"), 4),
+            ("format", json!(1), 0),
+            ("pattern", json!("^a-b_c/d:9$"), 4),
+            ("pattern", json!("a+"), 0),
+            ("pattern", json!("\u{e9}"), 0),
+            ("pattern", json!(1), 0),
+            ("minimum", json!(1.5), 4),
+            ("minimum", json!("1"), 0),
+            ("maximum", json!(1), 4),
+            ("maximum", json!(null), 0),
+            ("minLength", json!(0), 4),
+            ("maxLength", json!(1.5), 0),
+            ("maxLength", json!(2), 4),
+            ("minItems", json!("1"), 0),
+            ("minItems", json!(1), 4),
+            ("maxItems", json!(1), 4),
+            ("minProperties", json!(1), 4),
+            ("maxProperties", json!(-1), 0),
+            ("maxProperties", json!(1), 4),
+            ("uniqueItems", json!(true), 4),
+            ("uniqueItems", json!(1), 0),
+            ("required", json!(["a", "b"]), 4),
+            ("required", json!([]), 6),
+            ("required", json!([1]), 0),
+            ("required", json!("a"), 0),
+            ("properties", json!({"a": {"type": "string"}}), 4),
+            ("properties", json!({"a": true}), 6),
+            ("properties", json!({"a": {"type": "nope"}}), 0),
+            ("definitions", json!({"a": {}}), 4),
+            ("definitions", json!({"a": 1}), 0),
+            ("$defs", json!({"a": {}}), 4),
+            ("$defs", json!([]), 0),
+            ("patternProperties", json!({"^a": {}}), 4),
+            ("patternProperties", json!({"a.": {}}), 0),
+            ("patternProperties", json!({"^a": 1}), 0),
+            ("patternProperties", json!([]), 0),
+            ("additionalProperties", json!(false), 4),
+            ("additionalProperties", json!({"type": "string"}), 4),
+            ("additionalProperties", json!(1), 0),
+            ("items", json!({}), 4),
+            ("items", json!(false), 6),
+            ("items", json!([]), 0),
+            ("not", json!({"type": "string"}), 4),
+            ("not", json!(1), 0),
+            ("if", json!({}), 7),
+            ("then", json!({}), 7),
+            ("else", json!({}), 7),
+            ("else", json!(1), 0),
+            ("allOf", json!([{}]), 4),
+            ("anyOf", json!([{}, {"type": "string"}]), 4),
+            ("oneOf", json!([{}, 1]), 0),
+            ("oneOf", json!([]), 0),
+            ("allOf", json!({}), 0),
+            ("multipleOf", json!(2), 0),
+            ("exclusiveMinimum", json!(2), 0),
+            ("contains", json!({}), 0),
+            ("prefixItems", json!([]), 0),
+            ("unheard-of", json!({"a": [1, {"b": null}]}), 4),
+            ("unheard-of", json!({"a": [{"$b": 1}]}), 0),
+            ("unheard-of", json!({"id": 1}), 0),
+        ];
+        for (keyword, value, first) in keywords {
+            for draft in [4, 6, 7, 2019, 2020] {
+                let expected = first > 0 && draft >= first;
+                let schema = json!({ "properties": { "p": { keyword: value } } });
+                assert_eq!(is_plain(&schema, draft), expected, "{keyword} {value} in {draft}");
+            }
+        }
+        for (draft, expected) in [(4, true), (6, true), (7, true), (2019, false), (2020, false)] {
+            assert_eq!(is_plain(&json!({"dependencies": {"a": ["b"], "c": {}}}), draft), expected, "{draft}");
+        }
+        assert!(!is_plain(&json!({"dependencies": {"a": ["b", "b"]}}), 7));
+        assert!(
+            !is_plain(&json!({"dependencies": {"a": 1}}), 7) && !is_plain(&json!({"dependencies": []}), 7)
+        );
+        assert!(is_plain(&json!(true), 6) && !is_plain(&json!(true), 4) && !is_plain(&json!(1), 7));
+    }
+
+    #[test]
+    fn drafts_are_known_by_their_addresses() {
+        let with = |url: &str| is_plain(&json!({"$schema": url}), 7);
+        for url in [
+            "http://json-schema.org/schema",
+            "http://json-schema.org/draft-04/schema#",
+            "https://json-schema.org/draft-06/schema",
+            "http://json-schema.org/draft-07/schema",
+            "https://json-schema.org/draft/2019-09/schema",
+            "https://json-schema.org/draft/2020-12/schema#",
+        ] {
+            assert!(with(url), "{url}");
+        }
+        for url in
+            ["", "#", "json-schema.org/schema", "ftp://json-schema.org/schema", "http://a.b/draft-07/schema"]
+        {
+            assert!(!with(url), "{url}");
+        }
+        assert!(!with("http://json-schema.org/draft-05/schema"));
+        assert!(!is_plain(&json!({"$schema": 1}), 7));
+        let inside = json!({"items": {"$schema": "http://json-schema.org/draft-07/schema#"}});
+        assert!(!is_plain(&inside, 7));
+    }
+
+    #[test]
+    fn references_lead_to_definitions_and_not_back() {
+        let with = |reference: &str| {
+            is_plain(
+                &json!({
+                    "properties": {"p": {"$ref": reference}, "q": {"$ref": reference}},
+                    "definitions": {"a-b.c_9": {"type": "string"}, "bad": {"type": "nope"}, "a b": {}},
+                    "$defs": {"a": {"$ref": "#/definitions/a-b.c_9"}},
+                    "a": {}
+                }),
+                7,
+            )
+        };
+        let fine = json!({
+            "properties": {"p": {"$ref": "#/$defs/a"}, "q": {"$ref": "#/$defs/a"}},
+            "definitions": {"a-b.c_9": {"type": "string"}},
+            "$defs": {"a": {"$ref": "#/definitions/a-b.c_9"}}
+        });
+        assert!(is_plain(&fine, 7));
+        for reference in ["#/definitions/bad", "#/definitions/a b", "#/a", "#", "", "/definitions/a-b.c_9"] {
+            assert!(!with(reference), "{reference}");
+        }
+        assert!(!is_plain(&json!({"$ref": 1}), 7));
+        let circle =
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}});
+        assert!(!is_plain(&circle, 7));
+    }
+
+    #[test]
+    fn depth_and_length_are_bounded() {
+        let nested = |depth: usize| (0..depth).fold(json!({}), |inner, _| json!({ "items": inner }));
+        assert!(is_plain(&nested(63), 7) && !is_plain(&nested(64), 7));
+        let noted = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        assert!(is_plain(&json!({ "note": noted(64) }), 7) && !is_plain(&json!({ "note": noted(65) }), 7));
+        let listed = |count: usize| json!({ "enum": (0..count).collect::<Vec<_>>() });
+        assert!(is_plain(&listed(100), 7) && !is_plain(&listed(101), 7));
+    }
 }

@@ -7,7 +7,7 @@ use steersman_gotemplate::{Funcs, MissingKey, Set, Value, fmt};
 use steersman_yaml as yaml;
 
 use crate::answer::Answer;
-use crate::generate;
+use crate::generate::{self, written::Written};
 use crate::suite::{Area, Known};
 use crate::wire;
 
@@ -16,7 +16,12 @@ mod normal;
 
 /// All areas.
 pub fn all() -> Vec<Area> {
-    let area = |name, cases, generate, ours, normal| Area { name, cases, generate, ours, normal };
+    let area =
+        |name, cases, generate, ours, normal| Area { name, cases, written: false, generate, ours, normal };
+    let written = |name, cases: &Written, generate, ours, normal| Area {
+        written: true,
+        ..area(name, cases.cases(), generate, ours, normal)
+    };
     vec![
         area("fmt", 8000, |g, _| generate::format::request(g), format, as_is),
         area("template", 14000, |g, _| generate::template::request(g), template, as_is),
@@ -28,6 +33,27 @@ pub fn all() -> Vec<Area> {
             |_, case| generate::function::shape(case),
             charts::files,
             as_is,
+        ),
+        written(
+            "written",
+            &generate::written::RENDERED,
+            |_, case| generate::written::RENDERED.request(case),
+            charts::files,
+            normal::addresses,
+        ),
+        written(
+            "written-schema",
+            &generate::written::VALIDATED,
+            |_, case| generate::written::VALIDATED.request(case),
+            charts::template,
+            normal::schema,
+        ),
+        written(
+            "written-set",
+            &generate::written::SET,
+            |_, case| generate::written::SET.request(case),
+            charts::set,
+            normal::set_json,
         ),
         area("yaml", 10000, |g, _| generate::yaml::request(g), yaml_text, as_is),
         area("json", 3000, |g, _| generate::json::request(g), json_text, as_is),

@@ -13,6 +13,7 @@ pub mod semver;
 pub mod set;
 pub mod template;
 pub mod value;
+pub mod written;
 pub mod yaml;
 
 /// A seeded source of choices.

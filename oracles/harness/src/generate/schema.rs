@@ -26,10 +26,15 @@ pub fn request(g: &mut Gen) -> Json {
     } else {
         schema.to_string()
     };
+    question(&schema, &values.to_string())
+}
+
+/// A request to render a chart with this schema, given these values.
+pub fn question(schema: &str, values: &str) -> Json {
     json!({
         "op": "helm-template",
         "files": { "Chart.yaml": "apiVersion: v2\nname: top\nversion: 1.0.0\n", "values.schema.json": schema, "templates/a.yaml": "values: {{ toJson .Values }}\n" },
-        "value_files": [values.to_string()],
+        "value_files": [values],
     })
 }
 

@@ -347,8 +347,11 @@ impl<'a> Scanner<'a> {
                 Ok(Number::Float(so_far(self)))
             }
             Some(c) if unicode::is_letter(c) => {
+                // What looked like the start of `inf` or `nan` is told without its first letter.
+                let half = (c == 'i' && self.rest().starts_with(b"n"))
+                    || (c == 'n' && self.rest().starts_with(b"a"));
                 self.take_while(unicode::is_letter)?;
-                match so_far(self) {
+                match so_far(self).get(usize::from(half)..).unwrap_or_default() {
                     b"true" => Ok(Number::Bool(true)),
                     b"false" => Ok(Number::Bool(false)),
                     word => self.fail(format!("expected value but found {} instead", quote(word))),

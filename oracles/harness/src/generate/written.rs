@@ -1,0 +1,113 @@
+//! Cases written by hand, for what the generated ones seldom meet: the edges of what functions, schemas and `--set` take.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value as Json, json};
+
+use super::function::question;
+
+/// Templates, each a paragraph of its own; lines that begin with `#` are comments.
+const TEMPLATES: &[&str] = &[
+    include_str!("../../corpus/data.txt"),
+    include_str!("../../corpus/dates.txt"),
+    include_str!("../../corpus/encoding.txt"),
+    include_str!("../../corpus/lists.txt"),
+    include_str!("../../corpus/maps.txt"),
+    include_str!("../../corpus/numbers.txt"),
+    include_str!("../../corpus/regexes.txt"),
+    include_str!("../../corpus/texts.txt"),
+    include_str!("../../corpus/toml.txt"),
+    include_str!("../../corpus/urls.txt"),
+    include_str!("../../corpus/versions.txt"),
+];
+
+/// Schemas, one a line: a `schema` with `values` for it, or one that each of [`VALUES`] is held against.
+const SCHEMAS: &str = include_str!("../../corpus/schemas.jsonl");
+
+/// Values of every kind and size.
+const VALUES: &str = r#"[0, 1, 2, 3, -1, 0.5, 2.5, 1e+20, "", "a", "ab", "abc", "é", "ééé", true, false, null, [], [1], [1, 2], [1, 1], [1, "a", null], {}, {"a": 1}, {"a": 1, "b": 2}, {"b": [1]}, "1", [[1], [1]], [{"a": 1}, {"a": 1.0}]]"#;
+
+/// What follows `--set` and its relatives, one request a line.
+const SETS: &str = include_str!("../../corpus/set.jsonl");
+
+/// Written cases of one kind.
+pub struct Written(LazyLock<Vec<Json>>);
+
+impl Written {
+    /// How many there are.
+    pub fn cases(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The case of that number.
+    pub fn request(&self, case: usize) -> Json {
+        self.0[case % self.0.len()].clone()
+    }
+}
+
+/// Templates to render.
+pub static RENDERED: Written = Written(LazyLock::new(|| {
+    TEMPLATES.iter().flat_map(|text| paragraphs(text)).map(|text| question(&text, json!({}))).collect()
+}));
+
+/// Values to hold against schemas.
+pub static VALIDATED: Written =
+    Written(LazyLock::new(|| lines(SCHEMAS).map(|case| validation(&case)).collect()));
+
+/// Values to set.
+pub static SET: Written = Written(LazyLock::new(|| {
+    let mut sets: Vec<Json> = lines(SETS).collect();
+    sets.iter_mut().for_each(|set| set["op"] = "strvals".into());
+    sets
+}));
+
+/// The paragraphs of a text, without comments.
+fn paragraphs(text: &str) -> impl Iterator<Item = String> {
+    let lines = |paragraph: &str| {
+        let lines = paragraph.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    text.split("\n\n").map(lines).filter(|paragraph| !paragraph.is_empty())
+}
+
+fn lines(text: &'static str) -> impl Iterator<Item = Json> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+}
+
+/// A chart with a schema of one of the drafts, and values for it.
+fn validation(case: &Json) -> Json {
+    let values = match case.get("each") {
+        Some(_) => format!(r#"{{"l": {VALUES}}}"#),
+        None => case["values"].to_string(),
+    };
+    let mut schema = match case.get("each") {
+        Some(rule) => json!({ "properties": { "l": { "items": rule } } }),
+        None => case["schema"].clone(),
+    };
+    if let Some(draft) = case["draft"].as_u64() {
+        schema["$schema"] = match draft {
+            2019 => "https://json-schema.org/draft/2019-09/schema".into(),
+            2020 => "https://json-schema.org/draft/2020-12/schema".into(),
+            old => format!("http://json-schema.org/draft-0{old}/schema#").into(),
+        };
+    }
+    super::schema::question(&schema.to_string(), &values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_is_a_case_and_comments_are_none() {
+        let text = "# About\n\n{{ 1 }}\n{{ 2 }}\n\n# More\n{{ 3 }}\n\n\n";
+        assert_eq!(paragraphs(text).collect::<Vec<_>>(), ["{{ 1 }}\n{{ 2 }}", "{{ 3 }}"]);
+    }
+
+    #[test]
+    fn every_kind_has_cases() {
+        for written in [&RENDERED, &VALIDATED, &SET] {
+            assert!(written.cases() > 100);
+        }
+    }
+}
