@@ -246,7 +246,10 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{distance, innermost, values_path};
+    use serde_json::json;
+
+    use super::*;
+    use crate::values::Data;
 
     #[test]
     fn distances_count_edits() {
@@ -269,5 +272,125 @@ mod tests {
         assert_eq!(values_path(".Values.a.b"), Some("a.b"));
         assert_eq!(values_path("$.Values.a.b | quote"), Some("a.b"));
         assert_eq!(values_path(".Release.Name"), None);
+    }
+
+    fn map(json: serde_json::Value) -> Map {
+        match Data::from(json).to_value() {
+            Value::Map(map) => map,
+            other => panic!("not a map: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_swap_an_insertion_and_a_replacement_count_one_each() {
+        assert_eq!(distance("ab", "ba"), 1);
+        assert_eq!(distance("abc", "acb"), 1);
+        assert_eq!(distance("ab", "a"), 1);
+        assert_eq!(distance("a", "ab"), 1);
+        assert_eq!(distance("ab", "ac"), 1);
+        assert_eq!(distance("abcd", "badc"), 2);
+        assert_eq!(distance("abc", ""), 3);
+        assert_eq!(distance("\u{e9}a", "ea"), 1);
+        let long = "a".repeat(120);
+        assert_eq!(distance(&long, &long), 0);
+        assert_eq!(distance(&"a".repeat(121), &long), 121);
+        assert_eq!(distance(&long, &"a".repeat(121)), 121);
+    }
+
+    #[test]
+    fn paths_that_look_alike_are_found() {
+        let values = map(
+            json!({"image": {"tag": "x", "repository": "y"}, "replicas": 1, "ingress": {"tls": {"on": true}}}),
+        );
+        let nearest = |known: &[&str], rest: &[&str]| {
+            let help = nearest_path(&values, known, rest)?;
+            help.split('`').nth(1).map(str::to_owned)
+        };
+        assert_eq!(nearest(&[], &["replica"]).as_deref(), Some("replicas"));
+        assert_eq!(nearest(&["image"], &["tga"]).as_deref(), Some("image.tag"));
+        assert_eq!(nearest(&[], &["images", "tag"]).as_deref(), Some("image.tag"));
+        assert_eq!(nearest(&["ingress"], &["ssl", "on"]).as_deref(), Some("ingress.tls.on"));
+        // One edit for every three characters, and no more.
+        assert_eq!(nearest(&[], &["replicXY"]).as_deref(), Some("replicas"));
+        assert_eq!(nearest(&[], &["repliWXY"]), None);
+        // The same last key at the same depth may differ more, up to half.
+        assert_eq!(nearest(&[], &["pic", "repository"]).as_deref(), Some("image.repository"));
+        assert_eq!(nearest(&[], &["x", "y", "repository"]), None);
+        assert_eq!(nearest(&[], &["xyz", "tag"]), None);
+        assert_eq!(nearest(&[], &["nothing"]), None);
+        assert_eq!(nearest(&["a"], &[]), None);
+    }
+
+    #[test]
+    fn paths_are_collected_to_a_depth() {
+        let mut paths = Vec::new();
+        collect_paths(&map(json!({"a": {"b": {"c": 1}}, "d": 2})), String::new(), 0, &mut paths);
+        assert_eq!(paths, ["a.b.c", "a.b", "a", "d"]);
+        let deep = (0..20).fold(json!(1), |inner, _| json!({ "a": inner }));
+        let mut paths = Vec::new();
+        collect_paths(&map(deep), String::new(), 0, &mut paths);
+        assert_eq!(paths.len(), 9);
+    }
+
+    #[test]
+    fn words_and_spans_are_found_in_a_line() {
+        assert_eq!(word_in("a.image.images", "images"), Some(8..14));
+        assert_eq!(word_in("image", "image"), Some(0..5));
+        assert_eq!(word_in("my_image imagex", "image"), None);
+        assert_eq!(word_in("x", "image"), None);
+        assert_eq!(trimmed_span("  a b  "), 2..5);
+        assert_eq!(trimmed_span("   "), 3..3);
+        assert_eq!(trimmed_span("a"), 0..1);
+        let frame = |column: usize, context: &str| Frame {
+            file: "f".into(),
+            template: "t".into(),
+            line: 1,
+            column,
+            context: context.into(),
+        };
+        let line = "a: {{ .Values.a.b }} {{ .Values.a.b }}";
+        assert_eq!(span_in(line, &frame(7, ".Values.a.b"), None), 6..17);
+        assert_eq!(span_in(line, &frame(30, ".Values.a.b"), None), 24..35);
+        assert_eq!(span_in(line, &frame(7, ".Values.a.b"), Some("a")), 14..15);
+        assert_eq!(span_in(line, &frame(7, ".Values.a.b"), Some("z")), 6..17);
+        assert_eq!(span_in(line, &frame(7, ".Values..."), None), 6..13);
+        assert_eq!(span_in(line, &frame(6, "nope"), None), 6..17);
+        assert_eq!(span_in(line, &frame(500, "nope"), None), line.len()..line.len());
+    }
+
+    #[test]
+    fn the_first_key_that_is_not_there_is_missing() {
+        let context = Map::new();
+        context.insert("Values", Value::Map(map(json!({"a": {"b": null, "c": 1}}))));
+        let missing = |path: &str, message: &str| {
+            let frame =
+                Frame { file: "f".into(), template: "t".into(), line: 1, column: 0, context: path.into() };
+            missing_key(&frame, message, &context).map(|missing| missing.key)
+        };
+        let nil = "nil pointer evaluating interface {}.x";
+        assert_eq!(missing(".Values.z.x", nil).as_deref(), Some("z"));
+        assert_eq!(missing(".Values.a.z.x", nil).as_deref(), Some("z"));
+        assert_eq!(missing(".Values.a.b.x", nil).as_deref(), Some("b"));
+        assert_eq!(missing(".Values.a.c.x", nil), None);
+        assert_eq!(missing(".Values.a", nil), None);
+        assert_eq!(missing(".Release.z", nil), None);
+        assert_eq!(missing(".Values.z.x", "another error"), None);
+        assert_eq!(values_path(".Values."), None);
+        assert_eq!(values_path("(.Values.a_b.)"), Some("a_b"));
+    }
+
+    #[test]
+    fn functions_that_look_alike_are_found() {
+        let nearest = |name: &str| nearest_function(name)?.split('`').nth(1).map(str::to_owned);
+        assert_eq!(nearest("qoute").as_deref(), Some("quote"));
+        assert_eq!(nearest("prinf").as_deref(), Some("print"));
+        assert_eq!(nearest("toYam").as_deref(), Some("toYaml"));
+        assert_eq!(nearest("nothinglikeit"), None);
+        assert_eq!(nearest("eqq").as_deref(), Some("eq"));
+        assert_eq!(quoted_after("function \"a\" not defined", "function ").as_deref(), Some("a"));
+        assert_eq!(quoted_after("function a", "function "), None);
+        assert_eq!(innermost("a <b>: error calling x: y: z"), "y: z");
+        assert_eq!(innermost("no place"), "no place");
+        assert_eq!(innermost(&format!("a{MARK_START}told{MARK_END}b")), "told");
     }
 }

@@ -175,3 +175,20 @@ fn text(args: &[Value]) -> Result<Str, CallError> {
 fn text_and_data(args: &[Value]) -> Result<(Str, Value), CallError> {
     Ok((text(args)?, args.get(1).cloned().unwrap_or(Value::Nil)))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_looked_up_takes_memory() {
+        assert_eq!(json_memory(&json!(1)) + json_memory(&json!(null)) + json_memory(&json!(true)), 0);
+        assert_eq!(json_memory(&json!("abc")), TEXT + 3);
+        assert_eq!(json_memory(&json!([])), 0);
+        assert_eq!(json_memory(&json!([1, "abc"])), 2 * size_of::<Value>() + TEXT + 3);
+        assert_eq!(json_memory(&json!({})), map_memory(0));
+        assert_eq!(json_memory(&json!({"k": "abc", "key": 1})), map_memory(2) + 3 * TEXT + 1 + 3 + 3);
+    }
+}

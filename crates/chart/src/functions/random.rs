@@ -108,3 +108,107 @@ fn uuid(env: &mut dyn Environment) -> String {
     env.fill_random(&mut bytes);
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use steersman_gotemplate::Limits;
+
+    use super::*;
+
+    /// Gives these bytes, again and again.
+    struct Given(Vec<u8>, usize);
+
+    impl Environment for Given {
+        fn now(&mut self) -> SystemTime {
+            SystemTime::UNIX_EPOCH
+        }
+        fn fill_random(&mut self, bytes: &mut [u8]) {
+            for byte in bytes {
+                *byte = self.0[self.1 % self.0.len()];
+                self.1 += 1;
+            }
+        }
+        fn resolve_host(&mut self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+        fn lookup(
+            &mut self,
+            _: &str,
+            _: &str,
+            _: &str,
+            _: &str,
+        ) -> Result<Option<serde_json::Value>, String> {
+            Ok(None)
+        }
+    }
+
+    fn given(numbers: &[u64]) -> Given {
+        Given(numbers.iter().flat_map(|n| n.to_le_bytes()).collect(), 0)
+    }
+
+    #[test]
+    fn numbers_that_would_favour_some_are_drawn_again() {
+        assert_eq!(below(&mut given(&[5]), 0), 0);
+        assert_eq!(below(&mut given(&[123]), 10), 3);
+        assert_eq!(below(&mut given(&[u64::MAX, 4]), 10), 4);
+        // The last multiple of ten that fits is followed by six numbers.
+        assert_eq!(below(&mut given(&[u64::MAX - 6, 4]), 10), 9);
+        assert_eq!(below(&mut given(&[u64::MAX - 5, 4]), 10), 4);
+        assert_eq!(below(&mut given(&[u64::MAX, 4]), 16), 15);
+        assert_eq!(below(&mut given(&[u64::MAX, 4]), 1), 0);
+    }
+
+    #[test]
+    fn numbers_lie_between_their_bounds() {
+        let drawn = |n: u64, min, max| int(&mut given(&[n]), min, max).map_err(|error| error.to_string());
+        assert_eq!(drawn(0, 3, 9), Ok(3));
+        assert_eq!(drawn(5, 3, 9), Ok(8));
+        assert_eq!(drawn(6, 3, 9), Ok(3));
+        assert_eq!(drawn(1, -5, 5), Ok(-4));
+        for (min, max) in [(3, 3), (9, 3), (i64::MIN, i64::MAX)] {
+            assert_eq!(drawn(0, min, max), Err("invalid argument to Intn".into()), "{min} {max}");
+        }
+    }
+
+    #[test]
+    fn letters_are_picked_by_bytes_that_favour_none() {
+        let budget = Budget::new(Limits::default());
+        let picked = |bytes: &[u8], count: i64, alphabet: &[u8]| {
+            let text = string(&mut Given(bytes.to_vec(), 0), &budget, count, alphabet).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(picked(&[0, 9, 10, 249], 4, NUMERIC), "0909");
+        assert_eq!(picked(&[250, 255, 7], 3, NUMERIC), "777");
+        assert_eq!(picked(&[1], 0, NUMERIC), "");
+        assert_eq!(picked(&[1], -1, NUMERIC), "");
+        assert_eq!(picked(&[1], 1000, NUMERIC), "1".repeat(1000));
+        assert_eq!(picked(&[0, 25, 26, 51], 4, ALPHABETIC), "AZaz");
+        assert_eq!(picked(&[0, 10, 36, 61], 4, ALPHANUMERIC), "0Aaz");
+        assert_eq!(picked(&[0, 94], 2, ASCII), " ~");
+    }
+
+    #[test]
+    fn bytes_texts_and_identifiers() {
+        let budget = Budget::new(Limits::default());
+        assert_eq!(bytes(&mut Given(vec![b'f', b'o', b'o'], 0), &budget, 3).unwrap(), "Zm9v");
+        assert_eq!(bytes(&mut given(&[1]), &budget, 0).unwrap(), "");
+        assert!(bytes(&mut given(&[1]), &budget, -1).is_err());
+        // Each character changes places with one before it, or with itself.
+        assert_eq!(shuffle(&mut given(&[0]), "ab\u{e9}d".as_bytes()), "b\u{e9}da".as_bytes());
+        assert_eq!(shuffle(&mut given(&[3, 2, 1]), b"abcd"), b"abcd");
+        assert_eq!(shuffle(&mut given(&[0]), b""), b"");
+        let uuid = uuid(&mut Given(vec![0xFF], 0));
+        assert_eq!(uuid, "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+
+    #[test]
+    fn random_texts_are_charged() {
+        let budget = Budget::new(Limits { memory: 100, ..Limits::default() });
+        let drawn = |count| string(&mut given(&[1]), &budget, count, NUMERIC);
+        assert_eq!(drawn(50).unwrap().len(), 50);
+        assert_eq!(budget.cost(), 50 / 8);
+        assert!(drawn(51).is_err());
+    }
+}

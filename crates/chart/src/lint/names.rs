@@ -79,3 +79,65 @@ fn path_segment(name: &str) -> Vec<String> {
     let found = ["/", "%"].into_iter().filter(|illegal| name.contains(illegal));
     found.map(|illegal| format!("may not contain '{illegal}'")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::problems;
+
+    const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain";
+    const LABEL: &str = "a lowercase RFC 1123 label";
+    const LABEL_1035: &str = "a DNS-1035 label";
+
+    /// The beginning of each problem with a name.
+    #[track_caller]
+    fn has(kind: &str, name: &str, expected: &[&str]) {
+        let problems = problems(kind, name);
+        assert_eq!(problems.len(), expected.len(), "{kind} {name}: {problems:?}");
+        for (problem, start) in problems.iter().zip(expected) {
+            assert!(problem.starts_with(start), "{kind} {name}: {problem}");
+        }
+    }
+
+    #[test]
+    fn names_are_subdomains_unless_their_kind_says_otherwise() {
+        for kind in ["ConfigMap", "deployment", ""] {
+            for name in ["a", "9", "a-b", "a.b-c.9", "a--b"] {
+                has(kind, name, &[]);
+            }
+            for name in ["", "-a", "a-", "A", "a_b", "a..b", ".a", "a.", "\u{e9}", "a.-b"] {
+                has(kind, name, &[SUBDOMAIN]);
+            }
+        }
+        has("ConfigMap", &"a".repeat(253), &[]);
+        has("ConfigMap", &"a".repeat(254), &["must be no more than 253 characters"]);
+        has("ConfigMap", &"A".repeat(254), &["must be no more than 253 characters", SUBDOMAIN]);
+    }
+
+    #[test]
+    fn services_and_namespaces_are_labels() {
+        has("Service", "a-9", &[]);
+        for name in ["9-a", "a.b", "", "-a", "a-", "aB"] {
+            has("service", name, &[LABEL_1035]);
+        }
+        has("Service", &"a".repeat(63), &[]);
+        has("Service", &"a".repeat(64), &["must be no more than 63 characters"]);
+        has("Namespace", "9-a", &[]);
+        has("Namespace", "a.b", &["must not contain dots"]);
+        for name in ["", "a_b", "-a", "a..b"] {
+            has("namespace", name, &[LABEL]);
+        }
+        has("Namespace", &"a".repeat(63), &[]);
+        has("Namespace", &"a".repeat(64), &["must be no more than 63 characters"]);
+    }
+
+    #[test]
+    fn roles_are_segments_of_a_path() {
+        for kind in ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"] {
+            has(kind, "system:a_B", &[]);
+            has(kind, ".", &["may not be '.'"]);
+            has(kind, "..", &["may not be '..'"]);
+            has(kind, "a/b%c", &["may not contain '/'", "may not contain '%'"]);
+        }
+        has("CertificateSigningRequest", "any/%thing", &[]);
+    }
+}

@@ -159,3 +159,62 @@ fn unreadable(source: std::io::Error) -> Error {
     };
     Error::Io { message, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_stay_inside_the_chart() {
+        let name = |full: &str| entry_name(full).map_err(|error| error.to_string());
+        for (full, expected) in [
+            ("c/Chart.yaml", "Chart.yaml"),
+            ("c/templates/a.yaml", "templates/a.yaml"),
+            ("c/a/./b//c/../d", "a/b/d"),
+            ("c\\templates\\a/b.yaml", "templates/a/b.yaml"),
+            ("c/C/x", "C/x"),
+            ("c/C:", "C:"),
+            ("c/CC:/x", "CC:/x"),
+            ("c/9:/x", "9:/x"),
+            ("c/C:x", "C:x"),
+            ("./c/x", "c/x"),
+        ] {
+            assert_eq!(name(full).as_deref(), Ok(expected), "{full}");
+        }
+        for (full, expected) in [
+            ("c//a", "chart illegally contains absolute paths"),
+            ("c/../a", "chart illegally references parent directory"),
+            ("c/a/../../b", "chart illegally references parent directory"),
+            ("c/..", "chart illegally references parent directory"),
+            ("c/C:/x", "chart contains illegally named files"),
+            ("c\\C:\\x", "chart contains illegally named files"),
+            ("Chart.yaml/x", "chart yaml not in base directory"),
+            ("c", "chart illegally contains content outside the base directory: \"c\""),
+            ("c/.", "chart illegally contains content outside the base directory: \"c/.\""),
+            ("c/a/..", "chart illegally contains content outside the base directory: \"c/a/..\""),
+        ] {
+            assert_eq!(name(full), Err(expected.into()), "{full}");
+        }
+    }
+
+    #[test]
+    fn contents_are_told_by_how_they_begin() {
+        let text = "a".repeat(600);
+        assert_eq!(content_type(text.as_bytes()), "text/plain; charset=utf-8");
+        assert_eq!(content_type(&text.as_bytes()[..512]), "text/plain; charset=utf-8");
+        assert_eq!(content_type(&text.as_bytes()[..511]), "application/octet-stream");
+        assert_eq!(content_type(b""), "application/octet-stream");
+        assert_eq!(content_type(b"PK\x03\x04"), "application/zip");
+        assert_eq!(content_type(b"%PDF-1.7"), "application/pdf");
+        assert_eq!(content_type(b" \n<?xml version"), "text/xml; charset=utf-8");
+        for (byte, expected) in
+            [(0x08, true), (0x09, false), (0x0B, true), (0x0C, false), (0x1B, false), (0x1F, true)]
+        {
+            let mut content = text.clone().into_bytes();
+            content[511] = byte;
+            assert_eq!(content_type(&content) == "application/octet-stream", expected, "{byte:#x}");
+            content.rotate_right(1);
+            assert_eq!(content_type(&content), "text/plain; charset=utf-8", "beyond what is looked at");
+        }
+    }
+}

@@ -144,3 +144,102 @@ pub(super) fn from_pem(text: &str) -> Option<(String, Vec<u8>)> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_take_as_few_bytes_as_they_can() {
+        let head = |len: usize, bytes: usize| tlv(OCTET_STRING, &vec![7; len])[..bytes].to_vec();
+        assert_eq!(head(0, 2), [4, 0]);
+        assert_eq!(head(127, 3), [4, 0x7F, 7]);
+        assert_eq!(head(128, 4), [4, 0x81, 0x80, 7]);
+        assert_eq!(head(255, 4), [4, 0x81, 0xFF, 7]);
+        assert_eq!(head(256, 5), [4, 0x82, 1, 0, 7]);
+        assert_eq!(head(65_536, 6), [4, 0x83, 1, 0, 0, 7]);
+        assert_eq!(tlv(OCTET_STRING, &[7; 300]).len(), 304);
+    }
+
+    #[test]
+    fn numbers_are_never_written_as_negative() {
+        for (n, expected) in [
+            (0u32, &[2u8, 1, 0][..]),
+            (1, &[2, 1, 1]),
+            (127, &[2, 1, 0x7F]),
+            (128, &[2, 2, 0, 0x80]),
+            (255, &[2, 2, 0, 0xFF]),
+            (256, &[2, 2, 1, 0]),
+        ] {
+            let n = BigUint::from(n);
+            assert_eq!(integer(&n), expected);
+            assert_eq!(Reader(expected).integer(), Some(n));
+        }
+        assert_eq!(Reader(&[2, 1, 0x80]).integer(), None);
+        assert_eq!(Reader(&[2, 0]).integer(), None);
+        assert_eq!(bit_string(&[1, 2]), [3, 3, 0, 1, 2]);
+        assert_eq!(sequence(&[vec![5, 0], vec![2, 1, 1]]), [0x30, 5, 5, 0, 2, 1, 1]);
+        assert_eq!(oid(&[0x2B, 0x65]), [6, 2, 0x2B, 0x65]);
+    }
+
+    #[test]
+    fn values_are_read_one_after_the_other() {
+        for len in [0, 1, 127, 128, 255, 256, 65_536] {
+            let (content, mut all) = (vec![9; len], tlv(OCTET_STRING, &vec![9; len]));
+            let size = all.len();
+            all.extend([5, 0]);
+            let mut reader = Reader(&all);
+            let value = reader.next().unwrap();
+            assert_eq!((value.tag, value.content, value.whole.len()), (OCTET_STRING, &content[..], size));
+            assert_eq!(reader.expect(NULL), Some(&[][..]));
+            assert!(reader.next().is_none());
+        }
+        for broken in [
+            &[][..],
+            &[4],
+            &[4, 2, 1],
+            &[4, 0x81],
+            &[4, 0x82, 1],
+            &[4, 0x80, 0, 0],
+            &[4, 0x85, 0, 0, 0, 0, 0],
+        ] {
+            assert!(Reader(broken).next().is_none(), "{broken:?}");
+        }
+        assert_eq!(Reader(&[4, 1, 1]).expect(INTEGER), None);
+        let mut reader = Reader(&[4, 1, 1, 0xA0, 1, 2]);
+        assert_eq!(reader.optional(0xA0), None);
+        assert_eq!((reader.optional(OCTET_STRING), reader.optional(0xA0)), (Some(&[1][..]), Some(&[2][..])));
+        assert_eq!(Reader(&[0x30, 3, 2, 1, 5]).enter(SEQUENCE).unwrap().integer(), Some(BigUint::from(5u32)));
+    }
+
+    #[test]
+    fn blocks_have_lines_of_64_letters() {
+        let pem = to_pem("THING", &[1; 49]);
+        let lines: Vec<usize> = pem.lines().map(str::len).collect();
+        assert_eq!(lines, ["-----BEGIN THING-----".len(), 64, 4, "-----END THING-----".len()]);
+        assert!(pem.ends_with("-----END THING-----\n"));
+        assert_eq!(from_pem(&pem), Some(("THING".into(), vec![1; 49])));
+    }
+
+    #[test]
+    fn the_first_sound_block_is_read() {
+        let found = |text: &str| from_pem(text).map(|(kind, der)| (kind, String::from_utf8(der).unwrap()));
+        let expected = Some(("A".to_owned(), "a".to_owned()));
+        assert_eq!(found("-----BEGIN A-----\nYQ==\n-----END A-----"), expected);
+        assert_eq!(found("text\n-----BEGIN A----- \t\r\nY\r\nQ==\n-----END A-----"), expected);
+        assert_eq!(found("-----BEGIN A-----\nProc-Type: 4\nDEK: x\n\nYQ==\n-----END A-----"), expected);
+        assert_eq!(
+            found("x-----BEGIN B-----\nYg==\n-----END B-----\n-----BEGIN A-----\nYQ==\n-----END A-----"),
+            expected
+        );
+        assert_eq!(found("-----BEGIN B----\n-----BEGIN A-----\nYQ==\n-----END A-----"), expected);
+        assert_eq!(
+            found("-----BEGIN B-----\n!\n-----END B-----\n-----BEGIN A-----\nYQ==\n-----END A-----"),
+            expected
+        );
+        assert_eq!(found("-----BEGIN B-----\n-----BEGIN A-----\nYQ==\n-----END A-----"), expected);
+        for none in ["", "a", "-----BEGIN A-----", "-----BEGIN A-----\nYQ==\n-----END B-----"] {
+            assert_eq!(found(none), None, "{none}");
+        }
+    }
+}

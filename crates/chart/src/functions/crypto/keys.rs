@@ -354,3 +354,158 @@ impl PrivateKey {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::tests::Seeded;
+
+    fn rsa() -> RsaKey {
+        RsaKey::generate(&mut Seeded::new(3), 512)
+    }
+
+    #[test]
+    fn what_an_rsa_key_signs_its_public_half_gives_back() {
+        let key = rsa();
+        let [p, q] = &key.primes;
+        assert_eq!((key.modulus.bits(), p * q), (512, key.modulus.clone()));
+        let digest = [7; 32];
+        let signature = key.sign(&digest);
+        assert_eq!(signature.len(), 64);
+        let message = BigUint::from_bytes_be(&signature).modpow(&key.public_exponent, &key.modulus);
+        let info = [&[0x30, 0x31, 0x30, 0x0D, 6, 9][..], SHA256, &[5, 0, 4, 0x20], &digest].concat();
+        let expected = [&[1][..], &[0xFF; 10], &[0], &info].concat();
+        assert_eq!(message.to_bytes_be(), expected);
+    }
+
+    #[test]
+    fn an_rsa_key_is_written_and_read() {
+        let key = rsa();
+        let der = key.to_pkcs1();
+        let read = RsaKey::from_pkcs1(&der).unwrap();
+        assert_eq!((&read.modulus, &read.public_exponent), (&key.modulus, &key.public_exponent));
+        assert_eq!((&read.private_exponent, &read.primes), (&key.private_exponent, &key.primes));
+        let mut reader = Reader(&der).enter(der::SEQUENCE).unwrap();
+        let numbers: Vec<BigUint> = std::iter::from_fn(|| reader.integer()).collect();
+        let [p, q] = &key.primes;
+        assert_eq!(numbers.len(), 9);
+        assert_eq!(numbers[6], &key.private_exponent % (p - 1u32));
+        assert_eq!(numbers[7], &key.private_exponent % (q - 1u32));
+        assert_eq!(&numbers[8] * q % p, BigUint::from(1u32));
+    }
+
+    #[test]
+    fn an_unsound_rsa_key_is_refused() {
+        let number = |n: u32| integer(&BigUint::from(n));
+        let key = |version: u32, modulus: u32, p: u32, q: u32| {
+            let numbers = [number(version), number(modulus), number(3), number(7), number(p), number(q)];
+            RsaKey::from_pkcs1(&sequence(&numbers))
+        };
+        assert!(key(0, 15, 3, 5).is_some());
+        assert!(key(1, 15, 3, 5).is_none());
+        assert!(key(0, 16, 3, 5).is_none());
+        assert!(key(0, 5, 1, 5).is_none());
+        assert!(key(0, 5, 5, 1).is_none());
+        assert!(key(0, 0, 0, 5).is_none());
+        assert!(RsaKey::from_pkcs1(&sequence(&[number(0), number(15)])).is_none());
+    }
+
+    /// The key read from its own text.
+    fn again(key: &PrivateKey) -> PrivateKey {
+        PrivateKey::from_pem(&key.to_pem()).unwrap()
+    }
+
+    #[test]
+    fn keys_of_every_kind_are_written_and_read() {
+        let mut env = Seeded::new(5);
+        let number = |n: u32| BigUint::from(n);
+        let dsa =
+            DsaKey { p: number(23), q: number(11), g: number(4), public: number(8), private: number(7) };
+        let keys = [
+            (PrivateKey::Rsa(Box::new(rsa())), "RSA PRIVATE KEY"),
+            (PrivateKey::ecdsa(&mut env), "EC PRIVATE KEY"),
+            (PrivateKey::P384(p384::ecdsa::SigningKey::from_slice(&[3; 48]).unwrap()), "EC PRIVATE KEY"),
+            (
+                PrivateKey::P521(
+                    p521::ecdsa::SigningKey::from_slice(&[&[0][..], &[3; 65]].concat()).unwrap(),
+                ),
+                "EC PRIVATE KEY",
+            ),
+            (PrivateKey::ed25519(&mut env), "PRIVATE KEY"),
+            (PrivateKey::Dsa(Box::new(dsa)), "DSA PRIVATE KEY"),
+        ];
+        for (key, kind) in keys {
+            let pem = key.to_pem();
+            assert!(pem.starts_with(&format!("-----BEGIN {kind}-----\n")), "{pem}");
+            let read = again(&key);
+            assert_eq!(read.to_pem(), pem);
+            assert_eq!(read.public_info(), key.public_info());
+            assert_eq!(read.sign(b"message").is_ok(), kind != "DSA PRIVATE KEY");
+        }
+    }
+
+    #[test]
+    fn keys_are_read_in_the_common_form_of_all_kinds() {
+        let mut env = Seeded::new(5);
+        let wrapped = |algorithm: &[Vec<u8>], key: &[u8]| {
+            let parts = [integer(&BigUint::ZERO), sequence(algorithm), tlv(der::OCTET_STRING, key)];
+            PrivateKey::from_pem(&der::to_pem("PRIVATE KEY", &sequence(&parts)))
+        };
+        let key = rsa();
+        let read = wrapped(&[oid(RSA_ENCRYPTION), tlv(der::NULL, &[])], &key.to_pkcs1()).unwrap();
+        assert_eq!(read.to_pem(), PrivateKey::Rsa(Box::new(key)).to_pem());
+        let ecdsa = PrivateKey::ecdsa(&mut env);
+        let PrivateKey::P256(secret) = &ecdsa else { panic!("not on P-256") };
+        let without_curve =
+            sequence(&[integer(&BigUint::from(1u32)), tlv(der::OCTET_STRING, &secret.to_bytes())]);
+        let read = wrapped(&[oid(EC_PUBLIC_KEY), oid(P256)], &without_curve).unwrap();
+        assert_eq!(read.to_pem(), ecdsa.to_pem());
+        assert!(wrapped(&[oid(EC_PUBLIC_KEY)], &without_curve).is_err());
+        assert!(wrapped(&[oid(EC_PUBLIC_KEY), oid(&[1])], &without_curve).is_err());
+        assert!(wrapped(&[oid(SHA256)], &without_curve).is_err());
+        assert!(wrapped(&[oid(ED25519)], &tlv(der::OCTET_STRING, &[1; 31])).is_err());
+        assert!(wrapped(&[oid(ED25519)], &tlv(der::OCTET_STRING, &[1; 32])).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_key_is_named() {
+        let error = |kind: &str| PrivateKey::from_pem(&der::to_pem(kind, &[5, 0])).err().unwrap();
+        assert_eq!(
+            error("RSA PRIVATE KEY"),
+            "parsing RSA private key from PEM: asn1: structure error: invalid key"
+        );
+        assert_eq!(
+            error("EC PRIVATE KEY"),
+            "parsing EC private key from PEM: asn1: structure error: invalid key"
+        );
+        assert_eq!(
+            error("DSA PRIVATE KEY"),
+            "parsing DSA private key from PEM: asn1: structure error: invalid key"
+        );
+        assert_eq!(
+            error("PRIVATE KEY"),
+            "decoding PEM as PKCS#8: asn1: structure error: invalid private key"
+        );
+        assert_eq!(error("X PRIVATE KEY"), "invalid private key type X PRIVATE KEY");
+        assert_eq!(error("CERTIFICATE"), "no private key data in PEM block of type CERTIFICATE");
+        assert_eq!(PrivateKey::from_pem("x").err().unwrap(), "no PEM data in input");
+    }
+
+    #[test]
+    fn short_and_foreign_keys_sign_no_certificates() {
+        let short = PrivateKey::Rsa(Box::new(rsa()));
+        assert!(
+            short.signature_algorithm().unwrap_err().starts_with("crypto/rsa: 512-bit keys are insecure")
+        );
+        assert_eq!(short.signing_cost(), cost::RSA_SIGNATURE);
+        let sized = |bits: u64| {
+            let modulus = BigUint::from(1u32) << (bits - 1);
+            PrivateKey::Rsa(Box::new(RsaKey { modulus, ..rsa() }))
+        };
+        assert!(sized(1023).signature_algorithm().is_err() && sized(1024).signature_algorithm().is_ok());
+        assert_eq!(sized(2048).signing_cost(), cost::RSA_SIGNATURE);
+        assert_eq!(sized(2049).signing_cost(), 8 * cost::RSA_SIGNATURE);
+        assert_eq!(sized(6144).signing_cost(), 27 * cost::RSA_SIGNATURE);
+        assert_eq!(PrivateKey::ecdsa(&mut Seeded::new(1)).signing_cost(), cost::ELLIPTIC);
+    }
+}

@@ -325,4 +325,62 @@ mod tests {
         // By Fermat's little theorem, computed another way.
         assert_eq!(BigUint::from(3u32).modpow(&(&prime - 1u32), &prime), BigUint::from(1u32));
     }
+
+    /// A number of Carmichael's: every base passes Fermat's test on it, and it is no prime.
+    const CARMICHAEL: &[u8; 64] = b"80a1aeea4b19d801128fbeadcd80371bec6b3a5119beee87946cde415951aac1";
+
+    #[test]
+    fn a_number_that_passes_fermats_test_alone_is_no_prime() {
+        let n = BigUint::parse_bytes(CARMICHAEL, 16).unwrap();
+        let less_one: BigUint = &n - 1u32;
+        assert_eq!(BigUint::from(3u32).modpow(&less_one, &n), BigUint::from(1u32));
+        assert!(!is_prime(&n, &[]) && !is_prime(&n, &[3, 5, 7]));
+        let twos = less_one.trailing_zeros().unwrap();
+        let odd = less_one >> twos;
+        let modulus = Montgomery::<4>::new(&n).unwrap();
+        // Some bases pass the strong test too, their power being 1 or -1 at once.
+        for (base, passes) in [(2, false), (5, false), (7, false), (3, true), (9, true)] {
+            assert_eq!(modulus.is_strong_probable_prime(base, &odd, twos), passes, "{base}");
+        }
+        assert!(!is_prime(&BigUint::from(7u32), &[3]), "of another size");
+    }
+
+    #[test]
+    fn small_primes_are_all_there() {
+        assert_eq!(SMALL_PRIMES.len(), 6541);
+        assert_eq!((SMALL_PRIMES.first(), SMALL_PRIMES.last()), (Some(&3), Some(&65_521)));
+        assert!(SMALL_PRIMES.iter().all(|n| (3..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0)));
+        let n = BigUint::parse_bytes(CARMICHAEL, 16).unwrap();
+        for prime in [3u32, 17, 65_521] {
+            assert_eq!(BigUint::from(remainder(&n, prime)), &n % prime);
+        }
+        let prime = (BigUint::from(1u32) << 256) - 189u32;
+        assert!(!has_small_factor(&prime));
+        assert!(has_small_factor(&(&prime * 3u32)) && has_small_factor(&(&prime * 65_521u32)));
+    }
+
+    #[test]
+    fn a_search_begins_with_an_odd_number_of_its_size() {
+        let mut env = Seeded::new(9);
+        for bits in [256, 1024] {
+            let search = Search::new(&mut env, bits);
+            assert_eq!(search.start.bits(), bits as u64);
+            assert!(search.start.bit(bits as u64 - 2) && search.start.bit(0));
+            assert!(search.bases.iter().all(|base| *base >= 3));
+        }
+        // It takes the first prime from there on that suits.
+        let start: BigUint = (BigUint::from(1u32) << 256) - 30_001u32;
+        let search = Search { start: start.clone(), bits: 256, bases: [3, 5, 7, 11] };
+        let first = search.run(|_| true);
+        let mut candidate = start;
+        while !is_prime(&candidate, &[3, 5, 7]) {
+            candidate += 2u32;
+        }
+        assert_eq!(first, candidate);
+        assert!(search.run(|prime| *prime != first) > first);
+        // Beyond the largest it starts over.
+        let last = Search { start: (BigUint::from(1u32) << 256) - 1u32, bits: 256, bases: [3, 5, 7, 11] };
+        let wrapped = last.run(|_| true);
+        assert!(wrapped.bits() == 256 && wrapped.bit(254) && is_prime(&wrapped, &[13]));
+    }
 }
