@@ -42,9 +42,9 @@ pub fn all() -> Vec<Area> {
             normal::addresses,
         ),
         written(
-            "written-schema",
-            &generate::written::VALIDATED,
-            |_, case| generate::written::VALIDATED.request(case),
+            "written-chart",
+            &generate::written::MANIFESTS,
+            |_, case| generate::written::MANIFESTS.request(case),
             charts::template,
             normal::schema,
         ),

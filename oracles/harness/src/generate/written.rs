@@ -27,6 +27,12 @@ const SCHEMAS: &str = include_str!("../../corpus/schemas.jsonl");
 /// Values of every kind and size.
 const VALUES: &str = r#"[0, 1, 2, 3, -1, 0.5, 2.5, 1e+20, "", "a", "ab", "abc", "é", "ééé", true, false, null, [], [1], [1, 2], [1, 1], [1, "a", null], {}, {"a": 1}, {"a": 1, "b": 2}, {"b": [1]}, "1", [[1], [1]], [{"a": 1}, {"a": 1.0}]]"#;
 
+/// Charts whose templates are to be rendered, one request a line.
+const CHARTS: &str = include_str!("../../corpus/rendered.jsonl");
+
+/// Charts for `helm template`, one request a line.
+const TEMPLATED: &str = include_str!("../../corpus/templated.jsonl");
+
 /// What follows `--set` and its relatives, one request a line.
 const SETS: &str = include_str!("../../corpus/set.jsonl");
 
@@ -45,14 +51,15 @@ impl Written {
     }
 }
 
-/// Templates to render.
+/// Templates to render, and charts of them.
 pub static RENDERED: Written = Written(LazyLock::new(|| {
-    TEMPLATES.iter().flat_map(|text| paragraphs(text)).map(|text| question(&text, json!({}))).collect()
+    let templates = TEMPLATES.iter().flat_map(|text| paragraphs(text));
+    templates.map(|text| question(&text, json!({}))).chain(lines(CHARTS)).collect()
 }));
 
-/// Values to hold against schemas.
-pub static VALIDATED: Written =
-    Written(LazyLock::new(|| lines(SCHEMAS).map(|case| validation(&case)).collect()));
+/// Charts for `helm template`, and values to hold against schemas.
+pub static MANIFESTS: Written =
+    Written(LazyLock::new(|| lines(SCHEMAS).map(|case| validation(&case)).chain(lines(TEMPLATED)).collect()));
 
 /// Values to set.
 pub static SET: Written = Written(LazyLock::new(|| {
@@ -106,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_cases() {
-        for written in [&RENDERED, &VALIDATED, &SET] {
+        for written in [&RENDERED, &MANIFESTS, &SET] {
             assert!(written.cases() > 100);
         }
     }
