@@ -128,3 +128,79 @@ impl Environment for Seeded {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Answers with what it was asked.
+    struct Echo;
+
+    impl Environment for Echo {
+        fn now(&mut self) -> SystemTime {
+            SystemTime::UNIX_EPOCH + Duration::from_secs(7)
+        }
+        fn fill_random(&mut self, bytes: &mut [u8]) {
+            bytes.fill(7);
+        }
+        fn resolve_host(&mut self, name: &str) -> Vec<String> {
+            vec![name.into()]
+        }
+        fn lookup(
+            &mut self,
+            api: &str,
+            kind: &str,
+            namespace: &str,
+            name: &str,
+        ) -> Result<Option<Json>, String> {
+            Ok(Some(json!([api, kind, namespace, name])))
+        }
+    }
+
+    #[test]
+    fn a_boxed_environment_answers_as_what_is_in_the_box() {
+        let mut boxed: Box<dyn Environment> = Box::new(Echo);
+        let environment: &mut dyn Environment = &mut boxed;
+        assert_eq!(environment.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(7));
+        let mut bytes = [0; 3];
+        environment.fill_random(&mut bytes);
+        assert_eq!(bytes, [7; 3]);
+        assert_eq!(environment.resolve_host("h"), ["h"]);
+        assert_eq!(environment.lookup("a", "k", "ns", "n"), Ok(Some(json!(["a", "k", "ns", "n"]))));
+    }
+
+    #[test]
+    fn a_seed_gives_the_bytes_of_splitmix() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
+        let mut seeded = Seeded::new(1_234_567, time);
+        let mut bytes = [0; 20];
+        seeded.fill_random(&mut bytes);
+        // The first words that the generator's author gives for this seed.
+        let words = [6_457_827_717_110_365_317_u64, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        let expected: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take(20).collect();
+        assert_eq!(bytes.as_slice(), expected);
+        assert_eq!(seeded.now(), time);
+        assert_eq!(seeded.resolve_host("localhost"), Vec::<String>::new());
+        assert_eq!(seeded.lookup("v1", "Pod", "ns", "n"), Ok(None));
+    }
+
+    #[test]
+    fn the_machine_has_a_clock_and_chance_and_no_cluster() {
+        let mut system = System::default();
+        let before = SystemTime::now();
+        assert!(system.now() >= before);
+        let (mut first, mut second) = ([0; 32], [0; 32]);
+        system.fill_random(&mut first);
+        system.fill_random(&mut second);
+        assert!(first != [0; 32] && first != second);
+        assert!(system.resolve_host("127.0.0.1").is_empty());
+        let mut asking = System { enable_dns: true };
+        assert_eq!(asking.resolve_host("127.0.0.1"), ["127.0.0.1"]);
+        assert!(asking.resolve_host("").is_empty());
+        assert_eq!(asking.lookup("v1", "Pod", "ns", "n"), Ok(None));
+    }
+}

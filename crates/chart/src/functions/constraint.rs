@@ -368,3 +368,86 @@ impl Condition {
         Err(reason)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why a version does not satisfy a constraint.
+    fn reasons(constraint: &str, version: &str) -> Vec<String> {
+        let (constraint, version) =
+            (Constraint::parse(constraint).unwrap(), Version::parse(version).unwrap());
+        let reasons = constraint.validate(&version);
+        assert_eq!(reasons.is_ok(), constraint.check(&version));
+        reasons.err().unwrap_or_default()
+    }
+
+    #[test]
+    fn every_condition_that_fails_is_told() {
+        for (constraint, version, expected) in [
+            ("1.2.3", "1.2.4", "\"1.2.4\" is not equal to \"1.2.3\""),
+            ("!=1.2.3", "1.2.3", "\"1.2.3\" is equal to \"1.2.3\""),
+            (">1.2.3", "1.2.3", "\"1.2.3\" is less than or equal to \"1.2.3\""),
+            ("<1.2.3", "1.2.3", "\"1.2.3\" is greater than or equal to \"1.2.3\""),
+            (">=1.2.3", "1.2.2", "\"1.2.2\" is less than \"1.2.3\""),
+            ("<=1.2.3", "1.2.4", "\"1.2.4\" is greater than \"1.2.3\""),
+            ("~1.2.3", "1.2.2", "\"1.2.2\" is less than \"1.2.3\""),
+            ("~1.2.3", "2.2.3", "\"2.2.3\" does not have same major version as \"1.2.3\""),
+            ("~1.2.3", "1.3.3", "\"1.3.3\" does not have same major and minor version as \"1.2.3\""),
+            ("^1.2", "1.1.0", "\"1.1.0\" is less than \"1.2\""),
+            ("^1.2", "2.0.0", "\"2.0.0\" does not have same major version as \"1.2\""),
+            ("^0.2", "1.0.0", "\"1.0.0\" does not have same major version as \"0.2\""),
+            (
+                "^0.2",
+                "0.3.0",
+                "\"0.3.0\" does not have same minor version as \"0.2\". Expected minor versions to match when \
+                 constraint major version is 0",
+            ),
+            ("^0.0.2", "0.1.0", "\"0.1.0\" does not have same minor version as \"0.0.2\""),
+            (
+                "^0.0.2",
+                "0.0.3",
+                "\"0.0.3\" does not equal \"0.0.2\". Expect version and constraint to equal when major and minor \
+                 versions are 0",
+            ),
+            (
+                ">=1.2",
+                "1.3.0-rc.1",
+                "\"1.3.0-rc.1\" is a prerelease version and the constraint is only looking for release versions",
+            ),
+        ] {
+            assert_eq!(reasons(constraint, version), [expected], "{constraint} {version}");
+        }
+    }
+
+    #[test]
+    fn alternatives_are_told_one_after_the_other() {
+        assert!(reasons(">=1 <2 || 3", "1.5.0").is_empty());
+        assert!(reasons("3 || >=1 <2", "1.5.0").is_empty());
+        assert_eq!(
+            reasons(">1 <1 || 3", "1.0.0"),
+            [
+                "\"1.0.0\" is less than or equal to \"1\"",
+                "\"1.0.0\" is greater than or equal to \"1\"",
+                "\"1.0.0\" is less than \"3\"",
+            ]
+        );
+        // That it is a pre-release is told once.
+        let told = reasons(">=1 <2 || 3 || >=2-0", "1.0.0-a");
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("is a prerelease version") && told[1].contains("is less than"));
+        assert!(reasons(">=1 || >=1-0", "1.5.0-a").is_empty());
+    }
+
+    #[test]
+    fn lengths_and_groups_are_bounded() {
+        let parse = |text: &str| Constraint::parse(text).map(drop).map_err(|error| error.to_string());
+        let long = |length: usize| format!("1{}", " ".repeat(length - 1));
+        assert!(parse(&long(MAX_CONSTRAINT_LEN)).is_ok() && parse(&long(MAX_CONSTRAINT_LEN + 1)).is_err());
+        let groups = |count: usize| vec!["1"; count].join("||");
+        assert!(
+            parse(&groups(MAX_CONSTRAINT_GROUPS)).is_ok()
+                && parse(&groups(MAX_CONSTRAINT_GROUPS + 1)).is_err()
+        );
+    }
+}

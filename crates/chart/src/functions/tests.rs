@@ -1,5 +1,7 @@
 //! What the tests of all functions share.
 
+mod charges;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

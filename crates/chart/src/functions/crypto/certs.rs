@@ -402,3 +402,6 @@ fn parse_hosts(budget: &Budget, hosts: &List) -> Result<Vec<Str>, CallError> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,11 +132,9 @@ fn password_templates(kind: &[u8]) -> &'static [&'static str] {
 
 fn template_characters(class: u8) -> &'static [u8] {
     match class {
-        b'V' => b"AEIOU",
         b'C' => b"BCDFGHJKLMNPQRSTVWXYZ",
         b'v' => b"aeiou",
         b'c' => b"bcdfghjklmnpqrstvwxyz",
-        b'A' => b"AEIOUBCDFGHJKLMNPQRSTVWXYZ",
         b'a' => b"AEIOUaeiouBCDFGHJKLMNPQRSTVWXYZbcdfghjklmnpqrstvwxyz",
         b'n' => b"0123456789",
         b'o' => b"@&%?,=[]_:-+*$#!'^~;()/.",
