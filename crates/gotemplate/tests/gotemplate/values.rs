@@ -126,7 +126,8 @@ fn text_is_bytes() {
     assert_eq!(Str::from(b"ab".to_vec()), Str::from("ab".to_string()));
     assert_eq!(Str::from(&b"ab"[..]), Str::from("ab"));
     assert!(text == *"h\u{e9}" && text == "h\u{e9}" && text != *"h" && text != "h");
-    assert!(Str::from("a") < Str::from("b") && Str::default().is_empty());
+    let (first, second) = (Str::from("a"), Str::from("b"));
+    assert!(first < second && Str::default().is_empty());
     // A text is found in a map by its bytes.
     let map = BTreeMap::from([(Str::from("key"), 1)]);
     assert_eq!((map.get(&b"key"[..]), map.get(&b"other"[..])), (Some(&1), None));
