@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, code};
 use crate::kinds::{Kind, Kinds};
 use crate::object::{Object, ObjectId, annotation, resolve, set_metadata};
 use crate::progress::{Progress, Reporter};
@@ -187,7 +187,11 @@ impl ApplySet {
             // A kind that is gone has no objects.
             let Some(kind) = self.kinds.find_in_group(group, kind).await? else { continue };
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource);
-            let found = api.list(&params).await.map_err(Error::object(group_kind))?;
+            let found = match api.list(&params).await {
+                // It went since the cluster was asked for its kinds.
+                Err(error) if code(&error) == Some(404) => continue,
+                found => found.map_err(Error::object(group_kind))?,
+            };
             members.extend(found.items.into_iter().map(|item| member(&kind, &item)));
         }
         Ok(members)
@@ -197,10 +201,18 @@ impl ApplySet {
         let result = object.api(&self.client).delete(&object.id.name, &DeleteParams::background()).await;
         match result {
             Ok(_) => self.reporter.report(&Progress::Deleted { id: object.id.clone() }),
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) if code(&error) == Some(404) => {}
             Err(error) => return Err(Error::object(&object.id)(error)),
         }
         Ok(())
+    }
+
+    /// An object as it is; nothing if it is gone, or its kind is.
+    async fn live(&self, object: &Object) -> Result<Option<DynamicObject>> {
+        match object.api(&self.client).get_opt(&object.id.name).await {
+            Err(error) if code(&error) == Some(404) => Ok(None),
+            found => found.map_err(Error::object(&object.id)),
+        }
     }
 
     /// Deletes objects and all members of the set, and waits until they are gone. Definitions are first, so that an operator
@@ -248,9 +260,7 @@ impl ApplySet {
     async fn delete_each(&self, objects: &[Object], deadline: Instant) -> Result<usize> {
         let mut live = Vec::new();
         for object in objects {
-            let found =
-                object.api(&self.client).get_opt(&object.id.name).await.map_err(Error::object(&object.id))?;
-            if found.is_some() {
+            if self.live(object).await?.is_some() {
                 self.delete(object).await?;
                 live.push(object);
             }
@@ -279,9 +289,7 @@ impl ApplySet {
 
     /// What keeps an object that is being deleted; nothing if it is gone.
     async fn still_there<'a>(&self, object: &'a Object) -> Result<Option<(&'a Object, Vec<String>)>> {
-        let live =
-            object.api(&self.client).get_opt(&object.id.name).await.map_err(Error::object(&object.id))?;
-        let Some(live) = live else { return Ok(None) };
+        let Some(live) = self.live(object).await? else { return Ok(None) };
         let mut left = vec![held_by(&object.id.to_string(), &live)];
         if is_definition(&object.content) {
             // A definition goes when its last object has gone.
@@ -330,9 +338,9 @@ impl ApplySet {
 
     /// The readiness of an object, with the reason of its pods where it waits for them.
     async fn readiness(&self, object: &Object) -> Result<Readiness> {
-        let live =
-            object.api(&self.client).get_opt(&object.id.name).await.map_err(Error::object(&object.id))?;
-        let Some(live) = live else { return Ok(Readiness::Waiting("it is not there".into())) };
+        let Some(live) = self.live(object).await? else {
+            return Ok(Readiness::Waiting("it is not there".into()));
+        };
         let content = typed(json!(live), object);
         let mut standing = readiness(&content, false);
         if let Readiness::Waiting(what) = &mut standing
@@ -402,4 +410,67 @@ fn member(kind: &Kind, item: &DynamicObject) -> Object {
         "metadata": {"name": id.name, "namespace": id.namespace},
     });
     Object { kind, id, content }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_those_of_the_api_server() {
+        let object = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind });
+        let definition = object("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        assert!(is_definition(&definition) && comes_first(&definition));
+        for other in
+            [object("example.com/v1", "CustomResourceDefinition"), object("apiextensions.k8s.io/v1", "Other")]
+        {
+            assert!(!is_definition(&other) && !comes_first(&other), "{other}");
+        }
+        assert!(comes_first(&object("v1", "Namespace")) && !is_definition(&object("v1", "Namespace")));
+        assert!(
+            !comes_first(&object("example.com/v1", "Namespace")) && !comes_first(&object("v1", "ConfigMap"))
+        );
+    }
+
+    #[test]
+    fn kinds_are_named_with_their_group() {
+        let object = |api_version: &str| group_kind_of(&json!({ "apiVersion": api_version, "kind": "A" }));
+        assert_eq!((object("v1"), object("example.com/v1")), ("A".to_owned(), "A.example.com".to_owned()));
+        let id = |group: &str| ObjectId {
+            group: group.into(),
+            kind: "A".into(),
+            namespace: "".into(),
+            name: "a".into(),
+        };
+        assert_eq!(
+            (group_kind(&id("")), group_kind(&id("example.com"))),
+            ("A".to_owned(), "A.example.com".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_has_finalizers_waits_for_them() {
+        let held = |finalizers: Value| {
+            let object = json!({ "metadata": { "finalizers": finalizers } });
+            held_by("A/a", &serde_json::from_value(object).unwrap())
+        };
+        assert_eq!(held(json!(["x", "y"])), "A/a waits for its finalizer x, y");
+        assert_eq!(held(json!([])), "A/a is being deleted");
+        assert_eq!(held(json!(null)), "A/a is being deleted");
+    }
+
+    #[test]
+    fn a_member_is_in_a_namespace_if_it_says_one() {
+        let resource = ApiResource::erase::<ConfigMap>(&());
+        let found = |namespace: Value| {
+            let item = json!({ "metadata": { "name": "a", "namespace": namespace } });
+            member(
+                &Kind { resource: resource.clone(), namespaced: true },
+                &serde_json::from_value(item).unwrap(),
+            )
+        };
+        assert!(found(json!("lab")).kind.namespaced && !found(json!(null)).kind.namespaced);
+        assert_eq!(found(json!("lab")).id.to_string(), "ConfigMap/a in namespace lab");
+        assert_eq!(text(&found(json!("lab")).content, "kind"), "ConfigMap");
+    }
 }

@@ -252,4 +252,158 @@ mod tests {
         assert!(!same("spec/env/value", "apps/v1"));
         assert!(!same("spec/limits/version", "example.com/v1"), "stored as it is written");
     }
+
+    #[test]
+    fn revisions_differ_by_their_hooks_too() {
+        let hook = |manifest: &str, events: &[&str], weight: i64| crate::record::Hook {
+            manifest: manifest.into(),
+            events: events.iter().map(|event| (*event).to_owned()).collect(),
+            weight,
+            ..Default::default()
+        };
+        let release = |hook| Release { hooks: vec![hook], ..Release::default() };
+        let one = release(hook("kind: Job\nmetadata: {name: a}", &["pre-install"], 1));
+        let same = release(hook("metadata:\n  name: a\nkind: Job\nspec: null", &["pre-install"], 1));
+        assert!(!one.differs(&same).unwrap() && !one.objects_differ(&same).unwrap());
+        for other in [
+            release(hook("kind: Job\nmetadata: {name: b}", &["pre-install"], 1)),
+            release(hook("kind: Job\nmetadata: {name: a}", &["post-install"], 1)),
+            release(hook("kind: Job\nmetadata: {name: a}", &["pre-install"], 2)),
+            Release::default(),
+        ] {
+            assert!(one.differs(&other).unwrap(), "{other:?}");
+            assert!(!one.objects_differ(&other).unwrap(), "hooks are no objects");
+        }
+    }
+
+    #[test]
+    fn objects_differ_by_what_they_are() {
+        let release = |manifest: &str| Release { manifest: manifest.into(), ..Release::default() };
+        let objects = "---\nkind: A\nmetadata: {name: a}\n---\nkind: B\nmetadata: {name: b}\n";
+        let turned = "---\nkind: B\nmetadata: {name: b}\n---\nkind: A\nmetadata: {name: a}\n";
+        let one = release(objects);
+        assert!(!one.objects_differ(&one).unwrap());
+        assert!(!one.objects_differ(&release(turned)).unwrap(), "their order says nothing");
+        assert!(one.objects_differ(&release("---\nkind: A\nmetadata: {name: a}\n")).unwrap());
+        assert!(one.objects_differ(&release("")).unwrap());
+        // What is the same needs no look.
+        let broken = release("{");
+        assert!(!broken.objects_differ(&broken).unwrap());
+        assert!(broken.objects_differ(&one).is_err());
+    }
+
+    #[test]
+    fn what_says_nothing_may_be_missing() {
+        let covers = |wanted: Value| covers(&json!({}), &json!({ "field": wanted }), &[]);
+        for nothing in [
+            json!(null),
+            json!(false),
+            json!(0),
+            json!(0.0),
+            json!(""),
+            json!([]),
+            json!({}),
+            json!({ "a": [] }),
+        ] {
+            assert!(covers(nothing.clone()), "{nothing}");
+        }
+        for something in
+            [json!(true), json!(1), json!(-0.5), json!("0"), json!([0]), json!({ "a": null, "b": 1 })]
+        {
+            assert!(!covers(something.clone()), "{something}");
+        }
+    }
+
+    #[test]
+    fn ignored_places_are_left_out_wherever_they_are() {
+        let ignored = ["/a~1b/c~0d".to_owned(), "/list/1".to_owned(), String::new()];
+        let live = json!({ "a/b": { "c~d": 1 }, "list": [1, 2, 3], "x": 1 });
+        let covers = |wanted: Value| covers(&live, &wanted, &ignored);
+        assert!(covers(json!({ "a/b": { "c~d": 7 }, "list": [1, 9, 3] })));
+        assert!(!covers(json!({ "list": [9, 2, 3] })));
+        assert!(!covers(json!({ "list": [1, 2] })), "lists have to be of one length");
+        assert!(!covers(json!({ "x": 2 })), "the object itself is not left out");
+        assert!(!covers(json!({ "x": "1" })));
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_compared_as_a_whole() {
+        let deep = |leaf: Value, depth: usize| (0..depth).fold(leaf, |value, _| json!({ "a": value }));
+        let (live, wanted) = (json!({ "x": 1, "more": 1 }), json!({ "x": 1 }));
+        assert!(covers(&deep(live.clone(), 126), &deep(wanted.clone(), 126), &[]));
+        assert!(!covers(&deep(live.clone(), 128), &deep(wanted, 128), &[]));
+        assert!(covers(&deep(live.clone(), 128), &deep(live, 128), &[]));
+    }
+
+    #[test]
+    fn quantities_are_where_the_api_has_them() {
+        let maps = [
+            "limits",
+            "requests",
+            "hard",
+            "capacity",
+            "overhead",
+            "podFixed",
+            "min",
+            "max",
+            "default",
+            "defaultRequest",
+            "maxLimitRequestRatio",
+        ];
+        for parent in maps {
+            assert!(is_quantity(&format!("/spec/{parent}/cpu")), "{parent}");
+        }
+        for path in [
+            "/target/value",
+            "/target/averageValue",
+            "/spec/capacity/cpu/value",
+            "/emptyDir/sizeLimit",
+            "/resourceFieldRef/divisor",
+            "/behavior/scaleUp/tolerance",
+            "/status/capacity",
+            "/maximumVolumeSize",
+        ] {
+            assert!(is_quantity(path), "{path}");
+        }
+        for path in [
+            "/target/type",
+            "/other/value",
+            "/other/averageValue",
+            "/value",
+            "/spec/other/cpu/value",
+            "/spec/capacity/cpu/other",
+            "/data/cpu",
+            "",
+        ] {
+            assert!(!is_quantity(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_compared_by_their_value() {
+        let same = |one: Value, two: Value| covers(&json!({ "n": one }), &json!({ "n": two }), &[]);
+        assert!(same(json!(2), json!(2.0)) && same(json!(2.0), json!(2)) && same(json!(0.5), json!(0.5)));
+        assert!(!same(json!(2), json!(2.5)) && !same(json!(2), json!(3)) && !same(json!(0.5), json!(0.25)));
+        let hard = |one: Value, two: Value| {
+            covers(&json!({ "hard": { "q": one } }), &json!({ "hard": { "q": two } }), &[])
+        };
+        assert!(hard(json!("500m"), json!(0.5)) && hard(json!(2), json!("2")));
+        assert!(
+            !hard(json!("2"), json!(true)) && !hard(json!(true), json!("2")) && !hard(json!("x"), json!("y"))
+        );
+    }
+
+    #[test]
+    fn quantities_of_custom_kinds_are_text() {
+        let same = |version: &str| {
+            let object = |cpu: &str| json!({ "apiVersion": version, "limits": { "cpu": cpu } });
+            covers(&object("1"), &object("1000m"), &[])
+        };
+        for version in ["v1", "apps/v1", "node.k8s.io/v1", "autoscaling/v2"] {
+            assert!(same(version), "{version}");
+        }
+        for version in ["example.com/v1", "k8s.io.example.com/v1"] {
+            assert!(!same(version), "{version}");
+        }
+    }
 }

@@ -101,3 +101,50 @@ impl Confinement {
         format!("allow the kind as {kind} to have it")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::api::ApiResource;
+
+    use super::*;
+
+    fn kind(group: &str, name: &str, namespaced: bool) -> Kind {
+        let resource = ApiResource {
+            group: group.into(),
+            version: "v1".into(),
+            api_version: format!("{group}/v1"),
+            kind: name.into(),
+            plural: name.to_lowercase(),
+        };
+        Kind { resource, namespaced }
+    }
+
+    #[test]
+    fn kinds_of_the_cluster_are_allowed_by_name_and_group() {
+        let confinement = Confinement::new().allow(" Role.example.com ").allow("Node");
+        let admits = |group: &str, name: &str| confinement.admits(&kind(group, name, false), "", "lab");
+        assert!(admits("example.com", "Role") && admits("", "Node"));
+        assert!(!admits("", "Role") && !admits("example.com", "Node") && !admits("example.org", "Role"));
+        assert!(!Confinement::new().admits(&kind("", "Node", false), "", "lab"));
+        let inside = |namespace: &str| confinement.admits(&kind("", "Pod", true), namespace, "lab");
+        assert!(inside("lab") && !inside("den") && !inside(""));
+    }
+
+    #[test]
+    fn a_refused_lookup_says_what_to_do() {
+        let said = |kind: Kind, namespace: &str| {
+            Confinement::new().check_lookup(&kind, namespace, "lab").unwrap_err()
+        };
+        let within =
+            "is refused: the release is confined to namespace lab; switch the confinement off to allow it";
+        assert_eq!(said(kind("", "Pod", true), "den"), format!("lookup of Pod in namespace den {within}"));
+        assert_eq!(said(kind("", "Pod", true), ""), format!("lookup of Pod in all namespaces {within}"));
+        let cluster = "lookup of Role in the cluster is refused: the release is confined to namespace lab; allow the kind as";
+        assert_eq!(
+            said(kind("example.com", "Role", false), ""),
+            format!("{cluster} Role.example.com to have it")
+        );
+        assert_eq!(said(kind("", "Role", false), "den"), format!("{cluster} Role to have it"));
+        assert_eq!(Confinement::new().check_lookup(&kind("", "Pod", true), "lab", "lab"), Ok(()));
+    }
+}

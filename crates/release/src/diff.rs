@@ -279,4 +279,83 @@ mod tests {
             ]
         );
     }
+
+    fn said(before: Value, after: Value) -> Vec<String> {
+        changes(&before, &after).iter().map(|change| format!("{} {change}", change.path)).collect()
+    }
+
+    #[test]
+    fn what_the_cluster_keeps_for_itself_is_no_change() {
+        let object = |number: u64| {
+            json!({
+                "metadata": {
+                    "name": "a", "managedFields": [number], "resourceVersion": number, "generation": number,
+                    "uid": number, "creationTimestamp": number, "selfLink": number, "labels": { "x": "1" },
+                },
+                "status": number,
+            })
+        };
+        assert!(changes(&object(1), &object(2)).is_empty());
+        let mut other = object(2);
+        other["metadata"]["labels"]["x"] = json!("2");
+        assert_eq!(said(object(1), other), ["metadata.labels.x 1 → 2"]);
+    }
+
+    #[test]
+    fn items_are_named_by_what_tells_them_apart() {
+        let cases = [
+            (json!([{ "name": "a", "v": 1 }]), json!([{ "name": "a", "v": 2 }]), vec!["l[a].v 1 → 2"]),
+            (json!([{ "port": 80, "v": 1 }]), json!([{ "port": 80, "v": 2 }]), vec!["l[80].v 1 → 2"]),
+            (
+                json!([{ "key": "k" }, { "key": "m" }]),
+                json!([{ "key": "k" }]),
+                vec!["l[m] {\"key\":\"m\"} → (none)"],
+            ),
+            (
+                json!([{ "type": "t" }]),
+                json!([{ "type": "u" }]),
+                vec!["l[t] {\"type\":\"t\"} → (none)", "l[u] (none) → {\"type\":\"u\"}"],
+            ),
+            // A name that is there twice tells nothing, on either side; the next key may.
+            (
+                json!([{ "name": "a", "key": 1 }, { "name": "a", "key": 2 }]),
+                json!([{ "name": "a", "key": 1 }, { "name": "b", "key": 2 }]),
+                vec!["l[2].name a → b"],
+            ),
+            (
+                json!([{ "name": "a", "key": 1 }, { "name": "b", "key": 2 }]),
+                json!([{ "name": "a", "key": 1 }, { "name": "a", "key": 2 }]),
+                vec!["l[2].name b → a"],
+            ),
+            (json!(["x", "y"]), json!(["x", "z"]), vec!["l[1] y → z"]),
+            (json!(["x"]), json!(["x", "z"]), vec!["l [\"x\"] → [\"x\",\"z\"]"]),
+            (
+                json!([{ "name": "a" }]),
+                json!({ "name": "a" }),
+                vec!["l [{\"name\":\"a\"}] → {\"name\":\"a\"}"],
+            ),
+        ];
+        for (before, after, expected) in cases {
+            assert_eq!(said(json!({ "l": before }), json!({ "l": after })), expected);
+        }
+    }
+
+    #[test]
+    fn fields_that_come_and_go_are_told() {
+        assert_eq!(
+            said(json!({ "a": null, "b": 1 }), json!({ "b": 1, "c": { "d": true } })),
+            ["a null → (none)", "c (none) → {\"d\":true}",]
+        );
+        assert!(said(json!({ "a": 1 }), json!({ "a": 1 })).is_empty());
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_one_change() {
+        let deep = |leaf: Value, depth: usize| (0..depth).fold(leaf, |value, _| json!({ "a": value }));
+        let last = |depth: usize| {
+            changes(&deep(json!({ "x": 1 }), depth), &deep(json!({ "x": 2 }), depth)).pop().unwrap()
+        };
+        assert_eq!(last(63).before, Some(json!(1)));
+        assert_eq!(last(64).before, Some(json!({ "x": 1 })));
+    }
 }

@@ -324,4 +324,113 @@ mod tests {
             assert!(with_status(&encode(broken).unwrap(), 1000, Status::Failed, "").is_err());
         }
     }
+
+    #[test]
+    fn a_record_may_have_as_many_bytes_as_its_limit() {
+        let text = serde_json::to_vec(&"x".repeat(98)).unwrap();
+        assert_eq!(text.len(), 100);
+        for packed in [compress(&text).unwrap(), BASE64.encode(&text).into_bytes()] {
+            assert_eq!(decode::<String>(&packed, 100).unwrap().len(), 98);
+            assert!(decode::<String>(&packed, 99).unwrap_err().contains("more than 99 bytes"));
+            assert!(decode::<String>(&packed, 0).is_err());
+        }
+    }
+
+    #[test]
+    fn limits_are_as_they_are_said() {
+        assert_eq!(
+            (MAX_RECORD, MAX_UNVERIFIED, MAX_UNVERIFIED_MANIFEST),
+            (268_435_456, 16_777_216, 8_388_608)
+        );
+    }
+
+    #[test]
+    fn a_manifest_that_does_not_verify_has_a_limit() {
+        let manifest = |length: usize| {
+            let record =
+                json!({ "name": "shop", "namespace": "lab", "version": 7, "manifest": "x".repeat(length) });
+            unverified(&encode(&record).unwrap(), &HERE).manifest.len()
+        };
+        assert_eq!(manifest(MAX_UNVERIFIED_MANIFEST), MAX_UNVERIFIED_MANIFEST);
+        assert_eq!(manifest(MAX_UNVERIFIED_MANIFEST + 1), 0);
+    }
+
+    #[test]
+    fn who_a_record_says_it_is_has_to_be_where_it_is() {
+        assert_eq!(HERE.mismatch("lab", "shop", 7), None);
+        assert_eq!(
+            HERE.mismatch("den", "bar", 8).unwrap(),
+            "it says that it is revision 8 of \"bar\" in namespace \"den\", where revision 7 of \"shop\" in namespace \"lab\" \
+             is kept"
+        );
+    }
+
+    #[test]
+    fn a_description_is_changed_if_there_is_one() {
+        let texts = [
+            r#"{"info":{"status":"deployed","description":"d"},"rest":1}"#,
+            " {\n \"first\" : {\"info\": 1} , \"info\" :\t{\"status\": \"deployed\", \"description\": \"d\"} ,\"rest\":1}",
+        ];
+        for text in texts {
+            for (given, expected) in [("", "d"), ("new", "new")] {
+                let packed =
+                    with_status(&compress(text.as_bytes()).unwrap(), 1000, Status::Failed, given).unwrap();
+                let read: Value = decode(&packed, 1000).unwrap();
+                assert_eq!(read["info"]["status"], "failed", "{text}");
+                assert_eq!(
+                    (&read["info"]["description"], &read["rest"]),
+                    (&json!(expected), &json!(1)),
+                    "{text}"
+                );
+            }
+        }
+        let null = with_status(&compress(br#"{"info":null}"#).unwrap(), 1000, Status::Failed, "x").unwrap();
+        assert_eq!(decode::<Value>(&null, 1000).unwrap()["info"]["description"], "x");
+        for broken in [r#"{"a" 1}"#, r#"{"a":1"#, r#"{"a":1 "info":{}}"#, r#"{"a":}"#, "{", ""] {
+            assert!(
+                with_status(&compress(broken.as_bytes()).unwrap(), 1000, Status::Failed, "").is_err(),
+                "{broken}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_in_parts_is_put_together_again() {
+        let run = HookExecution { phase: "Succeeded".into(), ..HookExecution::default() };
+        let hook = |name: &str, run: &HookExecution| Hook {
+            name: name.into(),
+            manifest: "kind: A".into(),
+            last_run: run.clone(),
+            ..Hook::default()
+        };
+        let chart: ChartRecord = serde_json::from_value(json!({
+            "metadata": { "name": "c" }, "values": { "a": 1 }, "templates": ["t"], "files": ["f"],
+        }))
+        .unwrap();
+        let release = Release {
+            name: "shop".into(),
+            namespace: "lab".into(),
+            version: 7,
+            info: Info { description: "d".into(), ..Info::default() },
+            undeleted: vec![crate::record::Undeleted { name: "left".into(), ..Default::default() }],
+            manifest: "kind: B".into(),
+            config: [("x".to_owned(), json!(1))].into_iter().collect(),
+            hooks: vec![hook("a", &run), hook("b", &HookExecution::default())],
+            chart,
+            ..Release::default()
+        };
+        let body: RecordBody = decode(&encode(&RecordBody::of(&release)).unwrap(), 100_000).unwrap();
+        assert!(
+            body.hooks.iter().all(|hook| hook.last_run == HookExecution::default()),
+            "parts are written once"
+        );
+        let mut read = RecordBody::stub(&release);
+        assert_eq!((read.name.as_str(), read.namespace.as_str(), read.version), ("shop", "lab", 7));
+        assert_eq!((&read.info, &read.undeleted), (&release.info, &release.undeleted));
+        assert_eq!((read.manifest.as_str(), read.chart.name()), (STUB_MANIFEST, "c"));
+        assert!(read.config.is_empty() && read.chart.values.is_empty() && read.chart.templates.is_null());
+        assert_eq!(read.hooks.iter().map(|hook| hook.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        body.restore(&mut read);
+        assert_eq!(read, release);
+    }
 }

@@ -185,3 +185,55 @@ fn answer(error: &kube::Error) -> String {
         error => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn answered(code: u16, message: &str, reason: &str) -> kube::Error {
+        let status = Status { code, message: message.into(), reason: reason.into(), ..Status::default() };
+        kube::Error::Api(Box::new(status))
+    }
+
+    #[test]
+    fn what_the_cluster_said_is_told_and_nothing_else() {
+        for (message, reason, expected) in [
+            ("no such thing", "NotFound", "no such thing"),
+            ("", "NotFound", "NotFound"),
+            ("", "", "the API server answered with 404"),
+        ] {
+            let error = Error::object("ConfigMap/a")(answered(404, message, reason));
+            assert_eq!(error.to_string(), format!("ConfigMap/a: {expected}"));
+            let error = Error::kube("cannot list")(answered(404, message, reason));
+            assert_eq!(error.to_string(), format!("cannot list: {expected}"));
+        }
+        let error = Error::kube("cannot list")(kube::Error::LinesCodecMaxLineLengthExceeded);
+        assert_eq!(
+            error.to_string(),
+            format!("cannot list: {}", kube::Error::LinesCodecMaxLineLengthExceeded)
+        );
+        assert_eq!(error.status_code(), None, "it did not answer");
+    }
+
+    #[test]
+    fn the_code_of_an_answer_is_kept() {
+        assert_eq!(Error::object("a")(answered(409, "", "")).status_code(), Some(409));
+        let source = Error::kube("a")(answered(403, "", ""));
+        assert_eq!(source.status_code(), Some(403));
+        let failed =
+            Error::Failed { message: String::new(), release: Box::default(), source: Box::new(source) };
+        assert_eq!(failed.status_code(), Some(403));
+        assert_eq!(Error::NameInUse.status_code(), None);
+    }
+
+    #[test]
+    fn what_was_waited_for_is_named() {
+        assert_eq!(
+            Error::Timeout { what: vec!["a".into(), "b".into()] }.to_string(),
+            "timed out waiting for objects: a; b"
+        );
+        assert_eq!(Error::Timeout { what: Vec::new() }.to_string(), "timed out waiting for the condition: ");
+    }
+}

@@ -250,4 +250,134 @@ mod tests {
         );
         assert_eq!(patch, json!({ "a": null, "b": { "d": 3 }, "e": [1] }));
     }
+
+    #[test]
+    fn a_two_way_patch_keeps_tables_and_lists_apart() {
+        assert_eq!(two_way(&json!({ "a": { "x": 1 } }), &json!({ "a": [1] })), json!({ "a": [1] }));
+        assert_eq!(two_way(&json!({ "a": [1] }), &json!({ "a": { "x": 1 } })), json!({ "a": { "x": 1 } }));
+        assert_eq!(two_way(&json!({ "a": { "x": 1 } }), &json!({ "a": 2 })), json!({ "a": 2 }));
+        assert_eq!(two_way(&json!({ "a": 1 }), &json!({ "a": 1 })), json!({}));
+        assert_eq!(two_way(&json!([1]), &json!({ "a": 1 })), json!({ "a": 1 }));
+    }
+
+    #[test]
+    fn sets_keep_what_others_added() {
+        let merged = |original: Value, modified: Value, current: Value| {
+            let object = |list: Value| json!({ "finalizers": list });
+            three_way(&object(original), &object(modified), &object(current))["finalizers"].clone()
+        };
+        assert_eq!(
+            merged(json!(["a", "b"]), json!(["c", "a"]), json!(["x", "b", "a"])),
+            json!(["x", "a", "c"])
+        );
+        assert_eq!(merged(json!(["a"]), json!([]), json!(["a", "x"])), json!(["x"]));
+        assert_eq!(merged(json!([]), json!(["a"]), json!(["a"])), json!(["a"]));
+    }
+
+    #[test]
+    fn items_of_others_stay_behind_the_one_that_they_followed() {
+        let list = |names: &[&str]| {
+            let items: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+            json!({ "env": items })
+        };
+        for (original, modified, current, expected) in [
+            (
+                &["a", "b"][..],
+                &["a", "b"][..],
+                &["x", "a", "y", "b", "z"][..],
+                &["x", "a", "y", "b", "z"][..],
+            ),
+            (&["a", "b"], &["b", "a"], &["a", "y", "b", "z"], &["b", "z", "a", "y"]),
+            (&["a"], &["b"], &["a", "x"], &["x", "b"]),
+            (&["a"], &["a"], &["x", "y", "a"], &["x", "y", "a"]),
+        ] {
+            let merged = three_way(&list(original), &list(modified), &list(current));
+            assert_eq!(merged, list(expected), "{original:?} {modified:?} {current:?}");
+        }
+    }
+
+    #[test]
+    fn lists_without_distinct_keys_are_replaced() {
+        let merged = |field: &str, original: Value, modified: Value, current: Value| {
+            let object = |list: Value| json!({ field: list });
+            three_way(&object(original), &object(modified), &object(current))[field].clone()
+        };
+        let twice = json!([{ "name": "a", "value": "1" }, { "name": "a", "value": "2" }]);
+        let other = json!([{ "name": "a", "value": "1" }, { "name": "x" }]);
+        assert_eq!(merged("env", json!([]), twice.clone(), other.clone()), twice);
+        assert_eq!(
+            merged("env", twice.clone(), json!([{ "name": "b" }]), other.clone()),
+            json!([{ "name": "b" }])
+        );
+        assert_eq!(merged("env", json!([]), json!([{ "name": "b" }]), twice), json!([{ "name": "b" }]));
+        assert_eq!(merged("args", json!([]), json!(["a"]), json!(["x"])), json!(["a"]));
+        assert_eq!(merged("rules", json!([]), json!([{ "name": "a" }]), other), json!([{ "name": "a" }]));
+        // The last item is the one that is repeated.
+        let last = json!([{ "name": "b" }, { "name": "a" }, { "name": "a" }]);
+        assert_eq!(merged("env", json!([]), last.clone(), json!([{ "name": "x" }])), last);
+    }
+
+    #[test]
+    fn ports_are_matched_by_the_key_that_all_have() {
+        let merged = |modified: Value, current: Value| {
+            three_way(&json!({}), &json!({ "ports": modified }), &json!({ "ports": current }))["ports"]
+                .clone()
+        };
+        assert_eq!(
+            merged(json!([{ "port": 80, "name": "http" }]), json!([{ "port": 80, "nodePort": 30080 }])),
+            json!([{ "port": 80, "name": "http", "nodePort": 30080 }])
+        );
+        assert_eq!(
+            merged(json!([{ "containerPort": 80 }]), json!([{ "containerPort": 80, "protocol": "TCP" }])),
+            json!([{ "containerPort": 80, "protocol": "TCP" }])
+        );
+    }
+
+    #[test]
+    fn fields_that_exclude_each_other_are_not_merged() {
+        let current = json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } } });
+        let merged = three_way(&json!({}), &json!({ "strategy": { "type": "Recreate" } }), &current);
+        assert_eq!(merged, json!({ "strategy": { "type": "Recreate" } }));
+        let other = json!({ "policy": { "type": "a", "more": 1 } });
+        let merged = three_way(&json!({}), &json!({ "policy": { "type": "b" } }), &other);
+        assert_eq!(merged, json!({ "policy": { "type": "b", "more": 1 } }));
+    }
+
+    #[test]
+    fn another_type_replaces_the_value() {
+        let merged = |modified: Value, current: Value| {
+            three_way(&json!({}), &json!({ "a": modified }), &json!({ "a": current }))
+        };
+        assert_eq!(merged(json!({ "x": 1 }), json!([1])), json!({ "a": { "x": 1 } }));
+        assert_eq!(merged(json!([1]), json!({ "x": 1 })), json!({ "a": [1] }));
+        assert_eq!(merged(json!(1), json!("x")), json!({ "a": 1 }));
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_as_it_is_wanted() {
+        let deep = |leaf: Value, depth: usize| (0..depth).fold(leaf, |value, _| json!({ "a": value }));
+        let (modified, current) = (json!({ "x": 1 }), json!({ "y": 1 }));
+        let both = json!({ "x": 1, "y": 1 });
+        assert_eq!(
+            three_way(&json!({}), &deep(modified.clone(), 200), &deep(current.clone(), 200)),
+            deep(both, 200)
+        );
+        assert_eq!(
+            three_way(&json!({}), &deep(modified.clone(), 256), &deep(current, 256)),
+            deep(modified, 256)
+        );
+    }
+
+    #[test]
+    fn nulls_are_dropped_at_every_depth() {
+        let mut value = json!({ "a": null, "b": [{ "c": null, "d": 1 }, null], "e": { "f": null } });
+        strip_nulls(&mut value);
+        assert_eq!(value, json!({ "b": [{ "d": 1 }, null], "e": {} }));
+    }
+
+    #[test]
+    fn groups_of_kubernetes_are_known() {
+        assert!(["", "apps", "rbac.authorization.k8s.io"].into_iter().all(is_built_in));
+        assert!(!["example.com", "k8s.io", "v1"].into_iter().any(is_built_in));
+    }
 }

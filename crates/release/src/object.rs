@@ -245,4 +245,139 @@ mod tests {
         let kinds: Vec<_> = documents(items).unwrap().iter().map(|one| one["kind"].to_string()).collect();
         assert_eq!(kinds, ["\"A\"", "\"B\""]);
     }
+
+    #[test]
+    fn only_lists_with_items_are_unfolded() {
+        let kinds = |text: &str| -> Vec<Value> {
+            documents(text).unwrap().iter().map(|document| document["kind"].clone()).collect()
+        };
+        assert_eq!(kinds("kind: ConfigMapList\nitems: [{kind: A}]"), [json!("A")]);
+        assert_eq!(kinds("kind: AllowList\nspec: {}"), [json!("AllowList")]);
+        assert_eq!(kinds("kind: AllowList\nitems: {a: 1}"), [json!("AllowList")]);
+        assert_eq!(kinds("kind: Menu\nitems: [{kind: A}]"), [json!("Menu")]);
+        assert_eq!(kinds("kind: List\nitems: []\n---\nkind: B"), [json!("B")]);
+    }
+
+    #[test]
+    fn lists_within_lists_have_a_limit() {
+        let nested = |depth: usize| {
+            (0..depth).fold(json!({ "kind": "A" }), |item, _| json!({ "kind": "List", "items": [item] }))
+        };
+        assert_eq!(documents(&nested(8).to_string()).unwrap(), [json!({ "kind": "A" })]);
+        let error = documents(&nested(9).to_string()).unwrap_err();
+        assert_eq!(error.to_string(), "lists are nested too deeply");
+    }
+
+    #[test]
+    fn all_documents_but_the_last_end_with_a_line_break() {
+        let document = |name: &str| format!("kind: {name}\ndata:\n  a: |\n    text");
+        let texts = |manifest: &str| -> Vec<String> {
+            documents(manifest)
+                .unwrap()
+                .iter()
+                .map(|one| one["data"]["a"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let manifest = [document("A"), document("B"), document("C")].join("\n---\n");
+        assert_eq!(texts(&manifest), ["text\n", "text\n", "text"]);
+        assert_eq!(texts(&format!("{manifest}\n")), ["text\n"; 3]);
+    }
+
+    #[test]
+    fn what_does_not_parse_says_what_it_was() {
+        let error = documents("a: [").unwrap_err().to_string();
+        assert!(error.starts_with("unable to build kubernetes objects from release manifest: "), "{error}");
+    }
+
+    #[test]
+    fn the_type_of_an_object_is_complete() {
+        let said = |content: Value| type_of(&content).map_err(|error| error.to_string());
+        assert_eq!(said(json!({ "apiVersion": "v1", "kind": "A" })), Ok(("v1".to_owned(), "A".to_owned())));
+        for (content, missing) in [
+            (json!({ "apiVersion": "v1" }), "Kind"),
+            (json!({ "apiVersion": "v1", "kind": "" }), "Kind"),
+            (json!({ "kind": "A" }), "apiVersion"),
+            (json!({ "kind": "A", "apiVersion": 1 }), "apiVersion"),
+            (json!({}), "Kind"),
+        ] {
+            let expected = format!(
+                "unable to build kubernetes objects from release manifest: Object '{missing}' is missing"
+            );
+            assert_eq!(said(content), Err(expected));
+        }
+    }
+
+    fn kind(namespaced: bool) -> Kind {
+        let resource = kube::api::ApiResource {
+            group: "example.com".into(),
+            version: "v1".into(),
+            api_version: "example.com/v1".into(),
+            kind: "Widget".into(),
+            plural: "widgets".into(),
+        };
+        Kind { resource, namespaced }
+    }
+
+    #[test]
+    fn an_object_goes_where_it_says() {
+        let place = |metadata: Value, namespaced: bool| {
+            let object = with_namespace(json!({ "metadata": metadata }), "lab", kind(namespaced));
+            assert_eq!((object.id.group.as_str(), object.id.kind.as_str()), ("example.com", "Widget"));
+            (object.id.name, object.id.namespace, object.content["metadata"]["namespace"].clone())
+        };
+        let text = str::to_owned;
+        assert_eq!(place(json!({ "name": "a" }), true), (text("a"), text("lab"), json!("lab")));
+        assert_eq!(
+            place(json!({ "name": "a", "namespace": "" }), true),
+            (text("a"), text("lab"), json!("lab"))
+        );
+        assert_eq!(
+            place(json!({ "name": "a", "namespace": "den" }), true),
+            (text("a"), text("den"), json!("den"))
+        );
+        assert_eq!(
+            place(json!({ "name": "a", "namespace": "den" }), false),
+            (text("a"), text(""), json!(null))
+        );
+    }
+
+    #[test]
+    fn objects_are_named_with_their_place() {
+        let object =
+            |namespaced| with_namespace(json!({ "metadata": { "name": "a" } }), "lab", kind(namespaced));
+        assert_eq!(object(true).id.to_string(), "Widget/a in namespace lab");
+        assert_eq!(object(false).id.to_string(), "Widget/a");
+        assert_eq!(object(true).title(), "Widget \"a\" in namespace \"lab\"");
+    }
+
+    #[test]
+    fn what_is_kept_says_so() {
+        let kept = |policy: Value| {
+            let metadata = json!({ "name": "a", "annotations": { RESOURCE_POLICY: policy } });
+            with_namespace(json!({ "metadata": metadata }), "lab", kind(true)).is_kept()
+        };
+        assert!(kept(json!("keep")) && kept(json!(" KEEP ")));
+        assert!(!kept(json!("delete")) && !kept(json!("")) && !kept(json!(true)));
+        assert!(!with_namespace(json!({ "metadata": { "name": "a" } }), "lab", kind(true)).is_kept());
+    }
+
+    #[test]
+    fn marks_are_set_beside_what_is_there() {
+        let mut object =
+            with_namespace(json!({ "metadata": { "name": "a", "labels": { "x": "1" } } }), "lab", kind(true));
+        object.set_ownership("shop", "lab");
+        assert_eq!(object.content["metadata"]["labels"], json!({ "x": "1", MANAGED_BY: "Helm" }));
+        let annotations =
+            json!({ "meta.helm.sh/release-name": "shop", "meta.helm.sh/release-namespace": "lab" });
+        assert_eq!(object.content["metadata"]["annotations"], annotations);
+        assert_eq!(annotation(&object.content, RELEASE_NAME), Some("shop"));
+        assert_eq!(metadata(&object.content, "labels", "y"), None);
+        // What is no table is replaced by one.
+        let mut odd = json!({ "metadata": { "labels": null } });
+        set_metadata(&mut odd, "labels", &[("a", "1")]);
+        assert_eq!(odd, json!({ "metadata": { "labels": { "a": "1" } } }));
+        let mut text = json!("text");
+        set_metadata(&mut text, "labels", &[("a", "1")]);
+        assert_eq!(text, json!("text"));
+    }
 }

@@ -42,3 +42,47 @@ impl Releases {
             && self.is_foreign.as_ref().is_none_or(|is_foreign| !is_foreign(live))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_mark_counts() {
+        let marked = |label: &str, name: &str, namespace: &str| {
+            json!({ "metadata": {
+                "labels": { MANAGED_BY: label }, "annotations": { RELEASE_NAME: name, RELEASE_NAMESPACE: namespace },
+            } })
+        };
+        let errors = |live: &Value| ownership_errors(live, "shop", "lab");
+        assert!(
+            errors(&marked("Helm", "shop", "lab")).is_empty()
+                && is_owned(&marked("Helm", "shop", "lab"), "shop", "lab")
+        );
+        for (live, expected) in [
+            (
+                marked("other", "shop", "lab"),
+                "label validation error: key \"app.kubernetes.io/managed-by\" must equal \"Helm\": current value is \"other\"",
+            ),
+            (
+                marked("Helm", "other", "lab"),
+                "annotation validation error: key \"meta.helm.sh/release-name\" must equal \"shop\": current value is \"other\"",
+            ),
+            (
+                marked("Helm", "shop", "den"),
+                "annotation validation error: key \"meta.helm.sh/release-namespace\" must equal \"lab\": current value is \"den\"",
+            ),
+        ] {
+            assert_eq!(errors(&live), [expected]);
+            assert!(!is_owned(&live, "shop", "lab"));
+        }
+        let missing = errors(&json!({}));
+        assert_eq!(missing.len(), 3);
+        assert_eq!(
+            missing[0],
+            "label validation error: missing key \"app.kubernetes.io/managed-by\": must be set to \"Helm\""
+        );
+    }
+}

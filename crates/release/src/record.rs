@@ -377,4 +377,105 @@ mod tests {
         coalesce(&mut values, &map(json!({ "a": { "x": 9, "y": null }, "gone": 5, "kept": 3, "new": null })));
         assert_eq!(Value::Object(values), json!({ "a": { "x": 1, "y": null }, "kept": 2, "new": null }));
     }
+
+    #[test]
+    fn statuses_have_the_names_of_helm() {
+        for (status, name, is_pending) in [
+            (Status::Unknown, "unknown", false),
+            (Status::Deployed, "deployed", false),
+            (Status::Uninstalled, "uninstalled", false),
+            (Status::Superseded, "superseded", false),
+            (Status::Failed, "failed", false),
+            (Status::Uninstalling, "uninstalling", false),
+            (Status::PendingInstall, "pending-install", true),
+            (Status::PendingUpgrade, "pending-upgrade", true),
+            (Status::PendingRollback, "pending-rollback", true),
+        ] {
+            assert_eq!(
+                (status.as_str(), status.to_string().as_str(), status.is_pending()),
+                (name, name, is_pending)
+            );
+            assert_eq!(serde_json::to_value(status).unwrap(), name);
+            assert_eq!(serde_json::from_value::<Status>(json!(name)).unwrap(), status);
+        }
+    }
+
+    #[test]
+    fn times_are_written_as_helm_does() {
+        let moment: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
+        let info = Info { first_deployed: Some(moment), ..Info::default() };
+        let written = serde_json::to_value(&info).unwrap();
+        assert_eq!(written["first_deployed"], "2026-01-02T03:04:05.678Z");
+        assert_eq!(written["last_deployed"], "");
+        assert_eq!(serde_json::from_value::<Info>(written).unwrap(), info);
+        assert_eq!(serde_json::from_value::<Info>(json!({ "deleted": null })).unwrap(), Info::default());
+        assert!(serde_json::from_value::<Info>(json!({ "deleted": "soon" })).is_err());
+    }
+
+    #[test]
+    fn a_weight_of_nothing_is_left_out() {
+        let written = |weight| serde_json::to_value(Hook { weight, ..Hook::default() }).unwrap();
+        assert!(written(0).get("weight").is_none());
+        assert_eq!((&written(5)["weight"], &written(-5)["weight"]), (&json!(5), &json!(-5)));
+    }
+
+    #[test]
+    fn a_chart_is_named_with_its_version() {
+        let chart = |metadata: Value| ChartRecord { metadata: map(metadata), ..ChartRecord::default() };
+        let known = chart(json!({ "name": "shop", "version": "1.2", "appVersion": "3" }));
+        assert_eq!((known.name(), known.version(), known.app_version()), ("shop", "1.2", "3"));
+        assert_eq!(known.title(), "shop-1.2");
+        assert_eq!(chart(json!({})).title(), "MISSING");
+        assert_eq!(chart(json!({ "name": 1 })).title(), "-");
+        let release = Release { name: "a".into(), version: 3, chart: known, ..Release::default() };
+        assert!(release.is_of("shop") && !release.is_of("a"));
+        assert_eq!(release.key(), "sh.helm.release.v1.a.v3");
+    }
+
+    #[test]
+    fn a_chart_is_recorded_with_its_files() {
+        let chart = Chart::from_files([
+            File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}"),
+            File::new("values.yaml", "a: 1"),
+            File::new("values.schema.json", "{}"),
+            File::new("templates/a.yaml", "kind: A"),
+            File::new("extra.txt", "extra"),
+        ])
+        .unwrap();
+        let record = ChartRecord::new(&chart, &Values::new()).unwrap();
+        assert_eq!(
+            record.templates,
+            json!([{ "name": "templates/a.yaml", "data": BASE64.encode("kind: A") }])
+        );
+        assert_eq!(record.files, json!([{ "name": "extra.txt", "data": BASE64.encode("extra") }]));
+        assert_eq!((&record.schema, &record.lock), (&json!(BASE64.encode("{}")), &Value::Null));
+        assert_eq!(Value::Object(record.values), json!({ "a": 1 }));
+        assert_eq!(record.metadata["name"], "shop");
+    }
+
+    #[test]
+    fn what_could_not_be_deleted_is_named() {
+        let undeleted = |namespace: &str| Undeleted {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            namespace: namespace.into(),
+            name: "a".into(),
+            reason: "no".into(),
+        };
+        assert_eq!(undeleted("lab").to_string(), "Pod/a in namespace lab: no");
+        assert_eq!(undeleted("").to_string(), "Pod/a: no");
+    }
+
+    #[test]
+    fn values_that_templates_saw_are_those_of_both() {
+        let release = Release {
+            config: map(json!({ "a": 1, "gone": null })),
+            chart: ChartRecord {
+                values: map(json!({ "a": 2, "b": 3, "gone": 4 })),
+                ..ChartRecord::default()
+            },
+            ..Release::default()
+        };
+        assert_eq!(Value::Object(release.computed_values()), json!({ "a": 1, "b": 3 }));
+    }
 }

@@ -172,4 +172,74 @@ mod tests {
         assert_eq!(found[3]["data"]["enabled"], "true", "a switch tells nothing");
         assert_eq!(redactor.redact("all is true"), "all is true");
     }
+
+    fn secret(string_data: Value) -> Release {
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": string_data });
+        Release { manifest: secret.to_string(), ..Release::default() }
+    }
+
+    #[test]
+    fn values_that_are_common_are_shown() {
+        for shown in ["abc", "true", "none", "null", "false", ""] {
+            let redactor = Redactor::new(&secret(json!({ "a": shown })));
+            assert_eq!(redactor.redact(&format!("<{shown}>")), format!("<{shown}>"));
+        }
+        for hidden in ["abcd", "True", "  tell me  "] {
+            let redactor = Redactor::new(&secret(json!({ "a": hidden })));
+            assert_eq!(redactor.redact(&format!("<{}>", hidden.trim())), "<REDACTED>", "{hidden}");
+        }
+        assert!(matches!(Redactor::default().redact("text"), Cow::Borrowed("text")));
+        let redactor = Redactor::new(&secret(json!({ "a": "hidden" })));
+        assert!(matches!(redactor.redact("text"), Cow::Borrowed("text")));
+    }
+
+    #[test]
+    fn lines_and_settings_are_hidden_if_they_are_long() {
+        let redactor = Redactor::new(&secret(
+            json!({ "file": "key = longvalue\nname: \"eightlet\"\nx=1234567\nshort=a\n" }),
+        ));
+        for hidden in ["key = longvalue", "longvalue", "eightlet", "x=1234567"] {
+            assert_eq!(redactor.redact(&format!("<{hidden}>")), "<REDACTED>", "{hidden}");
+        }
+        for shown in ["1234567", "short", "key", "name"] {
+            assert_eq!(redactor.redact(&format!("<{shown}>")), format!("<{shown}>"));
+        }
+    }
+
+    #[test]
+    fn values_are_hidden_in_both_forms() {
+        let redactor = Redactor::new(&secret(json!({ "a": "hunter22" })));
+        assert_eq!(redactor.redact("aHVudGVyMjI= hunter22"), "REDACTED REDACTED");
+        let encoded = json!({ "apiVersion": "v1", "kind": "Secret", "data": { "a": " aHVudGVyMjI= " } });
+        let redactor = Redactor::new(&Release { manifest: encoded.to_string(), ..Release::default() });
+        assert_eq!(redactor.redact("aHVudGVyMjI= hunter22"), "REDACTED REDACTED");
+    }
+
+    #[test]
+    fn only_secrets_of_the_core_are_hidden() {
+        for (api_version, kind) in [("example.com/v1", "Secret"), ("v1", "ConfigMap")] {
+            let object =
+                json!({ "apiVersion": api_version, "kind": kind, "stringData": { "a": "shown-text" } });
+            let redactor = Redactor::new(&Release { manifest: object.to_string(), ..Release::default() });
+            assert_eq!(redactor.redact("shown-text"), "shown-text", "{api_version} {kind}");
+            assert!(redactor.redact_manifest(&object.to_string()).contains("shown-text"));
+        }
+    }
+
+    #[test]
+    fn a_secret_is_shown_by_its_name_alone() {
+        let manifest =
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: lab, labels: {x: y}}\ntype: odd\n";
+        let redactor = Redactor::new(&Release { manifest: manifest.into(), ..Release::default() });
+        let expected = "---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: a\n  namespace: lab\n";
+        assert_eq!(redactor.redact_manifest(manifest), expected);
+        let other = "# kept\nkind: ConfigMap\n\n---\nkind: Other";
+        assert_eq!(redactor.redact_manifest(other), "---\n# kept\nkind: ConfigMap\n---\nkind: Other\n");
+    }
+
+    #[test]
+    fn too_many_values_hide_everything() {
+        let redactor = Redactor { values: None, is_blind: true };
+        assert_eq!(redactor.redact("anything"), MASK);
+    }
 }

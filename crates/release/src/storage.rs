@@ -533,4 +533,74 @@ mod tests {
             assert_eq!(parse_key(&format!("sh.helm.release.v1.shop.{twice}")), None, "{twice}");
         }
     }
+
+    #[test]
+    fn a_lock_is_valid_until_it_expires() {
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let remaining = |until: Option<&str>| {
+            let locked_until = until.map(|until| until.parse().unwrap());
+            let revision = Revision {
+                name: "shop".into(),
+                namespace: "lab".into(),
+                version: 1,
+                status: Status::PendingInstall,
+                locked_until,
+            };
+            assert_eq!(revision.key(), "sh.helm.release.v1.shop.v1");
+            revision.lock_remaining(now)
+        };
+        assert_eq!(remaining(Some("2026-01-02T03:04:35Z")), Some(Duration::from_secs(30)));
+        assert_eq!(remaining(Some("2026-01-02T03:04:05Z")), None);
+        assert_eq!(remaining(Some("2026-01-02T03:04:04Z")), None);
+        assert_eq!(remaining(None), None);
+        let expiry: Timestamp = lock_expiry().parse().unwrap();
+        let ahead = expiry.duration_since(Timestamp::now()).as_secs();
+        assert!((25..=30).contains(&ahead), "{ahead}");
+    }
+
+    fn listed(name: &str, labels: Value, annotations: Value) -> Option<Revision> {
+        let metadata =
+            json!({ "name": name, "namespace": "lab", "labels": labels, "annotations": annotations });
+        revision(&serde_json::from_value(json!({ "metadata": metadata })).unwrap())
+    }
+
+    #[test]
+    fn labels_and_name_of_a_record_agree() {
+        let name = "sh.helm.release.v1.shop.v3";
+        let labels = json!({ "name": "shop", "version": "3", "status": "deployed" });
+        let found = listed(name, labels.clone(), json!({})).unwrap();
+        assert_eq!((found.name.as_str(), found.namespace.as_str(), found.version), ("shop", "lab", 3));
+        assert_eq!((found.status, found.locked_until), (Status::Deployed, None));
+        for (key, value) in [("name", json!("other")), ("version", json!("4")), ("version", json!("x"))] {
+            let mut labels = labels.clone();
+            labels[key] = value;
+            assert_eq!(listed(name, labels, json!({})), None, "{key}");
+        }
+        assert_eq!(listed("other", labels, json!({})), None);
+        assert_eq!(
+            listed(name, json!({ "name": "shop", "version": "3" }), json!({})),
+            None,
+            "it has no status"
+        );
+    }
+
+    #[test]
+    fn a_lock_counts_before_the_time_of_a_change() {
+        let name = "sh.helm.release.v1.shop.v3";
+        let labels = json!({ "name": "shop", "version": "3", "status": "odd", "createdAt": "1000", "modifiedAt": "2000" });
+        let until = |labels: Value, annotations: Value| {
+            listed(name, labels, annotations).unwrap().locked_until.map(Timestamp::as_second)
+        };
+        assert_eq!(until(labels.clone(), json!({})), Some(2600));
+        assert_eq!(until(labels.clone(), json!({ LOCKED_UNTIL: "1970-01-01T00:00:10Z" })), Some(10));
+        assert_eq!(until(labels, json!({ LOCKED_UNTIL: "soon" })), Some(2600));
+        let created = json!({ "name": "shop", "version": "3", "status": "odd", "createdAt": "1000" });
+        assert_eq!(until(created, json!({})), Some(1600));
+    }
+
+    #[test]
+    fn parts_are_named_after_what_they_hold() {
+        assert_eq!(part_key("key", "0123456789abcdef", 2), "key.0123456789ab.2");
+        assert_eq!(part_key("key", "012", 0), "key.012.0");
+    }
 }

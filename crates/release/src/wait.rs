@@ -161,3 +161,111 @@ fn done(live: &Value, object: &Object) -> Result<bool> {
     }
     Ok(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Kind;
+    use crate::object::ObjectId;
+
+    fn object(kind: &str, name: &str) -> Object {
+        let resource = kube::api::ApiResource {
+            group: "batch".into(),
+            version: "v1".into(),
+            api_version: "batch/v1".into(),
+            kind: kind.into(),
+            plural: "jobs".into(),
+        };
+        let id =
+            ObjectId { group: "batch".into(), kind: kind.into(), namespace: "lab".into(), name: name.into() };
+        Object { kind: Kind { resource, namespaced: true }, id, content: json!({}) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_to_a_second() {
+        let mut backoff = Backoff::new();
+        let mut pauses = Vec::new();
+        for _ in 0..12 {
+            let before = Instant::now();
+            backoff.wait().await;
+            pauses.push(before.elapsed().as_millis());
+        }
+        assert_eq!(pauses[..3], [50, 75, 113]);
+        assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]), "{pauses:?}");
+        assert_eq!(pauses.last(), Some(&1000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_ready_is_not_asked_for_again() {
+        let objects = [object("Job", "a"), object("Job", "b")];
+        let asked = std::cell::RefCell::new(Vec::new());
+        let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = std::sync::Arc::clone(&seen);
+        let reporter = Reporter::new(move |step| log.lock().unwrap().push(step.clone()));
+        let check = |object: &Object| {
+            let mut asked = asked.borrow_mut();
+            asked.push(object.id.name.clone());
+            let is_ready = object.id.name == "a" || asked.len() > 3;
+            async move { Ok(if is_ready { Readiness::Ready } else { Readiness::Waiting("not yet".into()) }) }
+        };
+        until(&objects, Duration::from_secs(5), &reporter, check).await.unwrap();
+        assert_eq!(asked.into_inner(), ["a", "b", "b", "b"]);
+        let waiting = Progress::Waiting { left: vec!["Job/b in namespace lab: not yet".into()], total: 2 };
+        assert_eq!(*seen.lock().unwrap(), [waiting.clone(), waiting]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_with_its_time_or_a_failure() {
+        let objects = [object("Job", "a")];
+        let waiting = |_: &Object| async { Ok(Readiness::Waiting("not yet".into())) };
+        let started = Instant::now();
+        let error = until(&objects, Duration::from_secs(5), &Reporter::default(), waiting).await.unwrap_err();
+        assert_eq!(error.to_string(), "timed out waiting for objects: Job/a in namespace lab: not yet");
+        assert!((5..8).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+        let failing = |_: &Object| async { Ok(Readiness::Failed("broken".into())) };
+        let error = until(&objects, Duration::from_secs(5), &Reporter::default(), failing).await.unwrap_err();
+        assert_eq!(error.to_string(), "Job/a in namespace lab: broken");
+    }
+
+    #[test]
+    fn jobs_end_by_their_conditions() {
+        let job = object("Job", "a");
+        let ended = |kind: &str, status: &str| {
+            let condition = json!({ "type": kind, "status": status, "reason": "Why" });
+            done(
+                &json!({ "status": { "conditions": [{ "type": "Other", "status": "True" }, condition] } }),
+                &job,
+            )
+            .map_err(|error| error.to_string())
+        };
+        assert_eq!(ended("Complete", "True"), Ok(true));
+        assert_eq!(ended("Complete", "False"), Ok(false));
+        assert_eq!(ended("Failed", "True"), Err("job a failed: Why".into()));
+        assert_eq!(ended("Failed", "False"), Ok(false));
+        assert!(!done(&json!({ "status": { "phase": "Succeeded" } }), &job).unwrap());
+        assert!(!done(&json!({}), &job).unwrap());
+    }
+
+    #[test]
+    fn pods_end_by_their_phase() {
+        let pod = object("Pod", "a");
+        let ended = |phase: &str| {
+            done(&json!({ "status": { "phase": phase } }), &pod).map_err(|error| error.to_string())
+        };
+        assert_eq!(ended("Succeeded"), Ok(true));
+        assert_eq!(ended("Running"), Ok(false));
+        assert_eq!(ended("Failed"), Err("pod a failed".into()));
+        assert!(!done(&json!({}), &pod).unwrap());
+    }
+
+    #[test]
+    fn what_leaves_out_its_type_is_given_it() {
+        let job = object("Job", "a");
+        assert_eq!(
+            typed(json!({ "x": 1 }), &job),
+            json!({ "apiVersion": "batch/v1", "kind": "Job", "x": 1 })
+        );
+        let own = json!({ "apiVersion": "v1", "kind": "Pod" });
+        assert_eq!(typed(own.clone(), &job), own);
+    }
+}

@@ -54,9 +54,13 @@ impl Writer {
         PostParams { field_manager: Some(self.manager.clone()), dry_run: self.dry_run }
     }
 
-    /// The object as it is, if it is there.
+    /// The object as it is; nothing if it is not there, or its kind is gone.
     pub(crate) async fn live(&self, object: &Object) -> Result<Option<DynamicObject>> {
-        object.api(&self.client).get_opt(&object.id.name).await.map_err(Error::object(&object.id))
+        match object.api(&self.client).get_opt(&object.id.name).await {
+            // Of a kind that is gone the API server says no more than the code.
+            Err(error) if code(&error) == Some(404) => Ok(None),
+            found => found.map_err(Error::object(&object.id)),
+        }
     }
 
     /// Creates an object; fails if it is there.
@@ -295,5 +299,102 @@ mod tests {
         assert_eq!(entries[2]["operation"], "Apply");
         assert_eq!(entries[2]["fieldsV1"], json!({ "f:data": { "f:a": {}, "f:c": {} } }));
         assert_eq!(merged_managed_fields(&merged, "helm"), None);
+    }
+
+    #[test]
+    fn only_updates_of_forerunners_are_taken() {
+        let entry = |manager: &str, operation: &str, subresource: &str| {
+            let mut entry =
+                json!({ "manager": manager, "operation": operation, "fieldsV1": { manager: {} } });
+            if !subresource.is_empty() {
+                entry["subresource"] = json!(subresource);
+            }
+            entry
+        };
+        let merged = |entries: &[Value]| merged_managed_fields(&json!(entries), "boat");
+        for forerunner in ["helm", "helm-operator", "steer", "boat"] {
+            let merged = merged(&[entry(forerunner, "Update", ""), entry("other", "Update", "")]).unwrap();
+            let expected = json!([
+                entry("other", "Update", ""),
+                { "manager": "boat", "operation": "Apply", "fieldsV1": { forerunner: {} } },
+            ]);
+            assert_eq!(merged, expected);
+        }
+        for none in [
+            vec![entry("other", "Update", "")],
+            vec![entry("helm", "Apply", "")],
+            vec![entry("boat", "Apply", "")],
+            vec![entry("helm", "Update", "status")],
+            Vec::new(),
+        ] {
+            assert_eq!(merged(&none), None, "{none:?}");
+        }
+        // What others apply, and what we apply to a subresource, stays as it is.
+        let kept = [entry("other", "Apply", ""), entry("boat", "Apply", "scale")];
+        let found = merged(&[kept[0].clone(), kept[1].clone(), entry("helm", "Update", "")]).unwrap();
+        assert_eq!(found.as_array().unwrap()[..2], kept);
+        assert_eq!(merged_managed_fields(&json!({}), "boat"), None);
+    }
+
+    #[test]
+    fn trees_of_fields_are_joined() {
+        let mut fields = json!({ "a": { "b": {} } });
+        union(&mut fields, &json!({ "a": { "c": {} }, "d": {} }));
+        assert_eq!(fields, json!({ "a": { "b": {}, "c": {} }, "d": {} }));
+        union(&mut fields, &Value::Null);
+        assert_eq!(fields, json!({ "a": { "b": {}, "c": {} }, "d": {} }));
+    }
+
+    /// No way of writing changes anything in a dry run.
+    #[tokio::test]
+    async fn a_dry_run_writes_nothing() {
+        let cluster = steersman_cluster::Cluster::start().await.unwrap();
+        let kinds = crate::Kinds::new(cluster.client());
+        let map = |name: &str, data: &str| {
+            let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "x": data } });
+            crate::resolve(map, "default", &kinds)
+        };
+        let writer =
+            |mode, dry_run| Writer { client: cluster.client(), manager: "boat".into(), mode, dry_run };
+        let (there, other) = (map("there", "1").await.unwrap(), map("there", "2").await.unwrap());
+        let before = writer(WriteMode::ServerSide, false).create(&there).await.unwrap();
+        for mode in [WriteMode::ServerSide, WriteMode::ThreeWay, WriteMode::Replace] {
+            let dry = writer(mode, true);
+            let (_, now) = dry.write(&other, Some(&there.content), Some(before.clone())).await.unwrap();
+            assert_eq!(now.data["data"]["x"], "2", "{mode:?}");
+            let (outcome, _) = dry.write(&map("new", "1").await.unwrap(), None, None).await.unwrap();
+            assert_eq!(outcome, Outcome::Created);
+        }
+        let dry = writer(WriteMode::ServerSide, true);
+        assert_eq!(dry.overwrite(&other).await.unwrap().data["data"]["x"], "2");
+        assert_eq!(dry.live(&there).await.unwrap(), Some(before));
+        assert_eq!(dry.live(&map("new", "1").await.unwrap()).await.unwrap(), None);
+        // What is written is in the manager's name.
+        let now = writer(WriteMode::ServerSide, false).overwrite(&other).await.unwrap();
+        let managers: Vec<_> =
+            now.metadata.managed_fields.iter().flatten().map(|entry| entry.manager.as_deref()).collect();
+        assert_eq!(managers, [Some("boat")]);
+    }
+
+    #[tokio::test]
+    async fn a_deletion_says_whether_there_was_anything() {
+        let cluster = steersman_cluster::Cluster::start().await.unwrap();
+        let kinds = crate::Kinds::new(cluster.client());
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+        let map = crate::resolve(map, "default", &kinds).await.unwrap();
+        let writer = Writer {
+            client: cluster.client(),
+            manager: "boat".into(),
+            mode: WriteMode::ServerSide,
+            dry_run: false,
+        };
+        let seen = writer.create(&map).await.unwrap();
+        assert!(writer.delete(&map, PropagationPolicy::Background).await.unwrap());
+        assert!(!writer.delete(&map, PropagationPolicy::Background).await.unwrap());
+        assert!(!writer.delete_seen(&map, &seen, PropagationPolicy::Background).await.unwrap());
+        let again = writer.create(&map).await.unwrap();
+        let refused = writer.delete_seen(&map, &seen, PropagationPolicy::Background).await.unwrap_err();
+        assert_eq!(refused.status_code(), Some(409), "it is another one now");
+        assert!(writer.delete_seen(&map, &again, PropagationPolicy::Background).await.unwrap());
     }
 }
