@@ -38,6 +38,10 @@ mod volumes;
 
 use std::time::Duration;
 
+use futures::{
+    FutureExt as _,
+    future::{self, BoxFuture},
+};
 use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::ReplicationController};
 
 pub(crate) use autoscaler::Autoscalers;
@@ -68,68 +72,75 @@ fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Reconciles one item.
-pub(crate) async fn reconcile(control: &mut ControlLoop, item: &WorkItem) -> kube::Result<()> {
+///
+/// Boxed, so that controllers are compiled one by one: as parts of one future they would all be inlined into one function.
+pub(crate) fn reconcile<'a>(
+    control: &'a mut ControlLoop,
+    item: &'a WorkItem,
+) -> BoxFuture<'a, kube::Result<()>> {
     let (namespace, name) = (item.namespace.as_str(), item.name.as_str());
     match item.controller {
-        Controller::Discovery => control.discover().await,
+        Controller::Discovery => control.discover().boxed(),
         Controller::Collect if control.has(Part::GarbageCollection) => {
-            collector::reconcile(control, name).await
+            collector::reconcile(control, name).boxed()
         }
-        Controller::Namespace if control.has(Part::Namespaces) => namespace::reconcile(control, name).await,
+        Controller::Namespace if control.has(Part::Namespaces) => namespace::reconcile(control, name).boxed(),
         Controller::Accounts if control.has(Part::ServiceAccounts) => {
-            service_account::reconcile(control, name).await
+            service_account::reconcile(control, name).boxed()
         }
         Controller::TokenSecret if control.has(Part::ServiceAccounts) => {
-            token_secret::reconcile(control, namespace, name).await
+            token_secret::reconcile(control, namespace, name).boxed()
         }
-        Controller::ClusterRoles if control.has(Part::ClusterRoles) => aggregation::reconcile(control).await,
-        Controller::Node if control.has(Part::Nodes) => node::reconcile(control, name).await,
-        Controller::Lease if control.has(Part::Nodes) => node::renew(control, name).await,
-        Controller::Pod => pod(control, namespace, name).await,
+        Controller::ClusterRoles if control.has(Part::ClusterRoles) => {
+            aggregation::reconcile(control).boxed()
+        }
+        Controller::Node if control.has(Part::Nodes) => node::reconcile(control, name).boxed(),
+        Controller::Lease if control.has(Part::Nodes) => node::renew(control, name).boxed(),
+        Controller::Pod => pod(control, namespace, name).boxed(),
         Controller::ReplicaSet if control.has(Part::ReplicaSets) => {
-            replicaset::reconcile::<ReplicaSet>(control, namespace, name).await
+            replicaset::reconcile::<ReplicaSet>(control, namespace, name).boxed()
         }
         Controller::ReplicationController if control.has(Part::ReplicationControllers) => {
-            replicaset::reconcile::<ReplicationController>(control, namespace, name).await
+            replicaset::reconcile::<ReplicationController>(control, namespace, name).boxed()
         }
         Controller::Deployment if control.has(Part::Deployments) => {
-            deployment::reconcile(control, namespace, name).await
+            deployment::reconcile(control, namespace, name).boxed()
         }
         Controller::StatefulSet if control.has(Part::StatefulSets) => {
-            statefulset::reconcile(control, namespace, name).await
+            statefulset::reconcile(control, namespace, name).boxed()
         }
         Controller::Service if control.has(Part::Endpoints) => {
-            endpoints::reconcile(control, namespace, name).await
+            endpoints::reconcile(control, namespace, name).boxed()
         }
         Controller::Endpoints if control.has(Part::Endpoints) => {
-            endpoint_slice_mirroring::reconcile(control, namespace, name).await
+            endpoint_slice_mirroring::reconcile(control, namespace, name).boxed()
         }
-        Controller::Job if control.has(Part::Jobs) => job::reconcile(control, namespace, name).await,
+        Controller::Job if control.has(Part::Jobs) => job::reconcile(control, namespace, name).boxed(),
         Controller::CronJob if control.has(Part::CronJobs) => {
-            cronjob::reconcile(control, namespace, name).await
+            cronjob::reconcile(control, namespace, name).boxed()
         }
         Controller::DaemonSet if control.has(Part::DaemonSets) => {
-            daemonset::reconcile(control, namespace, name).await
+            daemonset::reconcile(control, namespace, name).boxed()
         }
-        Controller::Class if control.has(Part::Volumes) => volumes::make_class(control).await,
+        Controller::Class if control.has(Part::Volumes) => volumes::make_class(control).boxed(),
         Controller::Claim if control.has(Part::Volumes) => {
-            volumes::reconcile_claim(control, namespace, name).await
+            volumes::reconcile_claim(control, namespace, name).boxed()
         }
-        Controller::Volume if control.has(Part::Volumes) => volumes::reconcile_volume(control, name).await,
+        Controller::Volume if control.has(Part::Volumes) => volumes::reconcile_volume(control, name).boxed(),
         Controller::Budget if control.has(Part::DisruptionBudgets) => {
-            disruption::reconcile(control, namespace, name).await
+            disruption::reconcile(control, namespace, name).boxed()
         }
         Controller::Autoscaler if control.has(Part::Autoscalers) => {
-            autoscaler::reconcile(control, namespace, name).await
+            autoscaler::reconcile(control, namespace, name).boxed()
         }
         Controller::Certificate if control.has(Part::Certificates) => {
-            certificates::reconcile(control, name).await
+            certificates::reconcile(control, name).boxed()
         }
         Controller::AdmissionPolicy if control.has(Part::AdmissionPolicies) => {
-            admission_policy::reconcile(control, name).await
+            admission_policy::reconcile(control, name).boxed()
         }
-        Controller::Quota if control.has(Part::Quotas) => quota::reconcile(control, namespace, name).await,
-        _ => Ok(()),
+        Controller::Quota if control.has(Part::Quotas) => quota::reconcile(control, namespace, name).boxed(),
+        _ => future::ready(Ok(())).boxed(),
     }
 }
 
@@ -138,17 +149,17 @@ async fn pod(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Re
         && let Some(pod) = control.caches.pods.get(namespace, name)
     {
         control.act_as(Actor::Account("job-controller"));
-        job::release_orphan(control, &pod).await?;
+        job::release_orphan(control, &pod).boxed().await?;
     }
     if control.has(Part::Scheduler) {
         control.act_as(Actor::Scheduler);
-        scheduler::reconcile(control, namespace, name).await?;
+        scheduler::reconcile(control, namespace, name).boxed().await?;
     }
     if control.has(Part::Pods) {
         let pod = control.caches.pods.get(namespace, name);
         let node = pod.and_then(|pod| pod.spec.as_ref()?.node_name.clone()).unwrap_or_default();
         control.act_as(Actor::Kubelet(node));
-        kubelet::reconcile(control, namespace, name).await?;
+        kubelet::reconcile(control, namespace, name).boxed().await?;
     }
     Ok(())
 }
