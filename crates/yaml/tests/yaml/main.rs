@@ -5,4 +5,5 @@ mod json;
 mod properties;
 mod reading;
 mod recorded;
+mod types;
 mod writing;
