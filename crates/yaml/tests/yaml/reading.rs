@@ -201,6 +201,50 @@ fn styles() {
 }
 
 #[test]
+fn escapes_stand_for_characters() {
+    for (escape, character) in [
+        ("0", "\0"),
+        ("a", "\u{7}"),
+        ("b", "\u{8}"),
+        ("t", "\t"),
+        ("\t", "\t"),
+        ("n", "\n"),
+        ("v", "\u{B}"),
+        ("f", "\u{C}"),
+        ("r", "\r"),
+        ("e", "\u{1B}"),
+        (" ", " "),
+        ("\"", "\""),
+        ("'", "'"),
+        ("\\", "\\"),
+        ("N", "\u{85}"),
+        ("_", "\u{A0}"),
+        ("L", "\u{2028}"),
+        ("P", "\u{2029}"),
+        ("x7e", "~"),
+        ("u20AC", "€"),
+        ("U0010FFFF", "\u{10FFFF}"),
+    ] {
+        let read = from_str(&format!("\"[\\{escape}]\"")).unwrap();
+        assert_eq!(read, serde_json::json!(format!("[{character}]")), "{escape}");
+    }
+}
+
+#[test]
+fn keys_may_have_1024_characters() {
+    for letter in ["a", "é", "😀"] {
+        let key = |count: usize| format!("é😀: 1\n{}: 2", letter.repeat(count));
+        assert!(from_str(&key(1024)).is_ok(), "{letter}");
+        let error = from_str(&key(1025)).unwrap_err().to_string();
+        assert_eq!(error, "yaml: line 2: could not find expected ':'", "{letter}");
+        // What was asked for is not found wherever it is.
+        let error = from_str(&format!("{}: 2", letter.repeat(1025))).unwrap_err().to_string();
+        assert_eq!(error, "yaml: mapping values are not allowed in this context", "{letter}");
+        assert!(from_str(&format!("? {}\n: 2", letter.repeat(2000))).is_ok());
+    }
+}
+
+#[test]
 fn collections() {
     reads(&[
         ("- a\n- - b\n  - c\n-\n- d: 1\n  e: 2", r#"["a",["b","c"],null,{"d":1,"e":2}]"#),

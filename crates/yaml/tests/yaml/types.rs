@@ -126,6 +126,36 @@ fn types_are_written_as_json() {
 }
 
 #[test]
+fn json_keeps_the_order_of_fields_and_sorts_that_of_maps() {
+    #[derive(Serialize)]
+    struct Fields {
+        z: i8,
+        a: BTreeMap<&'static str, u8>,
+    }
+    let fields = Fields { z: 1, a: BTreeMap::from([("y", 1), ("b", 2)]) };
+    assert_eq!(json::to_string(&fields).unwrap(), r#"{"z":1,"a":{"b":2,"y":1}}"#);
+    let named = Choice::Named { z: 5, a: 'b' };
+    assert_eq!(json::to_string(&named).unwrap(), r#"{"Named":{"z":5,"a":"b"}}"#);
+}
+
+/// A map whose keys may repeat.
+struct Entries(&'static [(&'static str, u8)]);
+
+impl Serialize for Entries {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+#[test]
+fn of_entries_with_one_key_json_has_the_last() {
+    let written = |entries| json::to_string(&Entries(entries)).unwrap();
+    assert_eq!(written(&[("b", 1), ("a", 2), ("b", 3)]), r#"{"a":2,"b":3}"#);
+    assert_eq!(written(&[("a", 1), ("a", 2)]), r#"{"a":2}"#);
+    assert_eq!(written(&[("a", 1), ("b", 2), ("b", 3), ("c", 4)]), r#"{"a":1,"b":3,"c":4}"#);
+}
+
+#[test]
 fn types_are_read_back() {
     assert_eq!(from_slice_as::<All>(to_string(&all()).unwrap().as_bytes()).unwrap(), all());
 }
