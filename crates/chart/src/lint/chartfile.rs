@@ -1,5 +1,6 @@
 //! Rules about Chart.yaml.
 
+use super::contacts::{is_email, is_request_url, is_url};
 use super::{Linter, Severity};
 use crate::functions::constraint::Constraint;
 use crate::functions::semver::Version;
@@ -136,65 +137,4 @@ fn dependencies(metadata: &Metadata) -> Result<(), String> {
         "dependencies are not valid in the Chart file with apiVersion '{api_version}'. They are valid in apiVersion \
          'v2'"
     ))
-}
-
-/// Whether it is an address: a local part without blanks, and a domain with a dot in it.
-fn is_email(text: &str) -> bool {
-    let Some((local, domain)) = text.rsplit_once('@') else { return false };
-    let local_allowed = |c: char| c.is_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
-    let local_fits = (local.starts_with('"') && local.ends_with('"') && local.len() > 2)
-        || local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(local_allowed));
-    let label_fits = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.chars().all(|c| c.is_alphanumeric() || c == '-')
-    };
-    let top = domain.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
-    local_fits
-        && domain.contains('.')
-        && domain.trim_end_matches('.').split('.').all(label_fits)
-        && top.starts_with(char::is_alphabetic)
-}
-
-/// Whether it has a scheme, as a request's URL must.
-fn is_request_url(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else { return false };
-    let scheme_fits = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    let has_control = text.bytes().any(|byte| byte < 0x20 || byte == 0x7F);
-    let host = rest.strip_prefix("//").map(|rest| rest.split(['/', '?']).next().unwrap_or(rest));
-    let host_fits =
-        host.is_none_or(|host| !host.contains([' ', '<', '>', '"', '^', '`', '{', '|', '}', '\\']));
-    scheme_fits && !has_control && host_fits && !rest.is_empty()
-}
-
-/// Whether it looks like a URL, with or without a scheme: a host with a dot, an address, or localhost.
-fn is_url(text: &str) -> bool {
-    const SCHEMES: [&str; 8] = ["http", "https", "ftp", "tcp", "udp", "ws", "wss", "irc"];
-    if text.len() >= 2083 || text.len() <= 3 || text.starts_with('.') || text.contains(char::is_whitespace) {
-        return false;
-    }
-    let rest = match text.split_once("://") {
-        Some((scheme, rest)) if SCHEMES.contains(&scheme.to_lowercase().as_str()) => rest,
-        Some(_) => return false,
-        None => text,
-    };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    let host = authority.rsplit('@').next().unwrap_or(authority);
-    let (host, port) = match host.rsplit_once(':') {
-        Some((host, port)) if !host.ends_with(':') && !host.contains('[') => (host, Some(port)),
-        _ => (host, None),
-    };
-    let port_fits = port
-        .is_none_or(|port| !port.is_empty() && port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()));
-    let label_fits = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && label.chars().all(|c| c.is_alphanumeric() || "-_".contains(c))
-    };
-    let host_fits = host == "localhost"
-        || (host.starts_with('[') && host.ends_with(']'))
-        || (host.contains('.') && host.trim_end_matches('.').split('.').all(label_fits));
-    port_fits && host_fits
 }

@@ -1,6 +1,7 @@
 //! `helm lint`: what is wrong or unusual about a chart, in Helm's words.
 
 mod chartfile;
+mod contacts;
 mod deprecations;
 mod names;
 mod templates;

@@ -49,6 +49,13 @@ pub fn all() -> Vec<Area> {
             normal::schema,
         ),
         written(
+            "written-lint",
+            &generate::written::LINTED,
+            |_, case| generate::written::LINTED.request(case),
+            charts::lint,
+            normal::schema,
+        ),
+        written(
             "written-set",
             &generate::written::SET,
             |_, case| generate::written::SET.request(case),

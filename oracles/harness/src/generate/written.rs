@@ -8,6 +8,7 @@ use super::function::question;
 
 /// Templates, each a paragraph of its own; lines that begin with `#` are comments.
 const TEMPLATES: &[&str] = &[
+    include_str!("../../corpus/chance.txt"),
     include_str!("../../corpus/data.txt"),
     include_str!("../../corpus/dates.txt"),
     include_str!("../../corpus/encoding.txt"),
@@ -32,6 +33,9 @@ const CHARTS: &str = include_str!("../../corpus/rendered.jsonl");
 
 /// Charts for `helm template`, one request a line.
 const TEMPLATED: &str = include_str!("../../corpus/templated.jsonl");
+
+/// Charts to lint, one request a line.
+const LINTS: &str = include_str!("../../corpus/linted.jsonl");
 
 /// What follows `--set` and its relatives, one request a line.
 const SETS: &str = include_str!("../../corpus/set.jsonl");
@@ -60,6 +64,9 @@ pub static RENDERED: Written = Written(LazyLock::new(|| {
 /// Charts for `helm template`, and values to hold against schemas.
 pub static MANIFESTS: Written =
     Written(LazyLock::new(|| lines(SCHEMAS).map(|case| validation(&case)).chain(lines(TEMPLATED)).collect()));
+
+/// Charts to lint.
+pub static LINTED: Written = Written(LazyLock::new(|| lines(LINTS).collect()));
 
 /// Values to set.
 pub static SET: Written = Written(LazyLock::new(|| {
@@ -113,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_cases() {
-        for written in [&RENDERED, &MANIFESTS, &SET] {
+        for written in [&RENDERED, &MANIFESTS, &LINTED, &SET] {
             assert!(written.cases() > 100);
         }
     }
