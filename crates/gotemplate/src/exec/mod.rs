@@ -309,6 +309,7 @@ impl<'a, H> State<'a, H> {
         }
         let entries = map.borrow();
         let Some(Value::String(text)) = entries.get(name.as_bytes()) else { return Ok(false) };
+        self.node = Some(Node::Pipe(pipe));
         self.charge_memory(text.len())?;
         self.out.extend_from_slice(text);
         Ok(true)

@@ -329,3 +329,15 @@ fn comparing_costs_one_for_each_part_and_more_for_long_texts() {
         &Value::List(List::new(ListType::INT, vec![Value::int(1); 1000])),
     ));
 }
+
+#[test]
+fn a_limit_is_met_at_the_action_that_prints() {
+    let data = Value::map([("k", Value::string("12345")), ("n", Value::int(12_345))]);
+    for action in [".k", "$.k", ".n", "print .k"] {
+        let limits = Limits { memory: 8, ..Limits::default() };
+        let (done, _) = executed(limits, &format!("{{{{.k}}}}{{{{{action}}}}}"), data.clone());
+        let error = done.unwrap_err();
+        assert_eq!(error.exceeded, Some(Exceeded::Memory(8)));
+        assert!(error.message.contains(&format!("at <{action}>: ")), "{}", error.message);
+    }
+}
