@@ -37,3 +37,21 @@ impl Action {
         Self { after }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_of_two_counts() {
+        let after = |seconds| Action::requeue(Duration::from_secs(seconds));
+        let rest = Action::await_change();
+        assert_eq!(rest.after, None);
+        assert_eq!(after(3).after, Some(Duration::from_secs(3)));
+        assert_eq!(after(3).or_sooner(after(5)), after(3));
+        assert_eq!(after(5).or_sooner(after(3)), after(3));
+        assert_eq!(rest.or_sooner(after(5)), after(5));
+        assert_eq!(after(5).or_sooner(rest), after(5));
+        assert_eq!(rest.or_sooner(rest), rest);
+    }
+}

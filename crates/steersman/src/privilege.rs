@@ -277,4 +277,88 @@ mod tests {
         let Comparison { missing, idle } = requests.compare(&[rule(&["*"], &["*"])]);
         assert_eq!((missing, idle), (vec![], vec![]));
     }
+
+    #[test]
+    fn a_rule_covers_by_verb_group_and_resource() {
+        let requests = noted(&[(Method::GET, "/apis/apps/v1/namespaces/lab/deployments/one")]);
+        let rule = |verb: &str, group: &str, resource: &str| PolicyRule {
+            api_groups: Some(vec![group.to_owned()]),
+            resources: Some(vec![resource.to_owned()]),
+            verbs: vec![verb.to_owned()],
+            ..PolicyRule::default()
+        };
+        for (verb, group, resource, is_covered) in [
+            ("get", "apps", "deployments", true),
+            ("*", "apps", "deployments", true),
+            ("get", "*", "deployments", true),
+            ("get", "apps", "*", true),
+            ("list", "apps", "deployments", false),
+            ("get", "", "deployments", false),
+            ("get", "apps", "deployments/status", false),
+        ] {
+            let Comparison { missing, idle } = requests.compare(&[rule(verb, group, resource)]);
+            assert_eq!(
+                (missing.is_empty(), idle.is_empty()),
+                (is_covered, is_covered),
+                "{verb} {group} {resource}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_method_has_its_verb() {
+        for (method, uri, expected) in [
+            (Method::GET, "/api/v1/pods", Some("list pods")),
+            (Method::HEAD, "/api/v1/namespaces/lab/pods/one", Some("get pods")),
+            (Method::GET, "/api/v1/namespaces/lab/pods/one?watch=1", Some("watch pods")),
+            (Method::POST, "/api/v1/namespaces/lab/pods", Some("create pods")),
+            (Method::POST, "/api/v1/namespaces/lab/pods/one/eviction", Some("create pods/eviction")),
+            (Method::PUT, "/api/v1/namespaces/lab/pods/one", Some("update pods")),
+            (Method::PATCH, "/api/v1/namespaces/lab/pods/one", Some("patch pods")),
+            (Method::GET, "/api/v1/namespaces", Some("list namespaces")),
+            (Method::PUT, "/api/v1/namespaces/lab/status", Some("update namespaces/status")),
+            (Method::GET, "/api/v1/namespaces/lab/status", Some("get namespaces/status")),
+            (Method::DELETE, "/apis/example.com/v1/things", Some("deletecollection things.example.com")),
+            (Method::OPTIONS, "/api/v1/pods", None),
+            (Method::GET, "/api/v1", None),
+            (Method::GET, "/apis/apps", None),
+            (Method::GET, "/healthz", None),
+            (Method::GET, "/", None),
+            (Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews", None),
+        ] {
+            let found = need(&method, &Uri::from_static(uri)).map(|need| need.to_string());
+            assert_eq!(found.as_deref(), expected, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn requests_are_counted() {
+        let requests = noted(&[(Method::GET, "/api/v1/pods"), (Method::GET, "/api/v1/pods")]);
+        assert_eq!(
+            requests.to_lines(),
+            "{\"verb\":\"list\",\"group\":\"\",\"resource\":\"pods\",\"count\":2}\n"
+        );
+        assert_eq!(*Requests::from_lines("\n  \n").unwrap().lock(), BTreeMap::new());
+    }
+
+    #[test]
+    fn what_shows_in_no_request_is_not_idle() {
+        let rule = |verb: &str, resource: &str| PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec![resource.to_owned()]),
+            verbs: vec![verb.to_owned()],
+            ..PolicyRule::default()
+        };
+        let idle = |verb: &str, resource: &str| Requests::new().compare(&[rule(verb, resource)]).idle.len();
+        for verb in SILENT_VERBS {
+            assert_eq!(idle(verb, "roles"), 0, "{verb}");
+        }
+        assert_eq!(
+            (idle("update", "pods/finalizers"), idle("update", "pods"), idle("get", "roles")),
+            (0, 1, 1)
+        );
+        // Only what is behind a request is taken for used: not what a list or a creation might be followed by.
+        let used = noted(&[(Method::GET, "/api/v1/pods"), (Method::POST, "/api/v1/namespaces/lab/pods")]);
+        assert_eq!(used.compare(&[rule("watch", "pods"), rule("patch", "pods")]).idle.len(), 2);
+    }
 }

@@ -231,3 +231,75 @@ pub(crate) fn writes(method: &Method) -> bool {
 fn deposed() -> kube::Error {
     kube::Error::Service(Box::new(Error::Deposed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_are_told_by_their_query() {
+        let watched = |uri: &'static str| watches(&Uri::from_static(uri));
+        assert!(watched("/api/v1/pods?watch=true") && watched("/api/v1/pods?limit=1&watch=1"));
+        for other in ["/api/v1/pods", "/api/v1/pods?watch=false", "/api/v1/pods?rewatch=1", "/watch=true"] {
+            assert!(!watched(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn methods_that_change_something_are_writes() {
+        assert!([Method::POST, Method::PUT, Method::PATCH, Method::DELETE].iter().all(writes));
+        assert!(![Method::GET, Method::HEAD, Method::OPTIONS].iter().any(writes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_is_good_until_it_ends() {
+        let second = Duration::from_secs(1);
+        assert!(Permit::Always.is_good() && !Permit::Never.is_good());
+        let until = Permit::Until(Instant::now() + second);
+        assert!(until.is_good());
+        tokio::time::advance(second).await;
+        assert!(!until.is_good());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_closes_with_its_permit() {
+        let seconds = Duration::from_secs;
+        let fence = Fence::new(Permit::Always);
+        assert!(tokio::time::timeout(seconds(1000), fence.closed()).await.is_err());
+        fence.set(Permit::Until(Instant::now() + seconds(5)));
+        assert_eq!(fence.permit(), Permit::Until(Instant::now() + seconds(5)));
+        let start = Instant::now();
+        // It is renewed once meanwhile.
+        let renew = async {
+            tokio::time::sleep(seconds(3)).await;
+            fence.set(Permit::Until(Instant::now() + seconds(5)));
+        };
+        tokio::join!(fence.closed(), renew);
+        assert!((8000..8010).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+        fence.set(Permit::Never);
+        fence.closed().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_is_drained_when_every_write_is_known_to_have_ended() {
+        let seconds = Duration::from_secs;
+        let fence = Fence::new(Permit::Always);
+        let drained = async |limit: u64| fence.drained(seconds(limit), seconds(10)).await;
+        assert!(drained(0).await);
+        let (mut one, two) = (fence.enter(), fence.enter());
+        assert!(!drained(1).await, "they are under way");
+        one.known = true;
+        drop(one);
+        assert!(!drained(1).await);
+        let later = async {
+            tokio::time::sleep(seconds(3)).await;
+            drop(two);
+        };
+        let (is_drained, ()) = tokio::join!(drained(5), later);
+        assert!(!is_drained, "one was given up, and may still arrive");
+        tokio::time::advance(seconds(10)).await;
+        assert!(!drained(0).await);
+        tokio::time::advance(seconds(1)).await;
+        assert!(drained(0).await, "it can't any more");
+    }
+}

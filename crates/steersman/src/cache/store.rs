@@ -478,3 +478,6 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

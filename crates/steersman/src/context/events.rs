@@ -224,3 +224,146 @@ impl Writer {
 fn instance(reporter: &str) -> String {
     std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).unwrap_or_else(|_| reporter.to_owned())
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use kube::api::ListParams;
+    use steersman_cluster::Cluster;
+
+    use super::*;
+    use crate::environment::SystemEnvironment;
+
+    fn message(note: &str) -> Message {
+        let object = Subject {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            namespace: Some("kube-public".into()),
+            name: "one".into(),
+            uid: "u".into(),
+        };
+        Message {
+            object,
+            warning: true,
+            reason: "Broken".into(),
+            action: "Reconcile".into(),
+            note: note.into(),
+        }
+    }
+
+    struct Desk {
+        writer: Writer,
+        events: Api<Event>,
+        _cluster: Cluster,
+    }
+
+    impl Desk {
+        async fn new() -> Self {
+            let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
+            let writer = Writer {
+                client: cluster.client(),
+                reporter: "operator".into(),
+                environment: Arc::new(SystemEnvironment),
+                series: HashMap::new(),
+                budgets: HashMap::new(),
+                swept: Instant::now(),
+            };
+            Self { writer, events: Api::namespaced(cluster.client(), "kube-public"), _cluster: cluster }
+        }
+
+        async fn all(&self) -> Vec<Event> {
+            self.events.list(&ListParams::default()).await.unwrap().items
+        }
+
+        /// How often the only event was counted.
+        async fn count(&self) -> Option<i32> {
+            let all = self.all().await;
+            assert_eq!(all.len(), 1);
+            all[0].series.as_ref().map(|series| series.count)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_says_who_saw_what_and_when() {
+        let mut desk = Desk::new().await;
+        desk.writer.write(message(&"x".repeat(2000))).await.unwrap();
+        let event = desk.all().await.remove(0);
+        assert_eq!((event.type_.as_deref(), event.reason.as_deref()), (Some("Warning"), Some("Broken")));
+        assert_eq!(
+            (event.action.as_deref(), event.note.map(|note| note.len())),
+            (Some("Reconcile"), Some(1024))
+        );
+        assert_eq!(event.reporting_controller.as_deref(), Some("operator"));
+        assert!(event.event_time.is_some() && event.reporting_instance.is_some_and(|name| !name.is_empty()));
+        let regarding = event.regarding.unwrap();
+        assert_eq!((regarding.kind.as_deref(), regarding.name.as_deref()), (Some("ConfigMap"), Some("one")));
+        assert_eq!((regarding.api_version.as_deref(), regarding.uid.as_deref()), (Some("v1"), Some("u")));
+        assert_eq!(regarding.namespace.as_deref(), Some("kube-public"));
+        assert!(event.metadata.name.unwrap().starts_with("one."));
+        // One about an object of the cluster is kept in the default namespace.
+        let object = Subject { namespace: None, ..message("").object };
+        let event =
+            desk.writer.event(&Message { object, warning: false, ..message("") }, "name", Timestamp::now());
+        assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
+        assert_eq!((event.type_.as_deref(), event.regarding.unwrap().namespace), (Some("Normal"), None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repetitions_are_counted_ever_more_rarely() {
+        let mut desk = Desk::new().await;
+        for (number, counted) in
+            [None, Some(2), Some(2), Some(4), Some(4), Some(4), Some(4), Some(8)].iter().enumerate()
+        {
+            desk.writer.write(message("again")).await.unwrap();
+            assert_eq!(desk.count().await, *counted, "after {}", number + 1);
+        }
+        // Another word is another event.
+        desk.writer.write(message("other")).await.unwrap();
+        assert_eq!(desk.all().await.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_series_ends_after_a_while() {
+        let mut desk = Desk::new().await;
+        desk.writer.write(message("again")).await.unwrap();
+        tokio::time::advance(SERIES - Duration::from_secs(1)).await;
+        desk.writer.write(message("again")).await.unwrap();
+        assert_eq!(desk.all().await.len(), 1);
+        tokio::time::advance(SERIES - Duration::from_secs(1)).await;
+        desk.writer.write(message("again")).await.unwrap();
+        assert_eq!(desk.all().await.len(), 1, "it went on");
+        tokio::time::advance(SERIES).await;
+        desk.writer.write(message("again")).await.unwrap();
+        assert_eq!(desk.all().await.len(), 2);
+        // One whose event is gone begins anew.
+        for event in desk.all().await {
+            desk.events.delete(&event.metadata.name.unwrap(), &Default::default()).await.unwrap();
+        }
+        desk.writer.write(message("again")).await.unwrap();
+        assert_eq!(desk.count().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_has_a_budget() {
+        let mut desk = Desk::new().await;
+        for number in 0..40 {
+            desk.writer.write(message(&number.to_string())).await.unwrap();
+        }
+        assert_eq!(desk.all().await.len(), 25);
+        let object = Subject { uid: "other".into(), ..message("").object };
+        desk.writer.write(Message { object, ..message("of another") }).await.unwrap();
+        assert_eq!(desk.all().await.len(), 26, "each has its own");
+        tokio::time::advance(Duration::from_secs(299)).await;
+        desk.writer.write(message("too soon")).await.unwrap();
+        assert_eq!(desk.all().await.len(), 26);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        desk.writer.write(message("now")).await.unwrap();
+        desk.writer.write(message("and no more")).await.unwrap();
+        assert_eq!(desk.all().await.len(), 27);
+        // It fills up again, and no further.
+        let mut writer = desk.writer;
+        let later = Instant::now() + Duration::from_secs(300 * 1000);
+        assert_eq!((0..40).filter(|_| writer.afford("u", later)).count(), 25);
+        writer.sweep(later);
+        assert_eq!(writer.budgets.len(), 1, "those that are full again are forgotten");
+    }
+}

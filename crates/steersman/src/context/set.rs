@@ -373,3 +373,92 @@ impl Context {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{
+        core::v1::{ConfigMap, Namespace},
+        rbac::v1::Role,
+    };
+
+    use super::*;
+
+    fn member() -> Member {
+        Member::new(&Kind::of::<Role>(), &Key::namespaced("lab", "one"))
+    }
+
+    #[test]
+    fn a_member_leads_back_to_its_kind_and_object() {
+        assert_eq!(member().kind().resource(), Kind::of::<Role>().resource());
+        assert!(member().kind().namespaced());
+        assert_eq!(
+            (member().key(), member().to_string()),
+            (Key::namespaced("lab", "one"), "Role lab/one".into())
+        );
+        let map = Member::new(&Kind::of::<ConfigMap>(), &Key::namespaced("lab", "one"));
+        assert_eq!(map.kind().resource().api_version, "v1");
+        let space = Member::new(&Kind::of::<Namespace>(), &Key::cluster("lab"));
+        assert!(!space.kind().namespaced() && space.key() == Key::cluster("lab"));
+        let newer = Member { version: "v2".into(), ..member() };
+        assert_eq!(newer.identity(), member().identity(), "it is the same object");
+        for other in [
+            Member { group: "other".into(), ..member() },
+            Member { kind: "Other".into(), ..member() },
+            Member { namespace: None, ..member() },
+            Member { name: "two".into(), ..member() },
+        ] {
+            assert_ne!(other.identity(), member().identity());
+        }
+    }
+
+    #[test]
+    fn only_names_are_sound() {
+        assert!(member().is_sound());
+        assert!(Member { group: String::new(), namespace: None, ..member() }.is_sound());
+        assert!(Member { name: "n".repeat(253), ..member() }.is_sound());
+        let long = "n".repeat(254);
+        for odd in ["", ".", "..", "a/b", "a%2fb", "a?b", "a#b", "a\\b", "a b", "a\nb", "a\u{0}b", &long] {
+            let odd = || odd.to_owned();
+            for member in [
+                Member { version: odd(), ..member() },
+                Member { kind: odd(), ..member() },
+                Member { plural: odd(), ..member() },
+                Member { name: odd(), ..member() },
+                Member { namespace: Some(odd()), ..member() },
+            ] {
+                assert!(!member.is_sound(), "{member:?}");
+            }
+            // The core's group has no name.
+            assert_eq!(Member { group: odd(), ..member() }.is_sound(), odd().is_empty(), "{:?}", odd());
+        }
+    }
+
+    #[test]
+    fn a_set_is_ready_when_nothing_is_left() {
+        assert!(SetProgress::default().is_ready());
+        let some = || vec!["x".to_owned()];
+        assert!(!SetProgress { waiting: some(), ..SetProgress::default() }.is_ready());
+        assert!(!SetProgress { failed: some(), ..SetProgress::default() }.is_ready());
+        assert!(!SetProgress { pending: some(), ..SetProgress::default() }.is_ready());
+    }
+
+    #[test]
+    fn what_is_added_belongs_to_the_last_step() {
+        let map = ConfigMap::default();
+        let desired = Desired::new().with(&map).unwrap().or_replace();
+        let desired = desired.step("next", [""]).with(&map).unwrap().with(&map).unwrap().or_replace();
+        let steps: Vec<_> = desired
+            .steps
+            .iter()
+            .map(|step| {
+                (
+                    step.name.as_str(),
+                    step.after.len(),
+                    step.members.iter().map(|one| one.replace).collect::<Vec<_>>(),
+                )
+            })
+            .collect();
+        assert_eq!(steps, [("", 0, vec![true]), ("next", 1, vec![false, true])]);
+        assert!(Desired::new().or_replace().steps.is_empty());
+    }
+}

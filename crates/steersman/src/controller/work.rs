@@ -273,3 +273,16 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_in_its_own_words() {
+        let told = |panic: Box<dyn Any + Send>| panic_message(&*panic);
+        assert_eq!(told(Box::new("as asked")), "as asked");
+        assert_eq!(told(Box::new("as asked".to_owned())), "as asked");
+        assert_eq!(told(Box::new(7)), "without words");
+    }
+}

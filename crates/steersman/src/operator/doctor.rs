@@ -306,3 +306,118 @@ async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result
     }
     Ok(findings)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(properties: Value, status: bool, versions: &[&str]) -> CustomResourceDefinition {
+        let versions: Vec<Value> = versions
+            .iter()
+            .map(|name| {
+                let schema = json!({"openAPIV3Schema": {"type": "object", "properties": properties}});
+                let subresources = if status { json!({"status": {}}) } else { json!({}) };
+                json!({"name": name, "served": true, "storage": true, "schema": schema, "subresources": subresources})
+            })
+            .collect();
+        let names = json!({"kind": "Widget", "plural": "widgets"});
+        serde_json::from_value(json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn fields_that_the_cluster_does_not_know_are_named() {
+        let text = json!({"type": "string"});
+        let object = |properties: Value| json!({"type": "object", "properties": properties});
+        let list = |items: Value| json!({"type": "array", "items": items});
+        let ours = json!({
+            "a": text, "b": object(json!({"c": text, "d": text})), "l": list(object(json!({"x": text, "y": text}))),
+        });
+        let missing = |live: Value| {
+            missing_fields(&definition(ours.clone(), false, &["v1"]), &definition(live, false, &["v1"]))
+        };
+        assert!(missing(ours.clone()).is_empty());
+        let mut more = ours.clone();
+        more["e"] = text.clone();
+        assert!(missing(more).is_empty(), "a field that only the cluster knows is none");
+        let live = json!({"b": object(json!({"c": text})), "l": list(object(json!({"x": text})))});
+        assert_eq!(missing(live), ["a", "b.d", "l[].y"]);
+        assert_eq!(missing(json!({})), ["a", "b", "l"]);
+        // What it keeps unknown fields of drops none.
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let mut live = ours.clone();
+        live["b"] = open;
+        assert!(missing(live).is_empty());
+    }
+
+    #[test]
+    fn versions_and_statuses_that_the_cluster_does_not_know_are_named() {
+        let of = |status: bool, versions: &[&str]| definition(json!({}), status, versions);
+        assert_eq!(missing_fields(&of(false, &["v1", "v2"]), &of(false, &["v1"])), ["version v2"]);
+        assert!(missing_fields(&of(false, &["v1"]), &of(false, &["v1", "v2"])).is_empty());
+        assert_eq!(missing_fields(&of(true, &["v1"]), &of(false, &["v1"])), ["the status subresource"]);
+        assert!(missing_fields(&of(false, &["v1"]), &of(true, &["v1"])).is_empty());
+        assert!(missing_fields(&of(true, &["v1"]), &of(true, &["v1"])).is_empty());
+    }
+
+    #[test]
+    fn schemas_are_compared_to_some_depth() {
+        let deep = |leaf: Value, depth: usize| {
+            (0..depth).fold(leaf, |inner, _| json!({"a": {"type": "object", "properties": inner}}))
+        };
+        let missing = |depth: usize| {
+            let ours = definition(deep(json!({"x": {"type": "string"}}), depth), false, &["v1"]);
+            missing_fields(&ours, &definition(deep(json!({}), depth), false, &["v1"])).len()
+        };
+        assert_eq!((missing(3), missing(64), missing(65)), (1, 1, 0));
+    }
+
+    #[test]
+    fn authorities_are_filled_in_where_they_are_missing() {
+        let webhook = |name: &str, bundle: &str| json!({"name": name, "clientConfig": {"caBundle": bundle}});
+        let wanted = json!({"webhooks": [webhook("a", "new"), webhook("b", "new"), webhook("c", "new")]});
+        let live = json!({"webhooks": [webhook("b", "old"), webhook("a", "new"), webhook("other", "old")]});
+        match authorities(&wanted, &live) {
+            Some(Authorities::Admission(patch)) => {
+                assert_eq!(patch, json!({"webhooks": [webhook("b", "new")]}))
+            }
+            _ => panic!("an admission webhook lacks its authority"),
+        }
+        assert!(authorities(&wanted, &wanted).is_none());
+        assert!(authorities(&wanted, &json!({})).is_none(), "there is nothing to fill in");
+
+        let conversion =
+            |bundle: &str| json!({"strategy": "Webhook", "webhook": {"clientConfig": {"caBundle": bundle}}});
+        let wanted = json!({"spec": {"conversion": conversion("new")}});
+        for live in [json!({"spec": {"conversion": conversion("old")}}), json!({"spec": {}})] {
+            match authorities(&wanted, &live) {
+                Some(Authorities::Conversion(patch)) => assert_eq!(patch, wanted),
+                _ => panic!("the conversion lacks its authority"),
+            }
+        }
+        let mut more = wanted.clone();
+        more["spec"]["conversion"]["webhook"]["conversionReviewVersions"] = json!(["v1"]);
+        assert!(authorities(&wanted, &more).is_none(), "defaults are no difference");
+    }
+
+    #[test]
+    fn both_sorts_of_webhooks_say_how_they_are_reached() {
+        let mut admission =
+            json!({"webhooks": [{"clientConfig": {"n": 1}}, {"name": "x"}, {"clientConfig": {"n": 2}}]});
+        let found: Vec<Value> =
+            client_configs(&mut admission).into_iter().map(|config| config["n"].take()).collect();
+        assert_eq!(found, [1, 2]);
+        let mut conversion = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"n": 3}}}}});
+        assert_eq!(client_configs(&mut conversion).len(), 1);
+        assert!(client_configs(&mut json!({"spec": {}})).is_empty());
+    }
+
+    #[test]
+    fn a_finding_says_what_helps() {
+        let finding = Finding { problem: "it broke".into(), mend: "glue".into() };
+        assert_eq!(finding.to_string(), "it broke (mend: glue)");
+    }
+}

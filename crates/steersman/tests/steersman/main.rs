@@ -3,6 +3,7 @@
 mod common;
 mod hostile;
 mod manager;
+mod manifests;
 mod metrics;
 mod properties;
 mod runtime;
