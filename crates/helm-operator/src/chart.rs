@@ -211,4 +211,59 @@ mod tests {
         let (chart, version) = source.current().unwrap();
         assert_eq!((chart.metadata().version.as_str(), version), ("0.1.0-longer", 1));
     }
+
+    #[test]
+    fn files_are_counted_with_their_sizes() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let counted = || {
+            let stamp = stamp(directory.path());
+            (stamp.files, stamp.bytes)
+        };
+        assert_eq!(counted(), (0, 0));
+        write("a", "12345");
+        write("b/c", "123");
+        write("b/d/e", "");
+        assert_eq!(counted(), (3, 8));
+        assert!(stamp(directory.path()).newest > SystemTime::UNIX_EPOCH);
+        assert_eq!(stamp(&directory.path().join("nothing")).files, 0);
+        let before = stamp(directory.path());
+        let later = before.newest + Duration::from_secs(10);
+        std::fs::File::open(directory.path().join("b/c")).unwrap().set_modified(later).unwrap();
+        assert_eq!(stamp(directory.path()), Stamp { newest: later, ..before });
+    }
+
+    #[test]
+    fn files_are_looked_at_no_more_often_than_needed() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |version: &str| {
+            let text = format!("{{apiVersion: v2, name: near, version: {version}}}");
+            std::fs::write(directory.path().join("Chart.yaml"), text).unwrap();
+        };
+        write("0.1.0");
+        let source = ChartSource::at(directory.path()).unwrap();
+        let pass = || source.loaded.lock().unwrap().checked_at -= POLL_INTERVAL;
+        let current = || source.current().map(|(chart, version)| (chart.metadata().version.clone(), version));
+        write("0.1.0-a");
+        assert_eq!(current().unwrap(), ("0.1.0".into(), 0), "it was looked at a moment ago");
+        pass();
+        assert_eq!(current().unwrap(), ("0.1.0-a".into(), 1));
+        pass();
+        assert_eq!(current().unwrap(), ("0.1.0-a".into(), 1), "nothing changed");
+        write("0.1.0-abc");
+        pass();
+        assert_eq!(current().unwrap(), ("0.1.0-abc".into(), 2));
+        assert_eq!(source.name(), "near");
+        write("broken: [");
+        pass();
+        let error = current().unwrap_err().to_string();
+        assert!(error.contains(&directory.path().display().to_string()), "{error}");
+        let fixed = ChartSource::fixed(source.loaded.lock().unwrap().chart.clone());
+        fixed.loaded.lock().unwrap().checked_at -= POLL_INTERVAL;
+        assert_eq!(fixed.current().unwrap().1, 0);
+    }
 }

@@ -299,4 +299,55 @@ mod tests {
         keep(&mut kept, &live, &pointers);
         assert_eq!(kept, json!({"spec": {"replicas": 5, "image": "new"}}));
     }
+
+    #[test]
+    fn what_is_not_there_is_not_kept() {
+        let mut wanted = json!({"data": {"a/b": 1, "c~d": 2, "list": [1, 2]}});
+        let pointers = ["/data/a~1b", "/data/c~0d", "/data/none", "nowhere"].map(str::to_owned);
+        keep(&mut wanted, &json!({"data": {"none": 3}}), &pointers);
+        assert_eq!(wanted, json!({"data": {"list": [1, 2]}}));
+        // Only fields of tables are removed.
+        remove(&mut wanted, "/data/list/0");
+        assert_eq!(wanted, json!({"data": {"list": [1, 2]}}));
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        let object = |version: Value| {
+            let metadata = json!({"name": "a", "resourceVersion": version});
+            serde_json::from_value::<DynamicObject>(json!({"metadata": metadata})).unwrap()
+        };
+        assert_eq!(version(&object(json!("42"))), 42);
+        assert_eq!(version(&object(json!("odd"))), 0);
+        assert_eq!(version(&object(json!(null))), 0);
+    }
+
+    #[test]
+    fn what_is_ignored_follows_kind_and_name() {
+        let mut reconciler = crate::deploy::tests::reconciler();
+        let rule = |kind: Option<&str>, name: Option<&str>, path: &str| crate::watches::Ignore {
+            kind: kind.map(str::to_owned),
+            name: name.map(str::to_owned),
+            paths: vec![path.to_owned()],
+        };
+        reconciler.ignore = vec![
+            rule(None, None, "/all"),
+            rule(Some("A"), None, "/kind"),
+            rule(None, Some("a"), "/name"),
+            rule(Some("A"), Some("a"), "/both"),
+        ];
+        let ignored = |kind: &str, name: &str| {
+            let id = ObjectId {
+                group: String::new(),
+                kind: kind.into(),
+                namespace: "lab".into(),
+                name: name.into(),
+            };
+            reconciler.ignored(&id)
+        };
+        assert_eq!(ignored("A", "a"), ["/all", "/kind", "/name", "/both"]);
+        assert_eq!(ignored("A", "b"), ["/all", "/kind"]);
+        assert_eq!(ignored("B", "a"), ["/all", "/name"]);
+        assert_eq!(ignored("B", "b"), ["/all"]);
+    }
 }

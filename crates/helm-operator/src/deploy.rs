@@ -395,3 +395,143 @@ impl Reconciler {
         Ok(())
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kube::api::ApiResource;
+    use steersman::Kind;
+    use steersman_chart::{Chart, File};
+
+    use super::*;
+    use crate::controller::ReleaseController;
+
+    /// One for shops, of a chart of that name.
+    pub(crate) fn reconciler() -> Reconciler {
+        let resource = ApiResource {
+            group: "example.com".into(),
+            version: "v1".into(),
+            api_version: "example.com/v1".into(),
+            kind: "Shop".into(),
+            plural: "shops".into(),
+        };
+        let chart =
+            Chart::from_files([File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}")]);
+        ReleaseController::new(Kind::dynamic(resource, true), chart.unwrap()).reconciler
+    }
+
+    fn shop(namespace: Option<&str>) -> DynamicObject {
+        let metadata = json!({ "name": "corner", "namespace": namespace, "uid": "u-1" });
+        serde_json::from_value(
+            json!({ "apiVersion": "example.com/v1", "kind": "Shop", "metadata": metadata }),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn an_object_belongs_to_the_owner_that_it_names() {
+        let is_foreign = reconciler().is_foreign(&shop(Some("lab")));
+        let owned = |api_version: &str, kind: &str, name: &str, controller: bool| {
+            let reference =
+                json!({ "apiVersion": api_version, "kind": kind, "name": name, "controller": controller });
+            json!({ "metadata": { "ownerReferences": [reference] } })
+        };
+        for own in [
+            json!({}),
+            json!({ "metadata": { "annotations": { "x": "y" } } }),
+            owned("example.com/v1", "Shop", "corner", true),
+            owned("example.com/v2", "Shop", "corner", true),
+            // One that is not the controller says nothing.
+            owned("example.com/v1", "Shop", "other", false),
+        ] {
+            assert!(!is_foreign(&own), "{own}");
+        }
+        for other in [
+            owned("example.com/v1", "Shop", "other", true),
+            owned("example.com/v1", "Mall", "corner", true),
+            owned("example.org/v1", "Shop", "corner", true),
+        ] {
+            assert!(is_foreign(&other), "{other}");
+        }
+        let annotated = |owner: Option<&str>, kind: Option<&str>| json!({ "metadata": { "annotations": { OWNER: owner, OWNER_KIND: kind } } });
+        assert!(!is_foreign(&annotated(Some("lab/corner"), Some("Shop.example.com"))));
+        assert!(!is_foreign(&annotated(None, Some("Mall.example.com"))));
+        assert!(is_foreign(&annotated(Some("lab/other"), Some("Shop.example.com"))));
+        assert!(is_foreign(&annotated(Some("lab/corner"), Some("Mall.example.com"))));
+        assert!(is_foreign(&annotated(Some("lab/corner"), None)));
+    }
+
+    #[test]
+    fn released_objects_name_their_owner_as_they_can() {
+        let reference = OwnerReference { name: "corner".into(), ..OwnerReference::default() };
+        let marked = |namespace: Option<&str>, place: &str, policy: &str| {
+            let annotations = json!({ "helm.sh/resource-policy": policy });
+            let content = json!({ "metadata": { "name": "a", "annotations": annotations } });
+            let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+            let kind = steersman_release::Kind { resource, namespaced: true };
+            let id = steersman_release::ObjectId {
+                group: String::new(),
+                kind: "ConfigMap".into(),
+                namespace: place.into(),
+                name: "a".into(),
+            };
+            let mut object = Object { kind, id, content };
+            reconciler().mark(&shop(namespace), reference.clone())(&mut object);
+            assert_eq!(object.content["metadata"]["labels"][CHART_LABEL], "shop");
+            let metadata = &object.content["metadata"];
+            let owner = metadata["ownerReferences"].get(0).map(|owner| owner["name"].clone());
+            (
+                owner,
+                metadata["annotations"].get(OWNER).cloned(),
+                metadata["annotations"].get(OWNER_KIND).cloned(),
+            )
+        };
+        let by_reference = (Some(json!("corner")), None, None);
+        let by_annotations = |owner: &str| (None, Some(json!(owner)), Some(json!("Shop.example.com")));
+        assert_eq!(marked(Some("lab"), "lab", ""), by_reference);
+        assert_eq!(marked(None, "lab", ""), by_reference);
+        assert_eq!(marked(Some("lab"), "den", ""), by_annotations("lab/corner"));
+        assert_eq!(marked(Some("lab"), "lab", "keep"), by_annotations("lab/corner"));
+        assert_eq!(marked(None, "lab", "keep"), by_annotations("/corner"));
+    }
+
+    #[test]
+    fn a_signature_is_for_one_object() {
+        assert_eq!(reconciler().subject(&shop(Some("lab"))), "example.com/Shop/lab/corner/u-1");
+        assert_eq!(reconciler().subject(&shop(None)), "example.com/Shop//corner/u-1");
+    }
+
+    #[test]
+    fn options_are_those_of_the_controller_and_the_object() {
+        let mut reconciler = reconciler();
+        reconciler.crds = Some(steersman_release::CrdPolicy::Skip);
+        reconciler.history_max = 3;
+        let settings = Settings {
+            install_disable_hooks: true,
+            install_description: Some("opened".into()),
+            ..Settings::default()
+        };
+        let options = reconciler.options(&shop(Some("lab")), &settings);
+        assert!(options.keep_random && options.disable_hooks && options.labels.is_empty());
+        assert_eq!(
+            (options.crds, options.history_max),
+            (Some(steersman_release::CrdPolicy::Skip), HistoryMax(3))
+        );
+        assert_eq!(options.description.as_deref(), Some("opened"));
+        // Releases that may move are found by a label.
+        reconciler.name_release =
+            Some(Arc::new(|_| Ok(NamespacedName { name: "a".into(), namespace: "b".into() })));
+        let labels = reconciler.options(&shop(Some("lab")), &settings).labels;
+        assert_eq!(labels, BTreeMap::from([(OWNER_UID.to_owned(), "u-1".to_owned())]));
+    }
+
+    #[test]
+    fn a_release_is_where_its_object_is() {
+        let place =
+            |name: &str, namespace: &str| NamespacedName { name: name.into(), namespace: namespace.into() };
+        assert_eq!(reconciler().release_name(&shop(Some("lab"))).unwrap(), place("corner", "lab"));
+        assert_eq!(reconciler().release_name(&shop(None)).unwrap(), place("corner", "default"));
+        assert!(!Reconciler::is_other_namespace(&shop(Some("lab")), &place("x", "lab")));
+        assert!(Reconciler::is_other_namespace(&shop(Some("lab")), &place("corner", "den")));
+        assert!(Reconciler::is_other_namespace(&shop(None), &place("corner", "default")));
+    }
+}

@@ -106,6 +106,7 @@ fn fresh() -> kube::Result<Secret> {
 mod tests {
     use k8s_openapi::api::core::v1::ResourceQuota;
     use kube::api::DeleteParams;
+    use kube::client::Body;
     use serde_json::{from_value, json};
     use steersman_cluster::Cluster;
 
@@ -124,5 +125,152 @@ mod tests {
         assert!(store.key(&client).await.unwrap().is_none());
         quotas.delete("none", &DeleteParams::default()).await.unwrap();
         assert!(store.key(&client).await.unwrap().is_some());
+    }
+
+    fn secrets(client: &Client) -> Api<Secret> {
+        Api::default_namespaced(client.clone())
+    }
+
+    /// A client of a user who may do this with Secrets, and nothing else.
+    async fn allowed(cluster: &Cluster, verbs: &[&str]) -> Client {
+        let name = if verbs.is_empty() { "none".to_owned() } else { verbs.join("-") };
+        let mut rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
+        if verbs.is_empty() {
+            rules = json!([]);
+        }
+        let role = from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
+        let binding = from_value(json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+        }))
+        .unwrap();
+        let client = cluster.client();
+        let roles: Api<k8s_openapi::api::rbac::v1::Role> = Api::default_namespaced(client.clone());
+        roles.create(&PostParams::default(), &role).await.unwrap();
+        let bindings: Api<k8s_openapi::api::rbac::v1::RoleBinding> = Api::default_namespaced(client);
+        bindings.create(&PostParams::default(), &binding).await.unwrap();
+        cluster.client_as(steersman_cluster::User::service_account("default", &name))
+    }
+
+    #[tokio::test]
+    async fn a_key_is_made_once_and_read_by_all() {
+        let cluster = Cluster::start().await.unwrap();
+        let client = cluster.client();
+        let store = KeyStore::default();
+        assert!(store.key(&client).await.unwrap().is_some());
+        let made = secrets(&client).get(KEY_SECRET).await.unwrap();
+        assert_eq!(made.data.as_ref().unwrap()["key"].0.len(), RecordKey::LENGTH);
+        assert!(made.data.as_ref().unwrap()["key"].0.iter().any(|byte| *byte != 0));
+        assert_eq!((made.immutable, made.type_.as_deref()), (Some(true), Some("steersman.dev/release-key")));
+        assert!(KeyStore::default().key(&client).await.unwrap().is_some());
+        assert_eq!(secrets(&client).get(KEY_SECRET).await.unwrap().data, made.data);
+        // It is asked for but once.
+        secrets(&client).delete(KEY_SECRET, &DeleteParams::default()).await.unwrap();
+        assert!(store.key(&client).await.unwrap().is_some());
+        assert!(secrets(&client).get_opt(KEY_SECRET).await.unwrap().is_none());
+        assert_ne!(fresh().unwrap().data, fresh().unwrap().data);
+    }
+
+    #[tokio::test]
+    async fn without_the_right_to_keep_a_key_there_is_none() {
+        let cluster = Cluster::start().await.unwrap();
+        for verbs in [&[][..], &["create"], &["get"]] {
+            let client = allowed(&cluster, verbs).await;
+            let store = KeyStore::default();
+            assert!(store.key(&client).await.unwrap().is_none(), "{verbs:?}");
+            assert!(secrets(&cluster.client()).get_opt(KEY_SECRET).await.unwrap().is_none());
+            // That is how it stays.
+            assert!(store.0.initialized());
+        }
+        let client = allowed(&cluster, &["get", "create"]).await;
+        assert!(KeyStore::default().key(&client).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_key_of_another_length_is_none() {
+        let cluster = Cluster::start().await.unwrap();
+        let client = cluster.client();
+        for data in [json!({"key": "AAAA"}), json!({}), json!({"other": "AAAA"})] {
+            let secret = from_value(json!({"metadata": {"name": KEY_SECRET}, "data": data})).unwrap();
+            secrets(&client).create(&PostParams::default(), &secret).await.unwrap();
+            assert!(KeyStore::default().key(&client).await.unwrap().is_none(), "{data}");
+            secrets(&client).delete(KEY_SECRET, &DeleteParams::default()).await.unwrap();
+        }
+    }
+
+    /// Answers in the cluster's place: to the first read, and to what is created.
+    #[derive(Clone)]
+    struct Answers {
+        inner: Client,
+        read: Option<u16>,
+        create: Option<u16>,
+    }
+
+    impl tower_service::Service<http::Request<Body>> for Answers {
+        type Response = http::Response<Body>;
+        type Error = std::io::Error;
+        type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+            let is_read = request.method() == http::Method::GET;
+            let code = if is_read { self.read.take() } else { self.create };
+            let inner = self.inner.clone();
+            Box::pin(async move {
+                let Some(code) = code else {
+                    return inner.send(request).await.map_err(std::io::Error::other);
+                };
+                let reason = if code == 404 { "NotFound" } else { "Test" };
+                let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": reason});
+                let body = Body::from(status.to_string().into_bytes());
+                http::Response::builder().status(code).body(body).map_err(std::io::Error::other)
+            })
+        }
+    }
+
+    fn answering(client: &Client, read: Option<u16>, create: Option<u16>) -> Client {
+        Client::new(Answers { inner: client.clone(), read, create }, "default")
+    }
+
+    #[tokio::test]
+    async fn the_key_of_a_faster_replica_is_taken() {
+        let cluster = Cluster::start().await.unwrap();
+        let client = cluster.client();
+        assert!(KeyStore::default().key(&client).await.unwrap().is_some());
+        // It was not there when it was asked for, and is when it is made.
+        let late = answering(&client, Some(404), None);
+        assert!(KeyStore::default().key(&late).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn what_may_pass_is_asked_again() {
+        let cluster = Cluster::start().await.unwrap();
+        let client = cluster.client();
+        for (read, create, expected) in [
+            (Some(500), None, None),
+            (Some(403), None, Some(true)),
+            (None, Some(500), None),
+            (None, Some(404), Some(true)),
+            // A refusal that does not come from the role.
+            (None, Some(403), Some(false)),
+        ] {
+            let store = KeyStore::default();
+            let found = store.key(&answering(&client, read, create)).await;
+            match expected {
+                None => {
+                    let error = found.unwrap_err();
+                    assert!(matches!(&error, kube::Error::Api(status) if status.code == 500), "{error}");
+                    assert!(!store.0.initialized());
+                }
+                Some(is_final) => {
+                    assert!(found.unwrap().is_none(), "{read:?} {create:?}");
+                    assert_eq!(store.0.initialized(), is_final, "{read:?} {create:?}");
+                }
+            }
+        }
     }
 }

@@ -102,4 +102,44 @@ mod tests {
         apply(&mut values, &expanded).unwrap();
         assert_eq!(values.to_json()["image"]["tag"], "v1-slim");
     }
+
+    #[test]
+    fn variables_are_named_as_in_go() {
+        let variable = |name: &str| match name {
+            "A" | "a_1" | "a b" | "1" | "*" => Some(format!("<{name}>")),
+            _ => None,
+        };
+        for (text, expanded) in [
+            ("$A", "<A>"),
+            ("x${A}y", "x<A>y"),
+            ("$A.$A", "<A>.<A>"),
+            ("$a_1-", "<a_1>-"),
+            ("$AB", ""),
+            ("${a b}", "<a b>"),
+            ("$1A", "<1>A"),
+            ("$*x", "<*>x"),
+            ("${}x", "x"),
+            ("${A", "A"),
+            ("$", "$"),
+            ("a $ b", "a $ b"),
+            ("$-", ""),
+            ("$ä", "$ä"),
+            ("plain", "plain"),
+            ("", ""),
+        ] {
+            assert_eq!(expand_variables(text, &variable), expanded, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_expand_or_parse_is_named() {
+        let overrides = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        let error = expand(&overrides("a.b", "{{ nothing }}"), |_| None).unwrap_err().to_string();
+        assert!(error.starts_with("override value a.b: "), "{error}");
+        let error = apply(&mut Values::new(), &overrides("a[", "1")).unwrap_err().to_string();
+        assert!(error.starts_with("override value a[: "), "{error}");
+        let mut values = Values::new();
+        apply(&mut values, &overrides("a.b", "1")).unwrap();
+        assert_eq!(values.to_json(), serde_json::json!({ "a": { "b": "1" } }), "they are text");
+    }
 }

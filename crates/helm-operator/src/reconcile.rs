@@ -522,3 +522,44 @@ pub(crate) fn effective_period(period: Duration) -> Option<Duration> {
     const SHORTEST: Duration = Duration::from_secs(1);
     (!period.is_zero()).then(|| period.max(SHORTEST))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_at_least_a_second_or_none() {
+        let seconds = Duration::from_secs;
+        assert_eq!(effective_period(Duration::ZERO), None);
+        assert_eq!(effective_period(Duration::from_nanos(1)), Some(seconds(1)));
+        assert_eq!(effective_period(seconds(1)), Some(seconds(1)));
+        assert_eq!(effective_period(seconds(90)), Some(seconds(90)));
+    }
+
+    #[test]
+    fn errors_are_told_without_secrets() {
+        let manifest = "{apiVersion: v1, kind: Secret, stringData: {a: hunter22}}";
+        let redactor = Redactor::new(&Release { manifest: manifest.into(), ..Release::default() });
+        let refusal = Refusal::new("Reason", "it is hunter22").transient();
+        let ReconcileError::Refused(told) = ReconcileError::from(refusal).redacted(&redactor) else {
+            panic!()
+        };
+        assert_eq!(told, Refusal::new("Reason", "it is REDACTED").transient());
+        let failed = ReconcileError::Release { reason: "Failed", message: "hunter22!".into() };
+        let ReconcileError::Release { reason, message } = failed.redacted(&redactor) else { panic!() };
+        assert_eq!((reason, message.as_str()), ("Failed", "REDACTED!"));
+        let other = ReconcileError::from(RuntimeError::other("hunter22 again"));
+        let ReconcileError::Other(message) = other.redacted(&redactor) else { panic!() };
+        assert_eq!(message, "REDACTED again");
+        let ReconcileError::Other(message) = ReconcileError::from(ReleaseError::NameInUse) else { panic!() };
+        assert_eq!(message, "cannot re-use a name that is still in use");
+    }
+
+    #[test]
+    fn a_refusal_is_for_good_unless_it_is_transient() {
+        let refusal = Refusal::new("Reason", "message");
+        assert_eq!((refusal.reason.as_str(), refusal.to_string().as_str()), ("Reason", "message"));
+        assert!(!refusal.is_transient && refusal.clone().transient().is_transient);
+        assert_eq!(refusal.clone().transient().message, refusal.message);
+    }
+}

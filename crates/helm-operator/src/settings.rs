@@ -77,3 +77,48 @@ impl Settings {
 fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(annotations: serde_json::Value) -> Result<Settings, String> {
+        let object = json!({ "metadata": { "name": "a", "annotations": annotations } });
+        Settings::of(&serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn switches_are_on_as_in_go() {
+        for on in ["1", "t", "T", "true", "TRUE", "True"] {
+            assert!(of(json!({ PAUSED: on })).unwrap().paused, "{on}");
+        }
+        for off in ["0", "f", "false", "yes", "on", "", "tRUE"] {
+            assert_eq!(of(json!({ PAUSED: off })), Ok(Settings::default()), "{off}");
+        }
+    }
+
+    #[test]
+    fn each_annotation_has_its_setting() {
+        let none = Settings::default();
+        let text = || Some("x".to_owned());
+        for (annotation, value, expected) in [
+            (PAUSED, "true", Settings { paused: true, ..none.clone() }),
+            (UPGRADE_FORCE, "true", Settings { upgrade_force: true, ..none.clone() }),
+            (ROLLBACK_FORCE, "true", Settings { rollback_force: true, ..none.clone() }),
+            (UNINSTALL_WAIT, "true", Settings { uninstall_wait: true, ..none.clone() }),
+            (RECONCILE_PERIOD, "1h30m", Settings { period: Some(Duration::from_secs(5400)), ..none.clone() }),
+            (INSTALL_DISABLE_HOOKS, "true", Settings { install_disable_hooks: true, ..none.clone() }),
+            (UPGRADE_DISABLE_HOOKS, "true", Settings { upgrade_disable_hooks: true, ..none.clone() }),
+            (UNINSTALL_DISABLE_HOOKS, "true", Settings { uninstall_disable_hooks: true, ..none.clone() }),
+            (INSTALL_DESCRIPTION, "x", Settings { install_description: text(), ..none.clone() }),
+            (UPGRADE_DESCRIPTION, "x", Settings { upgrade_description: text(), ..none.clone() }),
+            (UNINSTALL_DESCRIPTION, "x", Settings { uninstall_description: text(), ..none.clone() }),
+        ] {
+            assert_eq!(of(json!({ annotation: value })), Ok(expected), "{annotation}");
+        }
+        let error = of(json!({ RECONCILE_PERIOD: "soon" })).unwrap_err();
+        assert!(error.starts_with("annotation helm.sdk.operatorframework.io/reconcile-period: "), "{error}");
+    }
+}

@@ -154,3 +154,99 @@ impl Status {
         context.update_status(&Value::Object(fields)).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use steersman_release::{Info, Status as ReleaseStatus};
+
+    use super::*;
+
+    fn status(status: Value) -> Status {
+        let object =
+            json!({ "apiVersion": "a/v1", "kind": "A", "metadata": { "name": "a" }, "status": status });
+        Status::read(&serde_json::from_value(object).unwrap())
+    }
+
+    fn release(version: i64, status: ReleaseStatus) -> Release {
+        let info = Info {
+            status,
+            description: format!("made {version}"),
+            last_deployed: Some("2026-01-02T03:04:05.678Z".parse().unwrap()),
+            ..Info::default()
+        };
+        Release { name: "a".into(), namespace: "lab".into(), version, info, ..Release::default() }
+    }
+
+    #[test]
+    fn conditions_are_read_as_far_as_they_parse() {
+        let ready = json!({
+            "type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z",
+        });
+        let read = status(json!({ "conditions": [{ "type": 1 }, ready], "own": 1 }));
+        assert_eq!(read.conditions.len(), 1);
+        assert!(read.is_true("Ready") && !read.is_true("Deployed"));
+        assert_eq!(read.fields["own"], 1);
+        let mut read = read;
+        read.unset("Ready");
+        assert!(!read.is_true("Ready"));
+        assert!(status(json!(null)).conditions.is_empty());
+    }
+
+    #[test]
+    fn a_condition_that_is_put_says_no_generation() {
+        let mut read = status(json!({}));
+        let condition = json!({
+            "type": "Open", "status": "False", "reason": "r", "message": "m", "observedGeneration": 7,
+            "lastTransitionTime": "2026-01-02T03:04:05Z",
+        });
+        read.put(serde_json::from_value(condition).unwrap());
+        assert_eq!((read.conditions.len(), read.conditions[0].observed_generation), (1, None));
+        assert!(!read.is_true("Open"));
+    }
+
+    #[test]
+    fn a_history_has_each_revision_once() {
+        let mut read = status(json!({}));
+        let redactor = Redactor::default();
+        read.record_revision(&release(1, ReleaseStatus::Deployed), &redactor);
+        read.record_revision(&release(2, ReleaseStatus::Failed), &redactor);
+        read.record_revision(&release(3, ReleaseStatus::Deployed), &redactor);
+        read.record_revision(&release(3, ReleaseStatus::Deployed), &redactor);
+        let history = read.fields["history"].as_array().unwrap();
+        let told: Vec<_> =
+            history.iter().map(|one| (one["revision"].as_i64(), one["status"].as_str())).collect();
+        let superseded = (Some(1), Some("superseded"));
+        assert_eq!(told, [superseded, (Some(2), Some("failed")), (Some(3), Some("deployed"))]);
+        assert_eq!(history[0]["description"], "made 1");
+        assert_eq!(
+            (&history[0]["updated"], &history[0]["chart"]),
+            (&json!("2026-01-02T03:04:05Z"), &json!("MISSING"))
+        );
+        for version in 4..=14 {
+            read.record_revision(&release(version, ReleaseStatus::Deployed), &redactor);
+        }
+        let history = read.fields["history"].as_array().unwrap();
+        assert_eq!(
+            (history.len(), &history[0]["revision"], &history[9]["revision"]),
+            (10, &json!(5), &json!(14))
+        );
+        read.forget_history();
+        assert!(!read.fields.contains_key("history"));
+        // What others made of it stays.
+        let mut odd = status(json!({ "history": "odd" }));
+        odd.record_revision(&release(1, ReleaseStatus::Deployed), &redactor);
+        assert_eq!(odd.fields["history"], "odd");
+    }
+
+    #[test]
+    fn the_deployed_release_says_where_it_is_if_that_is_elsewhere() {
+        let mut read = status(json!({}));
+        let made = Release { manifest: "kind: A\n".into(), ..release(1, ReleaseStatus::Deployed) };
+        read.set_deployed(&made, &Redactor::default(), false);
+        assert_eq!(read.fields["deployedRelease"], json!({ "name": "a", "manifest": "---\nkind: A\n" }));
+        read.set_deployed(&made, &Redactor::default(), true);
+        assert_eq!(read.fields["deployedRelease"]["namespace"], "lab");
+        read.unset_deployed();
+        assert!(!read.fields.contains_key("deployedRelease"));
+    }
+}

@@ -223,4 +223,72 @@ mod tests {
             WatchConfig::parse(b"- {version: v1, kind: B, chart: 'oci://x/c', chartVersion: 1.2.3}").is_ok()
         );
     }
+
+    #[test]
+    fn charts_lie_next_to_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("watches.yaml");
+        let text = "
+- {version: v1, kind: A, chart: charts/a}
+- {version: v1, kind: B, chart: /charts/b}
+- {version: v1, kind: C, chart: 'https://example.com/c.tgz'}
+- {version: v1, kind: D, chart: d, chartRepo: 'https://example.com'}
+";
+        std::fs::write(&path, text).unwrap();
+        let charts: Vec<PathBuf> =
+            WatchConfig::load(&path).unwrap().into_iter().map(|watch| watch.chart).collect();
+        let expected = [
+            directory.path().join("charts/a"),
+            "/charts/b".into(),
+            "https://example.com/c.tgz".into(),
+            "d".into(),
+        ];
+        assert_eq!(charts, expected);
+        std::fs::write(&path, "- {kind: A}").unwrap();
+        let error = WatchConfig::load(&path).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: invalid GVK: , Kind=A: version must not be empty", path.display()));
+        let missing = WatchConfig::load(directory.path().join("none")).unwrap_err().to_string();
+        assert!(missing.contains("none: "), "{missing}");
+    }
+
+    #[test]
+    fn an_entry_without_a_selector_is_about_all_objects() {
+        let selector = |more: &str| {
+            let text = format!("- {{group: g, version: v1, kind: A, chart: a{more}}}");
+            WatchConfig::parse(text.as_bytes()).map(|watches| watches[0].selector().unwrap())
+        };
+        assert_eq!(selector("").unwrap(), None);
+        assert_eq!(selector(", selector: {}").unwrap(), None);
+        assert_eq!(selector(", selector: {matchLabels: {a: b}}").unwrap().as_deref(), Some("a=b"));
+        let wrong = ", selector: {matchExpressions: [{key: a, operator: Like, values: [b]}]}";
+        assert!(selector(wrong).unwrap_err().to_string().contains("Like"));
+        assert_eq!(WatchConfig::parse(b"").unwrap(), []);
+        assert!(WatchConfig::parse(b"{").is_err());
+        let empty = WatchConfig::parse(b"- {group: g, version: v1, kind: A}").unwrap_err().to_string();
+        assert_eq!(empty, "g/v1, Kind=A: chart must not be empty");
+    }
+
+    #[test]
+    fn kinds_that_differ_in_one_part_are_others() {
+        let text = "
+- {group: g, version: v1, kind: A, chart: a}
+- {group: h, version: v1, kind: A, chart: a}
+- {group: g, version: v2, kind: A, chart: a}
+- {group: g, version: v1, kind: B, chart: a}
+";
+        assert_eq!(WatchConfig::parse(text.as_bytes()).unwrap().len(), 4);
+        let remote =
+            b"- {version: v1, kind: B, chart: c, chartRepo: 'https://example.com', chartVersion: 1.2.3}";
+        assert!(WatchConfig::parse(remote).is_ok());
+    }
+
+    #[test]
+    fn the_schema_describes_every_field() {
+        let schema = WatchConfig::schema();
+        let fields = schema["properties"].as_object().unwrap();
+        for field in ["group", "chart", "overrideValues", "reconcilePeriod", "ignore", "allowedClusterKinds"]
+        {
+            assert!(fields.contains_key(field), "{field}");
+        }
+    }
 }

@@ -1,0 +1,8 @@
+//! A controller that keeps a release for each object, by its settings, in virtual time.
+
+mod annotations;
+mod extensions;
+mod releases;
+mod shop;
+mod upkeep;
+mod watches;
