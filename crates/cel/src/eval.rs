@@ -7,6 +7,7 @@ use crate::Program;
 use crate::ast::{Comprehension, Expr, ExprKind, Literal, op};
 use crate::check::qualified_name;
 use crate::cost;
+use crate::dispatch::{dispatch, go_type, is_one_for_all};
 use crate::library::Overload;
 use crate::library::authz::has_no_equality;
 use crate::types::{Type, is_reserved};
@@ -572,98 +573,5 @@ fn get(container: &Value, index: &Value) -> Evaluated {
         Value::Object(object) => Ok(object.get(index).cloned().unwrap_or(Value::Null)),
         Value::Invalid(error) => Err(error.clone()),
         _ => fail(format!("no such key: {index}")),
-    }
-}
-
-/// Calls the overload that takes these arguments.
-pub(crate) fn dispatch(
-    overloads: Option<&'static [Overload]>,
-    is_member: bool,
-    args: &[Value],
-    name: &str,
-) -> Evaluated {
-    let fitting = overloads.into_iter().flatten().find(|overload| {
-        overload.member == is_member
-            && overload.args.len() == args.len()
-            && (!overload.guarded || overload.args.iter().zip(args).all(|(ty, value)| fits(ty, value)))
-    });
-    match fitting {
-        Some(overload) => (overload.call)(args),
-        None => Err(EvalError::NoSuchOverload(missing(name, args))),
-    }
-}
-
-/// Whether a function does the same for all of its overloads, whichever of them a call was checked to mean.
-fn is_one_for_all(name: &str) -> bool {
-    const ALL: [&str; 8] =
-        [op::ADD, op::SUBTRACT, op::MULTIPLY, op::DIVIDE, op::MODULO, op::NEGATE, "size", "matches"];
-    ALL.contains(&name)
-}
-
-/// How an error names a call that no overload takes: operators go without saying if another operand would do.
-fn missing(name: &str, args: &[Value]) -> Option<Arc<str>> {
-    let operand = args.first();
-    let is_whole = matches!(operand, Some(Value::Int(_) | Value::Uint(_)));
-    let is_number = is_whole || matches!(operand, Some(Value::Double(_)));
-    // These have methods of their own in cel-go, and an operator might be one.
-    let has_methods = matches!(operand, Some(Value::String(_) | Value::Timestamp(_) | Value::Duration(_)));
-    let takes_first = match name {
-        op::IN | op::NOT => true,
-        op::ADD => is_number || has_methods || matches!(operand, Some(Value::Bytes(_) | Value::List(_))),
-        op::SUBTRACT | op::MULTIPLY | op::DIVIDE => is_number || has_methods,
-        op::MODULO => is_whole || has_methods,
-        op::NEGATE => has_methods || matches!(operand, Some(Value::Bool(_))),
-        "size" | "matches" => has_methods,
-        _ => {
-            let types: Vec<_> = args.iter().map(Value::type_name).collect();
-            return Some(format!("{name}({})", types.join(", ")).into());
-        }
-    };
-    (!takes_first).then(|| name.into())
-}
-
-/// What cel-go calls the type of a value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "types.Null",
-        Value::Bool(_) => "types.Bool",
-        Value::Int(_) => "types.Int",
-        Value::Uint(_) => "types.Uint",
-        Value::Double(_) => "types.Double",
-        Value::String(_) => "types.String",
-        Value::Bytes(_) => "types.Bytes",
-        Value::Timestamp(_) => "types.Timestamp",
-        Value::Duration(_) => "types.Duration",
-        Value::Optional(_) => "*types.Optional",
-        Value::Type(_) => "*types.Type",
-        Value::Quantity(_) => "cel.Quantity",
-        Value::Url(_) => "cel.URL",
-        Value::Ip(_) => "cel.IP",
-        Value::Cidr(_) => "cel.CIDR",
-        Value::Format(_) => "cel.Format",
-        Value::Semver(_) => "cel.Semver",
-        _ => "ref.Val",
-    }
-}
-
-fn fits(ty: &Type, value: &Value) -> bool {
-    match (ty, value) {
-        (Type::Dyn | Type::Param(_), _)
-        | (Type::Null, Value::Null)
-        | (Type::Bool, Value::Bool(_))
-        | (Type::Int, Value::Int(_))
-        | (Type::Uint, Value::Uint(_))
-        | (Type::Double, Value::Double(_))
-        | (Type::String, Value::String(_))
-        | (Type::Bytes, Value::Bytes(_))
-        | (Type::Timestamp, Value::Timestamp(_))
-        | (Type::Duration, Value::Duration(_))
-        | (Type::Optional(_), Value::Optional(_))
-        | (Type::Map(..) | Type::Object(_), Value::Map(_))
-        | (Type::Object(_), Value::Object(_))
-        | (Type::Type(_), Value::Type(_)) => true,
-        (Type::List(elem), Value::List(items)) => items.first().is_none_or(|item| fits(elem, item)),
-        (Type::Opaque(name), value) => *name == value.type_name(),
-        _ => false,
     }
 }

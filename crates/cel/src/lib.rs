@@ -25,6 +25,7 @@
 mod ast;
 mod check;
 mod cost;
+mod dispatch;
 mod environment;
 mod estimate;
 mod eval;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::check::Checked;
-use crate::eval::{dispatch, literal};
+use crate::dispatch::dispatch;
+use crate::eval::literal;
 use crate::library;
 use crate::library::strings::pattern;
 use crate::source::{Issue, Source};

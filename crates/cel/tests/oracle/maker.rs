@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::grammar::{KINDS, Kind, VALUES};
+use crate::grammar::{Kind, VALUES, kinds};
 
 /// How many expressions are made of each form before any are made at random.
 const OF_EACH_FORM: usize = 12;
@@ -12,7 +12,7 @@ pub(crate) struct Maker {
 }
 
 fn kind(name: &str) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.name == name)
+    kinds().find(|kind| kind.name == name)
 }
 
 /// The parts of a form: text, and in between the names of kinds.
@@ -52,7 +52,7 @@ impl Maker {
     pub(crate) fn each() -> Vec<String> {
         let mut maker = Self::new(0);
         let mut out = Vec::new();
-        for kind in KINDS {
+        for kind in kinds() {
             if VALUES.contains(&kind.name) {
                 out.extend(kind.leaves.iter().map(|leaf| (*leaf).to_owned()));
             }
