@@ -95,6 +95,22 @@ fn an_expression_may_cost_its_limit_and_no_more() {
 }
 
 #[test]
+fn replacements_and_ranges_end_before_they_fill_the_memory() {
+    let environment = Environment::new().with("text", Type::String).with("new", Type::String);
+    let replaced = |length: usize| {
+        let program = Program::compile(&environment, "text.replace('x', new).size()").unwrap();
+        let variables =
+            [("text", Value::string("a".repeat(8192))), ("new", Value::string("b".repeat(length)))];
+        program.run(variables, 1_000_000).0.map_or_else(|error| error.to_string(), |value| value.to_string())
+    };
+    // 64 MiB, if each character were replaced.
+    assert_eq!(replaced(8192), "8192");
+    assert_eq!(replaced(8193), "the result of replace is too long");
+    assert_eq!(run("lists.range(1000000)", Value::Null), "operation cancelled: actual cost limit exceeded");
+    assert_eq!(run("lists.range(1000001)", Value::Null), "the range is too long");
+}
+
+#[test]
 fn the_variables_that_an_expression_names_are_known() {
     let environment = Environment::new().with("self", Type::Dyn).with("old", Type::Dyn).with_authorizer();
     let uses = |text: &str, name: &str| Program::compile(&environment, text).unwrap().uses(name);

@@ -65,12 +65,11 @@ impl Library {
                 Some(Type::Bytes) => 0,
                 Some(Type::Double) => 1,
                 Some(Type::Duration) => 2,
-                Some(Type::Timestamp) if name == op::ADD => 3,
+                Some(Type::Timestamp) => 3,
                 Some(Type::Int) => 4,
-                Some(Type::Timestamp) => 5,
-                Some(Type::List(_)) => 6,
-                Some(Type::String) => 7,
-                _ => 8,
+                Some(Type::List(_)) => 5,
+                Some(Type::String) => 6,
+                _ => 7,
             };
             if let Some(overloads) = self.0.get_mut(name) {
                 overloads.sort_by_key(rank);
