@@ -45,7 +45,6 @@ pub(crate) struct Properties<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     StreamStart,
-    ImplicitDocumentStart,
     DocumentStart,
     DocumentContent,
     DocumentEnd,
@@ -91,8 +90,7 @@ impl<'a> Parser<'a> {
     pub(crate) fn next(&mut self) -> Result<Event<'a>, Fault> {
         match self.state {
             State::StreamStart => self.stream_start(),
-            State::ImplicitDocumentStart => self.document_start(true),
-            State::DocumentStart => self.document_start(false),
+            State::DocumentStart => self.document_start(),
             State::DocumentContent => self.document_content(),
             State::DocumentEnd => self.document_end(),
             State::BlockNode => self.node(true, false),
@@ -143,16 +141,12 @@ impl<'a> Parser<'a> {
     fn stream_start(&mut self) -> Result<Event<'a>, Fault> {
         let start = self.peek()?.start;
         self.scanner.take();
-        self.state = State::ImplicitDocumentStart;
+        self.state = State::DocumentStart;
         Ok(Event { kind: EventKind::StreamStart, start })
     }
 
-    fn document_start(&mut self, implicit: bool) -> Result<Event<'a>, Fault> {
-        if !implicit {
-            while self.peek()?.kind == TokenKind::DocumentEnd {
-                self.scanner.take();
-            }
-        }
+    /// The first document, which is the only one that is read.
+    fn document_start(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
         match token.kind {
@@ -162,13 +156,12 @@ impl<'a> Parser<'a> {
                 return Ok(Event { kind: EventKind::StreamEnd, start });
             }
             TokenKind::VersionDirective { .. } | TokenKind::TagDirective(_) | TokenKind::DocumentStart => {}
-            _ if implicit => {
+            _ => {
                 self.process_directives()?;
                 self.states.push(State::DocumentEnd);
                 self.state = State::BlockNode;
                 return Ok(Event { kind: EventKind::DocumentStart, start });
             }
-            _ => {}
         }
         self.process_directives()?;
         let token = self.peek()?;
@@ -197,14 +190,10 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// What follows the document is looked at, and refused if it is no token.
     fn document_end(&mut self) -> Result<Event<'a>, Fault> {
-        let token = self.peek()?;
-        let start = token.start;
-        if token.kind == TokenKind::DocumentEnd {
-            self.scanner.take();
-        }
-        self.tags.clear();
-        self.state = State::DocumentStart;
+        let start = self.peek()?.start;
+        self.state = State::End;
         Ok(Event { kind: EventKind::DocumentEnd, start })
     }
 
