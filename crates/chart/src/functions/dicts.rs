@@ -43,13 +43,10 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
             entries.retain(|key, _| !keys.contains(&key));
             Map::with_type(MapType::ANY, entries)
         };
-        "merge" [host, budget] (target: Map; sources: Vec<Map>) =>
-            merge_all(host, budget, target, &sources, false).unwrap_or_else(|_| Value::string(""));
-        "mustMerge" [host, budget] (target: Map; sources: Vec<Map>) =>
+        // What fails in merging panics in Go, so that both fail with it.
+        "merge" | "mustMerge" [host, budget] (target: Map; sources: Vec<Map>) =>
             merge_all(host, budget, target, &sources, false);
-        "mergeOverwrite" [host, budget] (target: Map; sources: Vec<Map>) =>
-            merge_all(host, budget, target, &sources, true).unwrap_or_else(|_| Value::string(""));
-        "mustMergeOverwrite" [host, budget] (target: Map; sources: Vec<Map>) =>
+        "mergeOverwrite" | "mustMergeOverwrite" [host, budget] (target: Map; sources: Vec<Map>) =>
             merge_all(host, budget, target, &sources, true);
         "dig" (; path: &[Value]) => dig(path);
     });
