@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steersman_gotemplate::{
-    CallError, Funcs, IntType, Kind, List, ListType, Map, MapType, MissingKey, Object, Set, Signature, Type,
-    UintType, Value, deep_equal, equal, fmt, less,
+    CallError, Funcs, IntType, Kind, List, ListType, Map, MapType, Method, MissingKey, Object, Set,
+    Signature, Str, Type, UintType, Value, deep_equal, equal, fmt, less,
 };
 
 /// An object with the properties that a test gives it.
@@ -516,4 +516,28 @@ fn deep_equality_is_of_types_and_contents() {
     assert!(!deep_equal(&nan, &nan));
     let list = Value::list(vec![nan]);
     assert!(deep_equal(&list, &list.clone()));
+}
+
+#[test]
+fn a_method_goes_before_a_key_of_its_name() {
+    static NAMED: MapType = MapType {
+        name: "main.named",
+        elem: Type::Any,
+        methods: &[Method {
+            name: "Name",
+            signature: Signature { params: &[], variadic: None },
+            call: |_, _, _| Ok(Value::string("method")),
+        }],
+    };
+    let map = Map::with_type(&NAMED, [("Name", "key"), ("Other", "key")].map(entry).into());
+    let map = Value::Map(map);
+    gives(
+        "{{.Name}} {{.Other}} {{$.Name}} {{$x := .}}{{$x.Name}} {{$x.Other}}",
+        &map,
+        "method key method method key",
+    );
+}
+
+fn entry((key, text): (&str, &str)) -> (Str, Value) {
+    (key.into(), Value::string(text))
 }
