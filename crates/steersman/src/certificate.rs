@@ -329,7 +329,8 @@ fn limit(certificate: &mut CertificateParams, from: Timestamp, until: Timestamp)
     Ok(())
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
+#[cfg(feature = "testing")]
 mod tests {
     use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -400,17 +401,26 @@ mod tests {
         let clock = Arc::new(Clock::default());
         let announce: Announce = Box::new(|_| Box::pin(std::future::ready(Err(bad("nothing to announce")))));
         let environment: Arc<dyn Environment> = Arc::clone(&clock) as _;
+        let metrics = Metrics::new();
         let own =
-            Certificates::load(Source::SelfSigned, cluster.client(), environment, Metrics::new(), announce);
+            Certificates::load(Source::SelfSigned, cluster.client(), environment, metrics.clone(), announce);
         let own = own.await.unwrap();
+        let counted = |name: &str| {
+            let text = metrics.render();
+            let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+            line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+        };
+        let reads = || counted("certwatcher_read_certificate_total");
         let served = || own.current.read().unwrap().clone().unwrap().cert[0].clone();
         let before = served();
+        assert_eq!(reads(), Some(1));
         clock.0.store(59, SeqCst);
         own.refresh().await.unwrap();
-        assert_eq!(served(), before);
+        assert_eq!((served(), reads()), (before.clone(), Some(1)));
         clock.0.store(61, SeqCst);
         own.refresh().await.unwrap();
         assert_ne!(served(), before);
+        assert_eq!((reads(), counted("certwatcher_read_certificate_errors_total")), (Some(2), Some(0)));
     }
 
     #[tokio::test]

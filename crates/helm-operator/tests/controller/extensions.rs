@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use steersman::Kind;
+use steersman::{Kind, Operator};
 use steersman_chart::Limits;
+use steersman_cluster::User;
 use steersman_helm_operator::{NamespacedName, Phase, Refusal, ReleaseController};
 use steersman_release::{CrdPolicy, Options, Releases, RenderLimits};
 
@@ -321,4 +322,41 @@ async fn an_object_of_the_cluster_has_its_release_in_the_default_namespace() {
     malls.delete("mall", &Default::default()).await.unwrap();
     lab.env.wait_in(malls, "mall", |mall: Option<&DynamicObject>| mall.is_none()).await.unwrap();
     assert!(maps.get_opt("mall").await.unwrap().is_none());
+}
+
+/// Secrets of other namespaces are not for every operator: it does not find releases there, and goes on.
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_look_elsewhere_releases_stay_where_they_are() {
+    let lab = Lab::new().await;
+    let group = "rbac.authorization.k8s.io";
+    let subjects = json!([{ "kind": "ServiceAccount", "name": "operator", "namespace": "default" }]);
+    let role = |kind: &str| json!({ "apiGroup": group, "kind": kind, "name": "operator" });
+    let all = json!([
+        { "apiGroups": ["", "events.k8s.io", "shops.example.com"], "resources": ["configmaps", "events", "shops", "shops/status", "shops/finalizers"], "verbs": ["*"] },
+    ]);
+    let own = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["*"] }]);
+    let mut objects = vec![
+        (None, "ClusterRole", json!({ "rules": all })),
+        (None, "ClusterRoleBinding", json!({ "subjects": subjects, "roleRef": role("ClusterRole") })),
+    ];
+    for place in ["lab", "default"] {
+        objects.push((Some(place), "Role", json!({ "rules": own })));
+        objects.push((Some(place), "RoleBinding", json!({ "subjects": subjects, "roleRef": role("Role") })));
+    }
+    for (place, kind, mut object) in objects {
+        object["apiVersion"] = json!(format!("{group}/v1"));
+        object["kind"] = json!(kind);
+        object["metadata"] = json!({ "name": "operator" });
+        let object = steersman_release::resolve(object, place.unwrap_or_default(), lab.releases.kinds())
+            .await
+            .unwrap();
+        lab.releases.enforce(&object).await.unwrap();
+    }
+    let client = lab.env.cluster().unwrap().client_as(User::service_account("default", "operator"));
+    let operator =
+        Operator::new("helm-operator").controller(controller(chart()).release_name(place).controller());
+    let running = tokio::spawn(operator.run_until(client, std::future::pending()));
+    lab.create("shop", json!({})).await;
+    lab.until("shop", "ready", |shop| status_of(shop, "Ready").as_deref() == Some("True")).await;
+    running.abort();
 }

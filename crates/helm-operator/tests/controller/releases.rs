@@ -1,7 +1,7 @@
 //! Releases that fail, that were there before, and that are another's.
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use serde_json::{Value, json};
@@ -226,4 +226,20 @@ async fn an_uninstall_that_fails_keeps_the_object() {
     lab.annotate("shop", disable).await;
     after(600).await;
     assert!(lab.shops.get_opt("shop").await.unwrap().is_none() && !lab.has("shop").await);
+}
+
+/// What the failed upgrade made is still there, and the spec is as it was.
+#[tokio::test(start_paused = true)]
+async fn an_old_spec_mends_what_a_failed_rollback_left() {
+    let lab = Lab::start(controller(chart())).await;
+    lab.create("shop", json!({ "fails": { "pre-rollback": "1" } })).await;
+    lab.ready("shop").await;
+    lab.patch("shop", json!({ "spec": { "extra": ["one"], "fails": { "post-upgrade": "1" } } })).await;
+    let message = lab.failed("shop").await;
+    assert!(message.contains("rolling back to revision 1 failed"), "{message}");
+    let is_there = |map: Option<&ConfigMap>| map.is_some();
+    lab.env.wait_in(lab.maps.clone(), "one", is_there).await.unwrap();
+    lab.patch("shop", json!({ "spec": { "extra": null, "fails": { "post-upgrade": null } } })).await;
+    lab.env.wait_in(lab.maps.clone(), "one", |map: Option<&ConfigMap>| map.is_none()).await.unwrap();
+    lab.ready("shop").await;
 }

@@ -241,13 +241,7 @@ fn secrets_keep_what_only_they_had() {
 #[test]
 fn a_line_is_in_its_place_if_one_next_to_it_is() {
     let is_in_place = |ours: &[&str], theirs: &[&str], before: &[&str], index: usize| {
-        let lines = |lines: &[&str]| lines.iter().map(|line| line.to_string()).collect::<Vec<_>>();
-        let (ours, theirs, before) = (lines(ours), lines(theirs), lines(before));
-        let text = Text {
-            ours: ours.iter().map(String::as_str).collect(),
-            theirs: theirs.iter().map(String::as_str).collect(),
-            before: before.iter().map(String::as_str).collect(),
-        };
+        let text = Text { ours: ours.to_vec(), theirs: theirs.to_vec(), before: before.to_vec() };
         text.is_in_place(index)
     };
     let (ours, theirs) = (["a", "{", "X", "}", "b"], ["a", "{", "Y", "}", "b"]);

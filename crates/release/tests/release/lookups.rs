@@ -104,7 +104,7 @@ async fn lookups_that_are_refused_say_so() {
         match found {
             Ok(found) => assert!(is_found && found == json!({}), "{found}"),
             Err(error) => {
-                assert!(!is_found && error.to_string().contains("the test answers with 500"), "{error}")
+                assert!(!is_found && error.to_string().contains("the test answers with 500"), "{error}");
             }
         }
     }

@@ -388,7 +388,7 @@ async fn a_name_can_be_taken_again() {
 async fn what_was_given_up_is_no_longer_the_releases() {
     let (_cluster, client, releases) = cluster().await;
     let refused = |done: Result<Release, Error>| {
-        assert!(matches!(done, Err(Error::InvalidOwnership { .. })), "{done:?}")
+        assert!(matches!(done, Err(Error::InvalidOwnership { .. })), "{done:?}");
     };
     install(&releases, &["maps={a,b}"]).await;
     upgrade(&releases, &["maps={a}"]).await;

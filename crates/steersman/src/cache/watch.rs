@@ -137,3 +137,50 @@ fn is_absent(error: &watcher::Error) -> bool {
 fn refuses_streams(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(_)) && matches!(status(error), Some(400 | 422))
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn api(code: u16) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, ..Status::default() }))
+    }
+
+    #[test]
+    fn the_code_of_a_failed_watch_is_known() {
+        let failures: [fn(kube::Error) -> watcher::Error; 3] = [
+            watcher::Error::InitialListFailed,
+            watcher::Error::WatchStartFailed,
+            watcher::Error::WatchFailed,
+        ];
+        for failed in failures {
+            assert_eq!(status(&failed(api(404))), Some(404));
+            assert!(is_absent(&failed(api(404))) && !is_absent(&failed(api(403))));
+            assert_eq!(status(&failed(kube::Error::LinesCodecMaxLineLengthExceeded)), None);
+            assert_eq!(longest_delay(&failed(api(404))), ABSENT);
+            assert_eq!(longest_delay(&failed(api(403))), DELAY.1);
+            assert_eq!(longest_delay(&failed(kube::Error::Service("down".into()))), UNREACHABLE);
+        }
+        let told = watcher::Error::WatchError(Box::new(Status { code: 410, ..Status::default() }));
+        assert_eq!(status(&told), Some(410));
+        assert_eq!((status(&watcher::Error::NoResourceVersion), is_absent(&told)), (None, false));
+    }
+
+    #[test]
+    fn only_the_start_of_a_watch_refuses_streams() {
+        for (code, refused) in [(400, true), (422, true), (403, false), (500, false)] {
+            assert_eq!(refuses_streams(&watcher::Error::WatchStartFailed(api(code))), refused, "{code}");
+            assert!(!refuses_streams(&watcher::Error::WatchFailed(api(code))), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_selection_without_selectors_is_everything() {
+        assert!(Selection::default().is_everything());
+        assert!(Selection { metadata: true, ..Selection::default() }.is_everything());
+        assert!(!Selection { labels: Some("a".into()), ..Selection::default() }.is_everything());
+        assert!(!Selection { fields: Some("a".into()), ..Selection::default() }.is_everything());
+    }
+}

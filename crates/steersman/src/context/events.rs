@@ -225,7 +225,8 @@ fn instance(reporter: &str) -> String {
     std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).unwrap_or_else(|_| reporter.to_owned())
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
+#[cfg(feature = "testing")]
 mod tests {
     use kube::api::ListParams;
     use steersman_cluster::Cluster;

@@ -248,3 +248,74 @@ impl fmt::Debug for Watch {
         write!(f, "{} {}", self.relation.name(), self.kind)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cache::Incoming;
+
+    fn snapshot(metadata: Value) -> Snapshot {
+        let incoming: Incoming = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        incoming.snapshot("test", Arc::from)
+    }
+
+    #[test]
+    fn watches_are_the_same_if_they_hear_of_the_same() {
+        let mapped = |name: &'static str| Watch::mapped_kind(Kind::of::<ConfigMap>(), name, |_| Vec::new());
+        assert!(mapped("a").same(&mapped("a")) && !mapped("a").same(&mapped("b")));
+        let owned = Watch::owned::<ConfigMap>;
+        assert!(
+            owned().same(&owned()) && !owned().same(&mapped("a")) && !owned().same(&Watch::owned::<Secret>())
+        );
+        assert!(!owned().same(&owned().labels("a=b")) && !owned().same(&owned().metadata_only()));
+        assert!(!owned().same(&owned().fields("metadata.name=a")));
+        assert!(!Watch::primary(Kind::of::<ConfigMap>()).same(&owned()));
+        assert_eq!(format!("{:?}", owned()), "owned configmaps");
+        assert_eq!(format!("{:?}", mapped("a")), "a configmaps");
+        assert!(
+            owned().is_owned_full()
+                && !owned().metadata_only().is_owned_full()
+                && !mapped("a").is_owned_full()
+        );
+    }
+
+    #[test]
+    fn predicates_are_asked_about_changes_alone() {
+        let guard = PanicGuard::new("test".into(), &Metrics::new());
+        let watch = Watch::owned::<ConfigMap>().when(|_, _| false);
+        let key = Key::namespaced("lab", "a");
+        let passes = |watch: &Watch, old: Option<&Snapshot>, new: Option<&Snapshot>| {
+            watch.passes(&Change { key: &key, old, new, listed: false, author: None }, &guard)
+        };
+        let one = snapshot(json!({"name": "a", "uid": "1"}));
+        let deleting =
+            snapshot(json!({"name": "a", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        let other = snapshot(json!({"name": "a", "uid": "2"}));
+        assert!(!passes(&watch, Some(&one), Some(&one)));
+        assert!(passes(&watch, None, Some(&one)) && passes(&watch, Some(&one), None));
+        assert!(passes(&watch, Some(&one), Some(&deleting)), "its deletion was asked for");
+        assert!(passes(&watch, Some(&one), Some(&other)), "it is another one");
+        assert!(passes(&Watch::owned::<ConfigMap>(), Some(&one), Some(&one)));
+        assert!(passes(&Watch::owned::<ConfigMap>().when(|_, _| true), Some(&one), Some(&one)));
+        let broken = Watch::owned::<ConfigMap>().when(|_, _| panic!("as asked"));
+        assert!(passes(&broken, Some(&one), Some(&one)), "a change is not lost");
+        assert_eq!(guard.panics.get(), 1);
+    }
+
+    #[test]
+    fn an_object_is_controlled_by_one_of_the_right_kind() {
+        let owned = |kind: &str, controller: bool| {
+            let owner = json!({"apiVersion": "v1", "kind": kind, "name": "owner", "uid": "1", "controller": controller});
+            snapshot(json!({"name": "a", "namespace": "lab", "ownerReferences": [owner]}))
+        };
+        let secrets = Kind::of::<Secret>();
+        assert_eq!(controller_key(&secrets, &owned("Secret", true)), Some(Key::namespaced("lab", "owner")));
+        assert_eq!(controller_key(&secrets, &owned("Secret", false)), None);
+        assert_eq!(controller_key(&secrets, &owned("Pod", true)), None);
+        let nodes = Kind::of::<k8s_openapi::api::core::v1::Node>();
+        assert_eq!(controller_key(&nodes, &owned("Node", true)), Some(Key::cluster("owner")));
+    }
+}

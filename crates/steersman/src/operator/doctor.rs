@@ -382,7 +382,7 @@ mod tests {
         let live = json!({"webhooks": [webhook("b", "old"), webhook("a", "new"), webhook("other", "old")]});
         match authorities(&wanted, &live) {
             Some(Authorities::Admission(patch)) => {
-                assert_eq!(patch, json!({"webhooks": [webhook("b", "new")]}))
+                assert_eq!(patch, json!({"webhooks": [webhook("b", "new")]}));
             }
             _ => panic!("an admission webhook lacks its authority"),
         }

@@ -5,6 +5,7 @@ mod hostile;
 mod manager;
 mod manifests;
 mod metrics;
+mod outside;
 mod properties;
 mod runtime;
 mod sets;
