@@ -287,6 +287,38 @@ fn collections() {
 }
 
 #[test]
+fn directives_and_tags_are_read() {
+    reads(&[
+        ("%YAML 01.01\n---\na", "\"a\""),
+        ("%YAML 1.1 # c\n---\na", "\"a\""),
+        ("%TAG !a! tag:x,2000:%21\n---\n!a!b c", "\"c\""),
+        ("!<tag:yaml.org,2002:int> 5", "5"),
+        ("!%41 a", "\"a\""),
+        ("!!str,x", "\"\""),
+    ]);
+    fails(&[
+        ("%YAML 1.100\n---\na", "yaml: found extremely long version number"),
+        ("%YAML 100.1\n---\na", "yaml: found extremely long version number"),
+        ("%YAML 1.10\n---\na", "yaml: found incompatible YAML document"),
+        ("%YAML 1\n---\na", "yaml: did not find expected digit or '.' character"),
+        ("%YAML .1\n---\na", "yaml: did not find expected version number"),
+        ("%YAML x\n---\na", "yaml: did not find expected version number"),
+        ("%YAML 1.\n---\na", "yaml: did not find expected version number"),
+        ("%YAML 1.1 x\n---\na", "yaml: did not find expected comment or line break"),
+        ("%YAML 1.1\n%YAML 1.1\n---\na", "yaml: line 1: found duplicate %YAML directive"),
+        ("%TAG ! x\n%TAG ! y\n---\na", "yaml: line 1: found duplicate %TAG directive"),
+        ("%TAG !a x\n---\na", "yaml: did not find expected '!'"),
+        ("%TAG !a! \n---\na", "yaml: did not find expected tag URI"),
+        ("%TAG x y\n---\na", "yaml: did not find expected '!'"),
+        ("%YAML\n---\na", "yaml: did not find expected version number"),
+        ("%TAG !a!x\n---\na", "yaml: did not find expected whitespace"),
+        ("!a!%zz b", "yaml: did not find URI escaped octet"),
+        ("!<x b", "yaml: did not find the expected '>'"),
+        ("!<> a", "yaml: did not find expected tag URI"),
+    ]);
+}
+
+#[test]
 fn documents() {
     reads(&[
         ("", "null"),

@@ -138,6 +138,50 @@ fn json_keeps_the_order_of_fields_and_sorts_that_of_maps() {
     assert_eq!(json::to_string(&named).unwrap(), r#"{"Named":{"z":5,"a":"b"}}"#);
 }
 
+/// A map with one key.
+struct Keyed<K>(K);
+
+impl<K: Serialize> Serialize for Keyed<K> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([(&self.0, 1)])
+    }
+}
+
+#[test]
+fn keys_are_text_or_refused() {
+    fn written<K: Serialize>(key: K) -> String {
+        json::to_string(&Keyed(key)).unwrap_or_else(|error| error.to_string())
+    }
+    for (text, expected) in [
+        (written(true), "true"),
+        (written(-1_i8), "-1"),
+        (written(-2_i16), "-2"),
+        (written(-3_i32), "-3"),
+        (written(-4_i64), "-4"),
+        (written(5_u8), "5"),
+        (written(6_u16), "6"),
+        (written(7_u32), "7"),
+        (written(8_u64), "8"),
+        (written('c'), "c"),
+        (written("s"), "s"),
+        (written(Some("o")), "o"),
+        (written(Wrapped(9)), "9"),
+        (written(Choice::Plain), "Plain"),
+    ] {
+        assert_eq!(text, format!("{{\"{expected}\":1}}"));
+    }
+    for (text, kind) in [
+        (written(1.5_f32), "float32"),
+        (written(1.5_f64), "float64"),
+        (written(None::<u8>), "interface {}"),
+        (written(()), "interface {}"),
+        (written(Unit), "struct {}"),
+        (written(Choice::One(1)), "struct {}"),
+    ] {
+        assert!(text.ends_with(&format!("json: unsupported type: map[{kind}]interface {{}}")), "{text}");
+    }
+}
+
 /// A map whose keys may repeat.
 struct Entries(&'static [(&'static str, u8)]);
 
