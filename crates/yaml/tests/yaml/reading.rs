@@ -287,6 +287,32 @@ fn collections() {
 }
 
 #[test]
+fn tags_say_what_plain_text_is() {
+    reads(&[
+        ("!!float 1.5", "1.5"),
+        ("!!float 1", "1"),
+        ("!!float 0x10", "16"),
+        ("!!float 1e3", "1000"),
+        ("!!float '1.5'", "1.5"),
+        ("!!bool 'true'", "true"),
+        ("!!null null", "null"),
+        ("!!str 1.5", "\"1.5\""),
+        ("!!timestamp 2001-01-01", "\"2001-01-01\""),
+        ("!!binary aGk=", "\"hi\""),
+        ("!!merge <<", "\"\\u003c\\u003c\""),
+        ("!!float 1_000.5", "1000.5"),
+        ("!!float -1", "-1"),
+        ("!!int 18446744073709551615", "18446744073709551615"),
+    ]);
+    fails(&[
+        ("!!float .inf", "json: unsupported value: +Inf"),
+        ("!!float x", "yaml: cannot decode !!str `x` as a !!float"),
+        ("!!int 1.0", "yaml: cannot decode !!float `1.0` as a !!int"),
+        ("!!int 1.5", "yaml: cannot decode !!float `1.5` as a !!int"),
+    ]);
+}
+
+#[test]
 fn directives_and_tags_are_read() {
     reads(&[
         ("%YAML 01.01\n---\na", "\"a\""),
