@@ -260,6 +260,8 @@ fn collections() {
         ("- - - a", r#"[[["a"]]]"#),
         ("a: [\n]", r#"{"a":[]}"#),
         ("'a': b", r#"{"a":"b"}"#),
+        ("'a':b", "\"a\""),
+        ("\"a\":b\nc: d", "\"a\""),
     ]);
     fails(&[
         ("[a, , b]", "yaml: did not find expected node content"),

@@ -37,6 +37,30 @@ fn strings_are_quoted_only_where_needed() {
 }
 
 #[test]
+fn days_that_there_are_stand_in_quotes() {
+    for (date, is_one) in [
+        ("2001-01-31", true),
+        ("2001-01-32", false),
+        ("2001-02-28", true),
+        ("2001-02-29", false),
+        ("2000-02-29", true),
+        ("1900-02-29", false),
+        ("2004-02-29", true),
+        ("2001-04-30", true),
+        ("2001-04-31", false),
+        ("2001-06-31", false),
+        ("2001-09-31", false),
+        ("2001-11-31", false),
+        ("2001-12-31", true),
+        ("2001-00-01", false),
+        ("2001-01-00", false),
+    ] {
+        let expected = if is_one { format!("\"{date}\"\n") } else { format!("{date}\n") };
+        assert_eq!(to_string(date).unwrap(), expected);
+    }
+}
+
+#[test]
 fn special_characters_are_escaped() {
     writes(&[
         (r#""a\tb""#, "\"a\\tb\"\n"),
