@@ -485,3 +485,25 @@ async fn waiting_in_vain_ends_and_says_why() -> Result<()> {
     assert!(error.contains("in vain for one") && error.contains("the last watch failed"), "{error}");
     Ok(())
 }
+
+#[tokio::test]
+async fn an_object_that_is_gone_is_not_looked_at_again() -> Result<()> {
+    let mut env = env().await?;
+    let reconcile = |widget: Arc<Widget>, ctx: Context| async move {
+        ctx.update_status(&WidgetStatus { color: widget.spec.color.clone(), note: None }).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    let controller = Controller::of::<Widget>(reconcile).period(Duration::from_secs(3600));
+    let probes = free_port();
+    env.run(Operator::new("test").controller(controller).probe_address(probes).debug(true));
+    env.create(&widget("one", "red")).await?;
+    env.wait("one", |widget| shown(widget) == Some("red")).await?;
+    env.quiet().await;
+    let queue = get(probes, "/debug/queue").await.map_err(Error::other)?;
+    assert!(queue.contains(r#""object":"default/one""#) && queue.contains(r#""state":"later""#), "{queue}");
+    env.delete::<Widget>("one").await?;
+    env.quiet().await;
+    let queue = get(probes, "/debug/queue").await.map_err(Error::other)?;
+    assert!(queue.ends_with(r#"{"widget":[]}"#), "{queue}");
+    Ok(())
+}
