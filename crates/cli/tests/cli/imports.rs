@@ -97,7 +97,7 @@ impl Imports {
                     module.pop();
                 }
                 let is_source = path.extension().is_some_and(|extension| extension == "rs");
-                if is_source && module.last().is_none_or(|name| name != "tests") {
+                if is_source && !module.iter().any(|name| name == "tests") {
                     files.insert(module, std::fs::read_to_string(&path).unwrap());
                 }
             }
@@ -155,7 +155,12 @@ impl Imports {
 
 /// The names and signs of a source, without comments, texts and unit tests.
 fn tokens(text: &str) -> Vec<String> {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let is_test = |at: &usize| {
+        let mut after = text[*at..].lines().skip_while(|line| line.starts_with("#["));
+        after.next().is_some_and(|line| line.starts_with("mod tests {"))
+    };
+    let tests = text.match_indices("#[cfg(test)]\n").map(|(at, _)| at).find(is_test);
+    let text = &text[..tests.unwrap_or(text.len())];
     let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
