@@ -10,17 +10,14 @@ use steersman_registry::{Error as FetchError, Fetcher, Limits, Manager};
 
 use crate::args::{ChartArgs, GlobalArgs, ValuesArgs};
 use crate::failure::{self, Failure, Result};
+use crate::runtime;
 
 /// How long a schema may take, as in Helm.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Runs something on the network. The runtime is only made here: most commands never need one.
+/// Runs something on the network.
 pub(crate) fn block_on<T>(future: impl Future<Output = std::result::Result<T, FetchError>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("cannot use the network: {error}")))?;
-    Ok(runtime.block_on(future)?)
+    Ok(runtime::current_thread()?.block_on(future)?)
 }
 
 /// Renders within a time: then `interrupt` ends the render.

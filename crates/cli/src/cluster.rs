@@ -6,15 +6,11 @@ use steersman_release::{Releases, StorageKind};
 
 use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
-use crate::namespace;
+use crate::{namespace, runtime};
 
 /// Runs something that speaks to a cluster.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("cannot use the network: {error}")))?;
-    runtime.block_on(work)
+    runtime::current_thread()?.block_on(work)
 }
 
 fn unreachable(error: &dyn std::fmt::Display) -> Failure {

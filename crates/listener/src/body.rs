@@ -1,6 +1,7 @@
 //! Bodies: requests' in time, and answers' that keep their connection busy.
 
 use std::{
+    error::Error,
     fmt,
     future::Future as _,
     pin::Pin,
@@ -13,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
-use crate::connections::Pending;
+use crate::{AnswerBody, connections::Pending};
 
 /// Why a request's body ended early.
 #[derive(Debug, thiserror::Error)]
@@ -72,27 +73,26 @@ impl Body for RequestBody {
 }
 
 /// An answer's body, with which its request ends.
-#[derive(Debug)]
-pub struct ResponseBody<B> {
+pub(crate) struct ResponseBody {
     /// None for an answer that hands its connection over to another protocol.
-    inner: Option<B>,
+    inner: Option<AnswerBody>,
     _pending: Pending,
 }
 
-impl<B> ResponseBody<B> {
-    pub(crate) fn new(inner: Option<B>, pending: Pending) -> Self {
+impl ResponseBody {
+    pub(crate) fn new(inner: Option<AnswerBody>, pending: Pending) -> Self {
         Self { inner, _pending: pending }
     }
 }
 
-impl<B: Body + Unpin> Body for ResponseBody<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut self.inner {
             Some(inner) => Pin::new(inner).poll_frame(context),
             None => Poll::Ready(None),

@@ -26,7 +26,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -34,18 +37,28 @@ use hyper_util::{
 };
 use rustls::{ServerConfig, pki_types::CertificateDer};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 
-pub use body::{BodyError, RequestBody, ResponseBody};
+pub use body::{BodyError, RequestBody};
 pub use limits::Limits;
 pub use tunnel::Tunnel;
 pub use websocket::Handshake;
 
+use body::ResponseBody;
 use connections::{Connections, Requests};
+use tunnel::Connection;
+
+/// The body of an answer.
+type AnswerBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+
+/// What answers the requests of a connection.
+type Handler = Box<dyn Fn(Request<RequestBody>) -> BoxFuture<'static, Response<AnswerBody>> + Send>;
+
+/// What makes the handler of a connection, from the certificate that the client has shown.
+type Handlers = Box<dyn Fn(Option<&CertificateDer<'_>>) -> Handler + Send + Sync>;
 
 /// The address of a request's client, among the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,84 +103,79 @@ impl Listener {
         M: Fn(Option<&CertificateDer<'_>>) -> H + Send + Sync + 'static,
         H: Fn(Request<RequestBody>) -> F + Send + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
-        B: http_body::Body + Unpin + Send + 'static,
-        B::Data: Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
+        self.accept(Box::new(move |certificate| {
+            let handler = handlers(certificate);
+            Box::new(move |request| {
+                let answer = handler(request);
+                Box::pin(async move { answer.await.map(|body| body.map_err(Into::into).boxed_unsync()) })
+            })
+        }))
+        .await;
+    }
+
+    /// Accepts connections. Boxed, like all that depends on the caller: the HTTP server is compiled once, here.
+    fn accept(self, handlers: Handlers) -> BoxFuture<'static, ()> {
         let Self { socket, tls, limits } = self;
         let tls = tls.map(TlsAcceptor::from);
         let handlers = Arc::new(handlers);
-        let mut connections = Connections::new(limits.connections);
-        loop {
-            let stream = tokio::select! {
-                accepted = socket.accept() => accepted,
-                () = connections.ended() => continue,
-            };
-            let stream = match stream {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Out of file descriptors, or a client that left already: the next one may fare better.
-                    tracing::debug!(%error, "a connection could not be accepted");
-                    connections.close_idle();
-                    tokio::time::sleep(limits.accept_retry).await;
-                    continue;
-                }
-            };
-            connections.make_room().await;
-            let (tls, handlers) = (tls.clone(), Arc::clone(&handlers));
-            connections.spawn(|requests| connection(stream, tls, limits, handlers, requests));
-        }
+        Box::pin(async move {
+            let mut connections = Connections::new(limits.connections);
+            loop {
+                let stream = tokio::select! {
+                    accepted = socket.accept() => accepted,
+                    () = connections.ended() => continue,
+                };
+                let stream = match stream {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        // Out of file descriptors, or a client that left already: the next one may fare better.
+                        tracing::debug!(%error, "a connection could not be accepted");
+                        connections.close_idle();
+                        tokio::time::sleep(limits.accept_retry).await;
+                        continue;
+                    }
+                };
+                connections.make_room().await;
+                let (tls, handlers) = (tls.clone(), Arc::clone(&handlers));
+                connections.spawn(|requests| connection(stream, tls, limits, handlers, requests));
+            }
+        })
     }
 }
 
 /// One connection, from its handshake to its end.
-async fn connection<M, H, F, B>(
+async fn connection(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     limits: Limits,
-    handlers: Arc<M>,
+    handlers: Arc<Handlers>,
     requests: Arc<Requests>,
-) where
-    M: Fn(Option<&CertificateDer<'_>>) -> H,
-    H: Fn(Request<RequestBody>) -> F + Send + 'static,
-    F: Future<Output = Response<B>> + Send + 'static,
-    B: http_body::Body + Unpin + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) {
     let _ = stream.set_nodelay(true);
     let peer = stream.peer_addr().ok().map(Peer);
-    match tls {
-        None => {
-            let handler = handlers(None);
-            answer(stream, peer, limits, handler, requests).await;
-        }
+    let (stream, handler): (Box<dyn Connection>, _) = match tls {
+        None => (Box::new(stream), handlers(None)),
         Some(tls) => {
             let Ok(Ok(stream)) = timeout(limits.handshake, tls.accept(stream)).await else { return };
-            let handler = {
-                let chain = stream.get_ref().1.peer_certificates();
-                handlers(chain.and_then(|chain| chain.first()))
-            };
-            answer(stream, peer, limits, handler, requests).await;
+            let chain = stream.get_ref().1.peer_certificates();
+            let handler = handlers(chain.and_then(|chain| chain.first()));
+            (Box::new(stream), handler)
         }
-    }
+    };
+    answer(stream, peer, limits, handler, requests).await;
 }
 
 /// Answers the requests of a connection.
-async fn answer<IO, H, F, B>(
-    stream: IO,
+async fn answer(
+    stream: Box<dyn Connection>,
     peer: Option<Peer>,
     limits: Limits,
-    handler: H,
+    handler: Handler,
     requests: Arc<Requests>,
-) where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(Request<RequestBody>) -> F + Send + 'static,
-    F: Future<Output = Response<B>> + Send + 'static,
-    B: http_body::Body + Unpin + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) {
     let counted = Arc::clone(&requests);
     // What follows on the connection: at most one answer of a connection switches protocols.
     let switched = Arc::new(Mutex::new(None));
@@ -228,9 +236,9 @@ async fn answer<IO, H, F, B>(
 }
 
 /// What follows on a connection that switches protocols.
-enum Switched<B> {
+enum Switched {
     /// The frames of a body, as messages.
-    WebSocket(B),
+    WebSocket(AnswerBody),
     /// What another connection has to say.
     Tunnel(Tunnel),
 }

@@ -1,9 +1,9 @@
 //! WebSockets on which the server sends and the client listens.
 
-use bytes::Buf;
+use bytes::Bytes;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
-use http_body::{Body, Frame};
+use http_body::Frame;
 use http_body_util::BodyExt as _;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -16,6 +16,8 @@ use tokio_tungstenite::{
         protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
     },
 };
+
+use crate::AnswerBody;
 
 /// Longest message that a client may send. Messages are read only to notice pings and the end.
 const MAX_RECEIVED: usize = 64 << 10;
@@ -86,10 +88,7 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
 }
 
 /// Sends a body over a connection that was upgraded, until either side ends.
-pub(crate) async fn send<B>(upgrade: OnUpgrade, mut body: B)
-where
-    B: Body + Unpin,
-{
+pub(crate) async fn send(upgrade: OnUpgrade, mut body: AnswerBody) {
     let Ok(connection) = upgrade.await else { return };
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_RECEIVED))
@@ -120,9 +119,8 @@ where
 }
 
 /// The text in a frame of a body; none if the body failed.
-fn text<D: Buf, E>(frame: Result<Frame<D>, E>) -> Option<Utf8Bytes> {
-    let mut data = frame.ok()?.into_data().ok()?;
-    Utf8Bytes::try_from(data.copy_to_bytes(data.remaining())).ok()
+fn text<E>(frame: Result<Frame<Bytes>, E>) -> Option<Utf8Bytes> {
+    Utf8Bytes::try_from(frame.ok()?.into_data().ok()?).ok()
 }
 
 #[cfg(test)]

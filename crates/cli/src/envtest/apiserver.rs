@@ -84,10 +84,7 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     }
     let etcd = etcd_address(&flags)?;
     let registration = registration(&flags)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let runtime = crate::runtime::current_thread().map_err(|failure| failure.message().to_owned())?;
     runtime.block_on(serve(&etcd, &registration))
 }
 

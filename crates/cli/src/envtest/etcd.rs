@@ -50,10 +50,7 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     } else {
         urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let runtime = crate::runtime::multi_thread().map_err(|failure| failure.message().to_owned())?;
     let result = runtime.block_on(serve(&addresses));
     // Connections have no say in when the program ends.
     runtime.shutdown_background();

@@ -29,7 +29,16 @@ impl Operator {
     ///
     /// # Errors
     /// Fails if a port can't be opened, if the caches can't be filled, or if the leadership is lost.
-    pub async fn run_until(mut self, client: Client, stop: impl Future<Output = ()> + Send) -> Result<()> {
+    pub async fn run_until(self, client: Client, stop: impl Future<Output = ()> + Send) -> Result<()> {
+        self.run_boxed(client, Box::pin(stop)).await
+    }
+
+    /// Boxed, so that an operator is compiled once, however many ways there are to stop it.
+    fn run_boxed<'a>(self, client: Client, stop: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.run_controllers(client, stop))
+    }
+
+    async fn run_controllers(mut self, client: Client, mut stop: BoxFuture<'_, ()>) -> Result<()> {
         // All background work ends when this function does.
         let mut servers = JoinSet::new();
         let metrics = Metrics::of_host(self.api_server.as_deref().unwrap_or("unknown"));
@@ -92,7 +101,6 @@ impl Operator {
             }));
         }
 
-        tokio::pin!(stop);
         let start = async {
             for engine in &engines {
                 engine.sync(&shared).await?;
