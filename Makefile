@@ -401,8 +401,8 @@ bench-runtime: ## Run one operator here, on controller-runtime and on plain kube
 
 .PHONY: bench-sim
 bench-sim: ## Crash MyOwnShell at every write, in virtual time and as a program, and compare the timelines of a hundred processes
-	$(CARGO) build --quiet --profile checks --package myownshell-operator --package steersman-bench-simulate
-	$(BIN)/steersman-bench-simulate --check
+	$(CARGO) build --quiet --profile dist --package myownshell-operator --package steersman-bench-simulate
+	$(DIST)/steersman-bench-simulate --check
 
 .PHONY: bench-cluster
 bench-cluster: ## Load the embedded cluster and a real control plane with the same writes

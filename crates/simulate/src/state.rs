@@ -383,6 +383,8 @@ fn is_time(text: &str) -> bool {
 /// Calls with each path at which two values differ, and with both values.
 fn compare(path: &str, one: &Value, other: &Value, differ: &mut dyn FnMut(&str, &Value, &Value)) {
     match (one, other) {
+        // Nearly all is the same, and needs no paths.
+        _ if one == other => {}
         (Value::Object(fields), Value::Object(others)) => {
             let names: BTreeSet<&String> = fields.keys().chain(others.keys()).collect();
             for name in names {
@@ -396,7 +398,6 @@ fn compare(path: &str, one: &Value, other: &Value, differ: &mut dyn FnMut(&str, 
                 compare(&format!("{path}[{index}]"), one, other, differ);
             }
         }
-        _ if one == other => {}
         _ => differ(path, one, other),
     }
 }

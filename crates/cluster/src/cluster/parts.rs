@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use steersman_api::{
     environment::{Environment, SteppedEnvironment},
     user::User,
@@ -92,7 +93,7 @@ impl Parts {
                 clock: Arc::clone(&self.clock),
                 saved: self.saved,
             };
-            tasks.push(runtime.spawn(control_loop::run(config, server.clone(), handle.clone())));
+            tasks.push(runtime.spawn(control_loop::run(config, server.clone(), handle.clone()).boxed()));
             (options, handle)
         });
         Cluster {

@@ -539,7 +539,7 @@ impl<'a> Run<'a> {
         let by_operator = |change: &Change| {
             let resource = change.key.split('/').next().unwrap_or_default();
             traffic.writes.iter().any(|write| {
-                write.target.group_resource() == resource && within(&[write.revisions], change.revision)
+                within(&[write.revisions], change.revision) && write.target.group_resource() == resource
             })
         };
         let made = changes

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams},
@@ -80,7 +81,7 @@ impl Run<'_> {
                 *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.clone());
                 let launched =
                     launch(subject.clone(), Arc::clone(&env), process.clone(), client.clone(), log.clone());
-                let mut running = tokio::spawn(launched);
+                let mut running = tokio::spawn(launched.boxed());
                 tokio::select! {
                     biased;
                     () = process.dead() => {

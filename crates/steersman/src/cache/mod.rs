@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use kube::Client;
 use tokio::task::JoinHandle;
 
@@ -69,13 +70,10 @@ impl Caches {
             let watches = namespaces
                 .into_iter()
                 .map(|namespace| {
-                    tokio::spawn(watch::run(
-                        Arc::clone(&store),
-                        self.client.clone(),
-                        namespace,
-                        selection.clone(),
-                        self.streaming,
-                    ))
+                    let (store, client) = (Arc::clone(&store), self.client.clone());
+                    tokio::spawn(
+                        watch::run(store, client, namespace, selection.clone(), self.streaming).boxed(),
+                    )
                 })
                 .collect();
             Running { store, watches }

@@ -32,9 +32,11 @@ impl Engine {
             let (namespace, object) = (job.key.namespace().unwrap_or_default(), job.key.name());
             // Not `name`: in JSON that is the span's own.
             let span = tracing::info_span!("reconcile", controller = %self.name, namespace, object);
+            // Boxed: workers are many and mostly idle, and an attempt takes much room, once for each place that holds it.
+            let guarded = self.guarded_attempt(&job, &shared).instrument(span).boxed();
             let attempt = async {
                 match &shared.shards {
-                    None => self.guarded_attempt(&job, &shared).instrument(span).await,
+                    None => guarded.await,
                     Some(shards) => match shards.acquire(&job.key) {
                         // The next holder of the slot reconciles the object anyway.
                         None => Done::Rest,
@@ -42,7 +44,7 @@ impl Engine {
                             // A write that was refused since the object has passed on is no failure of the reconcile.
                             biased;
                             () = slot.lost() => Done::Rest,
-                            done = self.guarded_attempt(&job, &shared).instrument(span) => done,
+                            done = guarded => done,
                         },
                     },
                 }

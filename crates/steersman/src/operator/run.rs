@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use kube::Client;
 use tokio::{sync::watch, task::JoinSet};
 
@@ -119,7 +119,7 @@ impl Operator {
         let mut workers = JoinSet::new();
         for (engine, streams) in engines.iter().zip(streams) {
             tracing::info!(controller = %engine.name, kind = %engine.kind, "started");
-            workers.spawn(Arc::clone(engine).run(Arc::clone(&shared), streams));
+            workers.spawn(Arc::clone(engine).run(Arc::clone(&shared), streams).boxed());
         }
         let lost = tokio::select! {
             error = leadership.renew(&engines) => Some(error),
