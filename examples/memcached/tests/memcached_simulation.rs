@@ -28,6 +28,5 @@ fn it_survives_every_fault() {
     let report = simulation().run().unwrap();
     println!("Memcached: {}", report.summary());
     report.assert_passed();
-    let crashes = report.faults["crash-after"];
-    assert!(crashes.planned > 0 && crashes.planned == crashes.injected, "{report}");
+    assert!(report.writes > 0 && report.faults["crash-after"].injected >= report.writes, "{report}");
 }
