@@ -189,7 +189,7 @@ impl Reconciler {
             } else {
                 current
             };
-            let reason = if current.version == 1 { INSTALL_SUCCESSFUL } else { UPGRADE_SUCCESSFUL };
+            let reason = if is_install(&current) { INSTALL_SUCCESSFUL } else { UPGRADE_SUCCESSFUL };
             let other_namespace = Self::is_other_namespace(object, &desired.location);
             self.record_deployed(status, context, &current, reason, other_namespace);
             return Ok((current, false));
@@ -394,6 +394,12 @@ impl Reconciler {
         }
         Ok(())
     }
+}
+
+/// Whether a revision was installed and not upgraded to. One that took the place of a failed install has another number than 1.
+fn is_install(release: &Release) -> bool {
+    let info = &release.info;
+    release.version == 1 || (info.first_deployed.is_some() && info.first_deployed == info.last_deployed)
 }
 
 #[cfg(test)]

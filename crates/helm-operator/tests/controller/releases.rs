@@ -122,9 +122,18 @@ async fn a_release_that_failed_before_is_made_again() {
     lab.releases.install("shop", &chart(), &failing, &Options::default()).await.unwrap_err();
     lab.run(controller(chart()));
     lab.create("shop", json!({})).await;
-    lab.ready("shop").await;
+    let shop = lab.ready("shop").await;
     assert_eq!(lab.releases.get("shop", None).await.unwrap().version, 2);
     assert!(!lab.has("one").await, "what it left is pruned");
+    assert_eq!(condition(&shop, "Deployed").unwrap()["reason"], "InstallSuccessful");
+
+    // Revision 2 is an install to those who find it, too.
+    lab.env.stop().await.unwrap();
+    let lost = kube::api::Patch::Merge(json!({ "status": null }));
+    lab.shops.patch_status("shop", &Default::default(), &lost).await.unwrap();
+    lab.run(controller(chart()));
+    let shop = lab.ready("shop").await;
+    assert_eq!(condition(&shop, "Deployed").unwrap()["reason"], "InstallSuccessful");
 }
 
 #[tokio::test(start_paused = true)]
