@@ -10,17 +10,18 @@ fn simulation() -> Simulation {
     let cron = json!({
         "apiVersion": "batch.tutorial.kubebuilder.io/v1", "kind": "CronJob", "metadata": {"name": "hello"},
         "spec": {
-            "schedule": "*/30 * * * *", "successfulJobsHistoryLimit": 1,
+            "schedule": "0 */2 * * *", "successfulJobsHistoryLimit": 1,
             "jobTemplate": {"spec": {"template": {"spec": {
                 "restartPolicy": "Never", "containers": [{"name": "hello", "image": "busybox"}],
             }}}},
         },
     });
-    // Two runs, the first of which is pruned, and a schedule that is due at another time.
-    let half_hour = Duration::from_secs(30 * 60);
-    let change = json!({"spec": {"schedule": "20,50 * * * *"}});
-    let scenario = Scenario::new().apply(cron.clone()).advance(half_hour).advance(half_hour);
-    let scenario = scenario.patch(&cron, change).advance(half_hour).delete(&cron);
+    // Two runs, the first of which is pruned, and a schedule that is due at another time: an hour away, as nodes that are lost take
+    // ten minutes each.
+    let two_hours = Duration::from_secs(2 * 60 * 60);
+    let change = json!({"spec": {"schedule": "0 1-23/2 * * *"}});
+    let scenario = Scenario::new().apply(cron.clone()).advance(two_hours).advance(two_hours);
+    let scenario = scenario.patch(&cron, change).advance(two_hours).delete(&cron);
     // What was due while the operator was away or blind is run by the schedule of afterwards, a job that someone deletes is not
     // run again, and more is due when the clock jumps: other faults must not make a difference.
     let simulation = Simulation::of(operator).scenario(scenario);
@@ -41,5 +42,6 @@ fn it_survives_every_fault() {
     let report = simulation().run().unwrap();
     println!("CronJob: {}", report.summary());
     report.assert_passed();
-    assert!(report.writes > 0 && report.faults["crash-after"].injected >= report.writes, "{report}");
+    let is_replay = report.replayed.is_some();
+    assert!(is_replay || report.faults["crash-after"].injected >= report.writes.max(1), "{report}");
 }

@@ -144,6 +144,11 @@ impl Network {
         }
     }
 
+    /// How often faults were injected so far.
+    pub(crate) fn faults(&self) -> usize {
+        self.lock().entries.iter().filter(|entry| entry.is_fault).count()
+    }
+
     /// How many requests were made so far, and how many of them were writes.
     pub(crate) fn counts(&self) -> (u64, usize) {
         let state = self.lock();

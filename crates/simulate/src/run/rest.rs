@@ -25,13 +25,16 @@ impl Run<'_> {
     pub(super) async fn rest(&mut self, at: u32) -> Result<(), String> {
         let plan = self.plan;
         for fault in plan.faults.iter().filter(|fault| fault.at_rest() == Some(at)) {
-            let (revision, writes) = (self.revision(), self.network.counts().1);
+            let (revision, writes, faults) =
+                (self.revision(), self.network.counts().1, self.network.faults());
             if self.inject(fault).await {
                 self.settle(Some(at)).await?;
                 // One that died over this has no other step to wait for.
                 self.recover(at).await?;
             }
-            if matches!(fault, Fault::Restart(_)) && self.network.counts().1 > writes {
+            // An operator that is refused a read as it starts may tell of it.
+            let is_alone = self.network.faults() == faults + 1;
+            if matches!(fault, Fault::Restart(_)) && is_alone && self.network.counts().1 > writes {
                 let changes = Tables::of(&self.cluster).changes(&self.cluster, revision);
                 let texts = changes.into_iter().map(|change| format!("{} {}", change.verb, change.key));
                 self.at_restart.extend(texts);

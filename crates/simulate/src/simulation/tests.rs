@@ -107,3 +107,24 @@ fn an_operator_that_dies_over_a_fault_at_rest_is_started_for_it() {
     assert!(state.contains_key("configmaps/default/three"), "{:?}", outcome.timeline);
     assert_eq!(outcome.traffic.used.len(), 3);
 }
+
+/// Tells of a read that fails.
+async fn reader(client: Client) -> Result<(), BoxError> {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    if maps.get_opt("one").await.is_err() {
+        let note = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}});
+        maps.patch("note", &PatchParams::apply("program").force(), &Patch::Apply(note)).await?;
+    }
+    std::future::pending().await
+}
+
+#[test]
+fn a_restart_is_not_alone_when_a_read_fails_in_it() {
+    let wish = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wish"}});
+    let scenario = Scenario::new().apply(wish);
+    let simulation = Simulation::of_program(reader).workloads(false).scenario(scenario);
+    let outcome = execute(&simulation, "1/restart@0+read-failed@2");
+    let state = outcome.states[0].as_ref().unwrap();
+    assert!(state.contains_key("configmaps/default/note"), "{:?}", outcome.timeline);
+    assert_eq!(outcome.at_restart, Vec::<String>::new());
+}
