@@ -155,30 +155,30 @@ impl Reconciler {
         }
         status.unset(PAUSED);
         let period = settings.period.map_or(self.period, effective_period);
-        match self.sync(&object, &context, settings, &mut status).await {
+        let result = self.sync(&object, &context, settings, &mut status).await;
+        // What the status does not say yet is found out anew by the next reconcile.
+        let forget = |_: &_| self.drop_state(&object.uid().unwrap_or_default());
+        match result {
             Ok(action) => {
                 status.unset(IRRECONCILABLE);
                 status.unset(RELEASE_FAILED);
-                // What the status does not say yet is found out anew by the next reconcile.
-                let forget = |_: &_| self.drop_state(&object.uid().unwrap_or_default());
                 status.write(&context).await.inspect_err(forget)?;
                 Ok(match period {
                     Some(period) => action.or_sooner(Action::requeue(period)),
                     None => action,
                 })
             }
-            Err(error) => self.report(error, &context, status).await,
+            Err(error) => {
+                let error = Self::report(error, &context, &mut status);
+                status.write(&context).await.inspect_err(forget)?;
+                Err(error)
+            }
         }
     }
 
-    /// Writes the error to the status and returns it to the runtime, which retries with backoff.
-    async fn report(
-        &self,
-        error: ReconcileError,
-        context: &Context,
-        mut status: Status,
-    ) -> Result<Action, RuntimeError> {
-        let error = match error {
+    /// Adds the error to the status, and returns it as the runtime knows it, which retries with backoff.
+    fn report(error: ReconcileError, context: &Context, status: &mut Status) -> RuntimeError {
+        match error {
             ReconcileError::Refused(Refusal { reason, message, is_transient }) => {
                 status.set(context, IRRECONCILABLE, true, &reason, message.clone());
                 status.set(context, READY, false, &reason, message.clone());
@@ -196,9 +196,7 @@ impl Reconciler {
                 status.set(context, IRRECONCILABLE, true, RECONCILE_ERROR, message.clone());
                 RuntimeError::other(message)
             }
-        };
-        status.write(context).await?;
-        Err(error)
+        }
     }
 
     async fn sync(
@@ -380,7 +378,11 @@ impl Reconciler {
                 status.write(&context).await?;
                 Err(RuntimeError::other(message))
             }
-            Err(error) => self.report(error, &context, status).await,
+            Err(error) => {
+                let error = Self::report(error, &context, &mut status);
+                status.write(&context).await?;
+                Err(error)
+            }
         }
     }
 

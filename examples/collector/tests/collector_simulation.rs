@@ -49,6 +49,18 @@ fn it_survives_a_crash() {
     assert_eq!(report.faults["crash-after"].injected, 1);
 }
 
+/// After the upgrade the operator's own step fails, and the status that would tell of both is refused.
+#[test]
+fn it_tells_later_what_was_refused() {
+    let report = simulation().replay("2944/read-failed@20+refused-503@19".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(
+        (report.faults["read-failed"].injected, report.faults["refused"].injected),
+        (1, 1),
+        "{report}"
+    );
+}
+
 #[test]
 #[ignore = "hundreds of runs: make sim"]
 fn it_survives_every_fault() {
