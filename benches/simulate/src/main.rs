@@ -21,9 +21,6 @@ usage: steersman-bench-simulate [--check] [--program PATH] [--seconds N] [--proc
 
 /// What is promised, in runs a second.
 const PROMISED: f64 = 200.0;
-/// The time in the process is divided into so many parts, of which the fastest counts: other programs of the machine can only slow
-/// a part down.
-const PARTS: u32 = 5;
 /// The plan that many processes run.
 const PLAN: &str = "7/crash-after@2+watch-broken@4";
 /// Set in the processes that make the run of this plan, and print the hashes of its timelines.
@@ -49,16 +46,12 @@ fn bench() -> Result<bool, String> {
     })?;
     let program = program.map_or_else(|| steersman_bench::beside_me("myownshell-operator"), Ok)?;
     let budget = Duration::from_secs(seconds);
-    let simulation = Simulation::of(operator).scenario(scenario(None));
-    let mut ours: f64 = 0.0;
-    for part in 0..PARTS {
-        ours = ours.max(rate(u64::from(part) << 32, budget / PARTS, &simulation)?);
-    }
+    let ours = rate(budget, &Simulation::of(operator).scenario(scenario(None)))?;
     let definition = operator().crds().into_iter().next().ok_or("the operator defines nothing")?;
     let definition = serde_json::to_value(definition).map_err(|error| error.to_string())?;
     let command = Command::new(program).argument("run").argument("--metrics-bind-address=0");
     let command = command.argument("--health-probe-bind-address=0");
-    let peer = rate(0, budget, &Simulation::of_command(command).scenario(scenario(Some(definition))))?;
+    let peer = rate(budget, &Simulation::of_command(command).scenario(scenario(Some(definition))))?;
     steersman_bench::line("sim-crash-runs", ours, peer, "runs/s");
     let same = same_traces(processes)?;
     println!("sim-same-trace {same} of {processes} processes");
@@ -75,11 +68,11 @@ fn scenario(definition: Option<Value>) -> Scenario {
 }
 
 /// Runs in a second in which the operator is killed: before and after each write, and while it rests. Fault-free runs are not
-/// counted though their time is. Seeds are those after the given one.
-fn rate(after: u64, budget: Duration, simulation: &Simulation) -> Result<f64, String> {
+/// counted though their time is.
+fn rate(budget: Duration, simulation: &Simulation) -> Result<f64, String> {
     let begin = Instant::now();
     let mut runs = 0;
-    for seed in after + 1.. {
+    for seed in 1.. {
         let simulation = simulation
             .clone()
             .seed(seed)
