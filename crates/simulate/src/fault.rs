@@ -187,6 +187,14 @@ impl Fault {
         )
     }
 
+    /// The object that someone else deletes or edits.
+    pub(crate) fn outside(&self) -> Option<&str> {
+        match self {
+            Self::DeletedOutside(_, key) | Self::EditedOutside(_, key) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Whether a step may be skipped over or undone, so that objects are rightly made and deleted another number of times.
     pub(crate) fn changes_counts(&self) -> bool {
         matches!(

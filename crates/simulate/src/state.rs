@@ -245,7 +245,9 @@ impl Masks {
         let mut differences = Vec::new();
         for (key, value) in expected {
             let Some(other) = found.get(key) else {
-                differences.push(format!("{key} is missing"));
+                if !comes_with_namespace(key) {
+                    differences.push(format!("{key} is missing"));
+                }
                 continue;
             };
             compare("", value, other, &mut |path, expected, found| {
@@ -262,9 +264,8 @@ impl Masks {
                 }
             });
         }
-        differences.extend(
-            found.keys().filter(|key| !expected.contains_key(*key)).map(|key| format!("{key} is left over")),
-        );
+        let is_left = |key: &&String| !expected.contains_key(*key) && !comes_with_namespace(key);
+        differences.extend(found.keys().filter(is_left).map(|key| format!("{key} is left over")));
         let more = differences.len().saturating_sub(SHOWN);
         if more > 0 {
             differences.truncate(SHOWN);
@@ -272,6 +273,14 @@ impl Masks {
         }
         differences
     }
+}
+
+/// Whether the cluster makes an object in every namespace: it is there where the namespace is, and those are not compared.
+fn comes_with_namespace(key: &str) -> bool {
+    let is_in = |(resource, name): (&str, &str)| {
+        key.strip_prefix(resource).and_then(|rest| rest.strip_suffix(name)).is_some()
+    };
+    [("serviceaccounts/", "/default"), ("configmaps/", "/kube-root-ca.crt")].into_iter().any(is_in)
 }
 
 /// Words that are replaced wherever they occur.
@@ -468,6 +477,22 @@ mod tests {
             masks.differences(&state(&one), &state(&make("z3", "ghi", 2))),
             ["secrets/a/token-* .size: expected 1, found 2"]
         );
+    }
+
+    #[test]
+    fn what_comes_with_a_namespace_need_not_be_there() {
+        let account = |secrets: Value| {
+            let certificate = ("configmaps/a/kube-root-ca.crt", json!({"data": {"ca.crt": "one"}}));
+            objects(&[("serviceaccounts/a/default", json!({"imagePullSecrets": secrets})), certificate])
+        };
+        let masks = Masks::default();
+        let state = |objects: &BTreeMap<String, Value>| masks.normalize(objects);
+        let (with, without) = (state(&account(json!(["one"]))), state(&objects(&[])));
+        assert_eq!(masks.differences(&with, &without), [""; 0]);
+        assert_eq!(masks.differences(&without, &with), [""; 0]);
+        assert_eq!(masks.differences(&with, &state(&account(json!(["two"])))).len(), 1);
+        let other = state(&objects(&[("serviceaccounts/a/other", json!({}))]));
+        assert_eq!(masks.differences(&without, &other), ["serviceaccounts/a/other is left over"]);
     }
 
     #[test]

@@ -61,6 +61,27 @@ fn it_tells_later_what_was_refused() {
     );
 }
 
+/// The key is made anew at the next start, and the records are signed with it.
+#[test]
+fn a_deleted_key_is_made_anew_at_the_next_start() {
+    let plan = format!("1/deleted-outside@1:secrets/default/{KEY_SECRET}+restart@2");
+    let report = simulation().replay(plan.parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!(
+        (report.faults["deleted-outside"].injected, report.faults["restart"].injected),
+        (1, 1),
+        "{report}"
+    );
+}
+
+/// The namespace that it would have made is not there at the end.
+#[test]
+fn it_may_see_a_resource_only_when_it_is_deleted() {
+    let report = simulation().replay("1/dead-after@1+blind@2".parse().unwrap()).run().unwrap();
+    report.assert_passed();
+    assert_eq!((report.faults["dead-after"].injected, report.faults["blind"].injected), (1, 1), "{report}");
+}
+
 #[test]
 #[ignore = "hundreds of runs: make sim"]
 fn it_survives_every_fault() {
